@@ -1,0 +1,89 @@
+"""A raw log: append-only, one record a line, each written at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from typing import TYPE_CHECKING, Any
+
+from multitracer.errors import CollectorError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+class Log:
+    """The file that a collector writes, or standard output if `path` is None.
+
+    Every call reaches the kernel before it returns: a collector that is killed leaves at most its last
+    record cut. A file that exists is never written to; a FIFO or a device is.
+
+    Raises
+    ------
+    InputError
+        If `path` exists already or cannot be made.
+    CollectorError
+        If writing fails later: no room left, or nobody reads the pipe any more.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._name = str(path) if path else "standard output"
+        self._descriptor = _open(path) if path else os.dup(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def record(self, **fields: Any) -> None:
+        """Write one JSON object."""
+        self.write(line(fields))
+
+    def write(self, data: bytes) -> None:
+        """Write whole lines."""
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except OSError as error:
+                raise CollectorError(f"{self._name}: cannot write: {error.strerror}") from error
+
+
+def line(fields: dict[str, Any]) -> bytes:
+    """Return `fields` as one line of JSON."""
+    return _ENCODER.encode(fields).encode() + b"\n"
+
+
+def clock_reading() -> dict[str, int]:
+    """Return CLOCK_REALTIME between two readings of CLOCK_MONOTONIC, the tightest of three."""
+    return min((_clock_reading() for _ in range(3)), key=_bracket_ns)
+
+
+def _bracket_ns(reading: dict[str, int]) -> int:
+    return reading["monotonic_after_ns"] - reading["monotonic_before_ns"]
+
+
+def _clock_reading() -> dict[str, int]:
+    before, realtime, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+    return {"monotonic_before_ns": before, "realtime_ns": realtime, "monotonic_after_ns": after}
+
+
+def _open(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            return os.open(path, flags)
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        raise InputError(f"{path}: exists already, and logs are never overwritten; give a new name") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made: {error.strerror}; give another place") from error

@@ -1,0 +1,100 @@
+"""The options that every collector understands, and how its errors reach the one who started it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multitracer import __version__
+from multitracer.errors import MultiTracerError
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MONOTONIC = {"clock": "CLOCK_MONOTONIC", "unit": "ns"}
+"""What a header says of the clock of its records."""
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the common options; `description` is the collector's module docstring."""
+    options = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    options.add_argument(
+        "-o", "--output", type=Path, metavar="LOG", help="a new file; default: standard output"
+    )
+    options.add_argument("--duration", type=_duration_ns, metavar="SECONDS", help="end after this time")
+    options.add_argument(
+        "--outlive-parent", action="store_true", help="go on when the process that started this one ends"
+    )
+    options.add_argument("--port", type=_port, action="append", default=[], help="of either end; repeatable")
+    options.add_argument(
+        "--address",
+        type=_network,
+        action="append",
+        default=[],
+        help="of either end, or a network such as 192.0.2.0/24; repeatable",
+    )
+    return options
+
+
+def header(name: str, chosen: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """Return the first record of a log: what was run, where, and with which options."""
+    system = os.uname()
+    return {
+        "kind": "header",
+        "format": name,
+        "version": 1,
+        **MONOTONIC,
+        "host": system.nodename,
+        "kernel": system.release,
+        "byte_order": sys.byteorder,
+        "pid": os.getpid(),
+        "command": sys.orig_argv,
+        "multitracer": __version__,
+        "ports": chosen.port,
+        "addresses": [str(network) for network in chosen.address],
+        **more,
+    }
+
+
+def run(main: Callable[[Sequence[str]], None]) -> None:
+    """Run a collector as a program: exit 0, or 1 with one line on standard error that says what to do."""
+    try:
+        main(sys.argv[1:])
+    except MultiTracerError as error:
+        sys.exit(f"Error: {error}")
+
+
+def rate_hz(text: str) -> float:
+    """Return a rate from 0.001 to 1000 per second."""
+    return _number(text, 0.001, 1000)
+
+
+def _duration_ns(text: str) -> int:
+    return round(_number(text, 0.001, 1e9) * NS_PER_S)
+
+
+def _port(text: str) -> int:
+    return int(_number(text, 1, 65535))
+
+
+def _number(text: str, least: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} to {most:g}")
+    return value
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

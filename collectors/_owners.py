@@ -1,0 +1,107 @@
+"""Which sockets belong to chosen processes: the kernel's answers carry an inode, /proc says who holds it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError, PreflightError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from multitracer.protocols.sock_diag import Socket
+
+_PROC = Path("/proc")
+_SOCKET = re.compile(r"socket:\[(\d+)\]")
+_COMM_BYTES = 15
+_MOST_REMEMBERED = 100_000
+
+
+class Owners:
+    """The sockets that processes chosen by number or by name hold, or held when they were first seen.
+
+    A socket stays chosen after its process closed it, because its last data is still on its way; one that no
+    process holds yet (it waits to be accepted) is looked up again.
+
+    Raises
+    ------
+    InputError
+        If a process chosen by number does not exist, or lives in another network namespace.
+    PreflightError
+        If the sockets of a chosen process may not be looked at.
+    """
+
+    def __init__(self, *, pids: Iterable[int], names: Iterable[str]) -> None:
+        self._pids = tuple(pids)
+        self._names = {name.encode()[:_COMM_BYTES] for name in names}
+        self._decided: dict[int, bool] = {}
+        for pid in self._pids:
+            _check(pid)
+
+    def choose(self, sockets: list[Socket]) -> list[Socket]:
+        """Return those of all `sockets` there are that belong to the chosen processes."""
+        if not (self._pids or self._names):
+            return sockets
+        undecided = [s for s in sockets if s.cookie not in self._decided and s.inode]
+        if undecided:
+            held = {inode for pid in self._processes() for inode in _inodes(pid)}
+            self._decided |= {s.cookie: s.inode in held for s in undecided}
+        if len(self._decided) > _MOST_REMEMBERED:
+            there = {s.cookie for s in sockets}
+            self._decided = {cookie: ours for cookie, ours in self._decided.items() if cookie in there}
+        return [s for s in sockets if self._decided.get(s.cookie, False)]
+
+    def _processes(self) -> Iterator[int]:
+        yield from self._pids
+        if self._names:
+            yield from (pid for pid in _all_processes() if _comm(pid) in self._names)
+
+
+def _check(pid: int) -> None:
+    own, theirs = _PROC / "self/ns/net", _PROC / f"{pid}/ns/net"
+    try:
+        other = theirs.readlink() != own.readlink()
+    except FileNotFoundError:
+        raise InputError(f"--pid {pid}: there is no such process; see `ps`") from None
+    except PermissionError:
+        raise _not_allowed(pid) from None
+    if other:
+        raise InputError(
+            f"--pid {pid}: it lives in another network namespace; start me with `nsenter -t {pid} -n`"
+        )
+
+
+def _all_processes() -> Iterator[int]:
+    yield from (int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
+
+
+def _comm(pid: int) -> bytes | None:
+    try:
+        return (_PROC / f"{pid}/comm").read_bytes().rstrip(b"\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _inodes(pid: int) -> Iterator[int]:
+    try:
+        for descriptor in (_PROC / f"{pid}/fd").iterdir():
+            match = _SOCKET.fullmatch(_target(descriptor))
+            if match:
+                yield int(match[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    except PermissionError:
+        raise _not_allowed(pid) from None
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:
+        return ""
+
+
+def _not_allowed(pid: int) -> PreflightError:
+    return PreflightError(f"process {pid}: may not look at its sockets; run as its user or as root")

@@ -1,0 +1,138 @@
+"""An instance of the kernel's tracing of our own: own buffer, clock, filters and events, disturbing nobody's.
+
+Source: Documentation/trace/ftrace.rst (instances, trace_pipe, per_cpu stats). Removing an instance that
+someone reads fails with EBUSY, so even a wrong guess about who is dead costs no living collector its events.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import CollectorError, PreflightError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_MOUNT_POINT = Path("/sys/kernel/tracing")
+_NAME = re.compile(r"multitracer-(\d+)-(\d+)")
+_COUNTER = re.compile(r"^(overrun|commit overrun|dropped events): (\d+)$", re.MULTILINE)
+_START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime in clock ticks
+
+
+def tracefs() -> Path:
+    """Return where tracefs is mounted; mount it at its place if nobody did.
+
+    Raises
+    ------
+    PreflightError
+        If it cannot be mounted or written to, with what to do.
+    """
+    path = _mounted() or _mount()
+    if not os.access(path / "instances", os.W_OK):
+        raise PreflightError(f"{path}: only root may trace the kernel's TCP; run as root, or use tcp_info")
+    return path
+
+
+def _mounted() -> Path | None:
+    for mount in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, *_ = mount.split()
+        if kind == "tracefs":
+            return Path(where.encode().decode("unicode_escape"))
+    return None
+
+
+def _mount() -> Path:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tracefs", bytes(_MOUNT_POINT), b"tracefs", 0, None) != 0:
+        why = os.strerror(ctypes.get_errno())
+        raise PreflightError(
+            f"{_MOUNT_POINT}: not mounted ({why}); as root: `mount -t tracefs tracefs {_MOUNT_POINT}`"
+        )
+    return _MOUNT_POINT
+
+
+class Instance:
+    """A tracing instance that exists while the context lasts.
+
+    Its name carries this process's number and start time; entering removes those of processes that died.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._path = root / "instances" / f"multitracer-{os.getpid()}-{_start_time(os.getpid())}"
+
+    def __enter__(self) -> Self:
+        remove_stale(self._root)
+        try:
+            self._path.mkdir()
+        except OSError as error:
+            raise CollectorError(f"{self._path}: cannot be made: {error.strerror}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._path.rmdir()
+        except OSError as failure:
+            raise CollectorError(
+                f"{self._path}: cannot be removed: {failure.strerror}; stop who reads it, then `rmdir` it"
+            ) from failure
+
+    def __truediv__(self, name: str) -> Path:
+        return self._path / name
+
+    def set(self, name: str, value: object) -> None:
+        """Write one of the instance's files.
+
+        Raises
+        ------
+        CollectorError
+            If the kernel refuses the value, with its own explanation where it has one.
+        """
+        try:
+            (self._path / name).write_text(f"{value}\n")
+        except OSError as error:
+            raise CollectorError(f"{self._path / name}: refuses {str(value)!r}: {error.strerror}") from error
+
+    def lost(self) -> dict[str, int]:
+        """Return how many events the buffers of all processors lost so far, by the kernel's words."""
+        total: dict[str, int] = {}
+        for stats in self._path.glob("per_cpu/cpu*/stats"):
+            for name, count in _COUNTER.findall(stats.read_text()):
+                total[name] = total.get(name, 0) + int(count)
+        return total
+
+
+def remove_stale(root: Path) -> None:
+    """Remove the instances of collectors that died; others' are left alone."""
+    for path in (root / "instances").iterdir():
+        if _is_stale(path.name):
+            _remove(path)
+
+
+def _is_stale(name: str) -> bool:
+    match = _NAME.fullmatch(name)
+    return match is not None and _start_time(int(match[1])) != int(match[2])
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EBUSY):
+            raise CollectorError(f"{path}: cannot be removed: {error.strerror}") from error
+
+
+def _start_time(pid: int) -> int | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(text.rpartition(")")[2].split()[_START_TIME_FIELD])

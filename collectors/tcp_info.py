@@ -1,0 +1,336 @@
+"""Reads the kernel's variables of TCP sockets 10 to 1000 times a second: cwnd, ssthresh, RTT, RTO and more.
+
+Runs as any user; sees the sockets of its own network namespace. A reading is an interval: the state held at
+some instant between the two stamps around the question. Sockets are looked for `--look` times a second, by
+a dump that the kernel filters; those that are known are asked for one by one, which costs a fortieth.
+
+The log is JSON lines. First a header, then in order of time:
+
+- `reading`: one socket's answer; `tcp_info` shows the main fields in the kernel's units, `raw` is the whole
+  struct in base64; `read` numbers the rounds of questions,
+- `gone`: a socket that was read before and is not there any more,
+- `missed`: rounds that were due and did not happen, with their number and why,
+- `clock`, each second and at the end: the two clocks, and how many rounds were made and missed so far,
+- `end`: why it ended. A log without it was cut off.
+"""
+
+from __future__ import annotations
+
+import binascii
+import errno
+import functools
+import math
+import random
+import socket
+import time
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from collectors._collector import Collector
+from collectors._log import Log, clock_reading, line
+from collectors._options import header, parser, rate_hz, run
+from collectors._owners import Owners
+from collectors._stop import Stop
+from multitracer.errors import CollectorError, PreflightError, RemoteProtocolError
+from multitracer.protocols.sock_diag import (
+    Done,
+    Refused,
+    Socket,
+    TcpState,
+    decode,
+    decode_tcp_info,
+    dump_request,
+    filter_bytecode,
+    socket_request,
+)
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.protocols.sock_diag.netlink import IpVersion
+
+_RECEIVE_BYTES = 1 << 16
+_NETLINK_TIMEOUT_S = 1.0
+_CHEAPER_TO_DUMP = 64
+"""Known sockets beyond which one dump costs less than asking for each."""
+
+_SHOWN = (
+    "ca_state", "retransmits", "backoff", "rto", "rtt", "rttvar", "min_rtt", "snd_mss", "snd_cwnd",
+    "snd_ssthresh", "snd_wnd", "unacked", "sacked", "lost", "retrans", "total_retrans", "total_rto",
+    "bytes_sent", "bytes_acked", "bytes_retrans", "notsent_bytes", "delivery_rate", "app_limited",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer, and the instants of CLOCK_MONOTONIC between which it was true."""
+
+    before_ns: int
+    after_ns: int
+    socket: Socket
+
+
+class NoAnswerError(CollectorError):
+    """A question got no whole answer: the kernel had no room for it, or took too long."""
+
+
+class Reader:
+    """Asks the kernel, and remembers which sockets there are.
+
+    Parameters
+    ----------
+    bytecode : bytes
+        The filter for dumps.
+    ip_versions : sequence of 4 and 6
+        Which sockets to look for.
+    owners : Owners
+        Chooses among what the filter lets through.
+    """
+
+    def __init__(self, *, bytecode: bytes, ip_versions: Sequence[IpVersion], owners: Owners) -> None:
+        self._bytecode = bytecode
+        self._ip_versions = ip_versions
+        self._owners = owners
+        self._sequence = 0
+        self.known: dict[int, Socket] = {}
+        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)
+        self._netlink.settimeout(_NETLINK_TIMEOUT_S)
+
+    def look(self) -> list[Reading]:
+        """Return a reading of every chosen socket there is."""
+        readings = [r for version in self._ip_versions for r in self._dump(version)]
+        chosen = {s.cookie for s in self._owners.choose([r.socket for r in readings])}
+        found = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
+        doubtful = self.known if any(r.socket.interrupted for r in readings) else {}
+        self.known = doubtful | {cookie: r.socket for cookie, r in found.items()}
+        return list(found.values())
+
+    def ask(self) -> list[Reading]:
+        """Return a reading of every known socket that is still there."""
+        readings = [r for s in self.known.values() for r in self._ask(s)]
+        self.known = {r.socket.cookie: r.socket for r in readings}
+        return readings
+
+    def _dump(self, ip_version: IpVersion) -> Iterator[Reading]:
+        question = dump_request(
+            ip_version=ip_version, bytecode=self._bytecode, sequence=self._next_sequence()
+        )
+        before = self._send(question)
+        while True:
+            answers, after = self._receive()
+            for answer in answers:
+                if isinstance(answer, Socket):
+                    yield Reading(before, after, answer)
+                elif isinstance(answer, Done) or ip_version == 6:
+                    return
+                else:
+                    raise _no_diag(answer)
+
+    def _ask(self, known: Socket) -> Iterator[Reading]:
+        before = self._send(socket_request(known, sequence=self._next_sequence()))
+        answers, after = self._receive()
+        for answer in answers:
+            if isinstance(answer, Socket) and answer.state != TcpState.TIME_WAIT:
+                yield Reading(before, after, answer)
+
+    def _next_sequence(self) -> int:
+        self._sequence = self._sequence + 1 & 0x7FFFFFFF
+        return self._sequence
+
+    def _send(self, question: bytes) -> int:
+        before = time.monotonic_ns()
+        self._netlink.send(question)
+        return before
+
+    def _receive(self) -> tuple[list[Socket | Done | Refused], int]:
+        try:
+            datagram = self._netlink.recv(_RECEIVE_BYTES)
+            after = time.monotonic_ns()
+            return list(decode(datagram, sequence=self._sequence)), after
+        except TimeoutError:
+            raise NoAnswerError("no answer") from None
+        except RemoteProtocolError as error:
+            raise NoAnswerError(str(error)) from error
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            raise NoAnswerError("answers lost, no room") from error
+
+
+class Schedule:
+    """When rounds are due: absolute instants, so that one late round does not shift the next ones."""
+
+    def __init__(self, *, hz: float, poisson: bool, start_ns: int) -> None:
+        self._mean_ns = NS_PER_S / hz
+        self._poisson = poisson
+        self._random = random.SystemRandom()
+        self.due_ns: float = start_ns
+
+    def advance(self, now_ns: int) -> int:
+        """Move on to the next instant after `now_ns`; return how many were passed over."""
+        passed = -1
+        while passed < 0 or self.due_ns <= now_ns:
+            self.due_ns += self._random.expovariate(1 / self._mean_ns) if self._poisson else self._mean_ns
+            passed += 1
+        return passed
+
+
+def reading_line(reading: Reading, *, number: int) -> bytes:
+    """Return the log's record of one reading."""
+    s = reading.socket
+    raw = s.tcp_info or b""
+    fields = decode_tcp_info(raw)
+    return line(
+        {
+            "kind": "reading",
+            "read": number,
+            "read_before_ns": reading.before_ns,
+            "read_after_ns": reading.after_ns,
+            "local": _text(s.address_local),
+            "local_port": s.port_local,
+            "remote": _text(s.address_remote),
+            "remote_port": s.port_remote,
+            "cookie": s.cookie,
+            "inode": s.inode,
+            "state": s.state,
+            "timer": s.timer,
+            "expires_ms": s.expires_ms,
+            "receive_queue_bytes": s.receive_queue_bytes,
+            "send_queue_bytes": s.send_queue_bytes,
+            "congestion_control": s.congestion_control,
+            "tcp_info": {name: fields[name] for name in _SHOWN if name in fields},
+            "raw": binascii.b2a_base64(raw, newline=False).decode(),
+        }
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(address: bytes) -> str:
+    return str(ip_address(address))
+
+
+class Recording:
+    """One run: asks when it is due, writes what came and what did not."""
+
+    def __init__(self, reader: Reader, log: Log, chosen: argparse.Namespace) -> None:
+        self._reader = reader
+        self._log = log
+        self._reads = 0
+        self._missed = 0
+        now = time.monotonic_ns()
+        self._clock_ns = now
+        self._look_ns: float = now
+        self._look_every_ns = NS_PER_S / min(chosen.look, chosen.hz)
+        self._schedule = Schedule(hz=chosen.hz, poisson=chosen.poisson, start_ns=now)
+
+    def run(self, stop: Stop) -> None:
+        """Go on until `stop` says so."""
+        while stop.wait(math.ceil(self._schedule.due_ns)):
+            due_ns = self._schedule.due_ns
+            self._round()
+            late = self._schedule.advance(time.monotonic_ns())
+            if late:
+                self._miss(late, since_ns=due_ns, why="late")
+            if time.monotonic_ns() >= self._clock_ns:
+                self._clock()
+        self._clock()
+        self._log.record(kind="end", reason=stop.reason, reads=self._reads, missed=self._missed)
+
+    def _round(self) -> None:
+        self._reads += 1
+        before = set(self._reader.known)
+        began_ns = time.monotonic_ns()
+        try:
+            readings = self._reader.look() if self._is_time_to_look(began_ns) else self._reader.ask()
+        except NoAnswerError as error:
+            self._miss(1, since_ns=began_ns, why=str(error))
+            return
+        self._log.write(b"".join(reading_line(r, number=self._reads) for r in readings))
+        for cookie in before - set(self._reader.known):
+            self._log.record(kind="gone", read=self._reads, seen_ns=time.monotonic_ns(), cookie=cookie)
+
+    def _is_time_to_look(self, now_ns: int) -> bool:
+        if now_ns >= self._look_ns:
+            self._look_ns = max(self._look_ns + self._look_every_ns, now_ns)
+            return True
+        return len(self._reader.known) > _CHEAPER_TO_DUMP
+
+    def _miss(self, count: int, *, since_ns: float, why: str) -> None:
+        self._missed += count
+        self._log.record(
+            kind="missed", count=count, since_ns=round(since_ns), until_ns=time.monotonic_ns(), why=why
+        )
+
+    def _clock(self) -> None:
+        self._clock_ns = time.monotonic_ns() + NS_PER_S
+        self._log.record(kind="clock", **clock_reading(), reads=self._reads, missed=self._missed)
+
+
+def _no_diag(answer: Refused) -> PreflightError:
+    return PreflightError(
+        f"the kernel refuses to list its TCP sockets (error {answer.errno}); try `modprobe tcp_diag` as root"
+    )
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__)
+    options.add_argument("--hz", type=rate_hz, default=20.0, help="readings a second; default 20")
+    options.add_argument(
+        "--look", type=rate_hz, default=20.0, metavar="HZ", help="looks for new sockets a second; default 20"
+    )
+    options.add_argument(
+        "--poisson", action="store_true", help="read at random instants, so that no rhythm is hidden"
+    )
+    options.add_argument("--pid", type=int, action="append", default=[], help="sockets of this process")
+    options.add_argument(
+        "--process", action="append", default=[], metavar="NAME", help="sockets of processes of this name"
+    )
+    return options.parse_args(argv)
+
+
+def _reader(chosen: argparse.Namespace) -> Reader:
+    only_6 = chosen.address and all(network.version == 6 for network in chosen.address)
+    return Reader(
+        bytecode=filter_bytecode(ports=chosen.port, networks=chosen.address),
+        ip_versions=(6,) if only_6 else (4, 6),  # IPv4 may be inside an IPv6 socket
+        owners=Owners(pids=chosen.pid, names=chosen.process),
+    )
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until told to stop."""
+    chosen = _options(argv)
+    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
+        reader = _reader(chosen)
+        reader.look()
+        with Log(chosen.output) as log:
+            schedule = "poisson" if chosen.poisson else "periodic"
+            log.record(
+                **header(
+                    "multitracer-tcp-info", chosen, hz=chosen.hz, look_hz=chosen.look, schedule=schedule
+                ),
+                pids=chosen.pid,
+                processes=chosen.process,
+            )
+            Recording(reader, log, chosen).run(stop)
+
+
+def check() -> None:
+    """Raise PreflightError if the kernel does not answer here."""
+    Reader(bytecode=b"", ip_versions=(4,), owners=Owners(pids=(), names=())).look()
+
+
+COLLECTOR = Collector(
+    name="tcp_info",
+    layer="tcp",
+    description="variables of TCP senders, polled: cwnd, ssthresh, RTT, RTO",
+    log_format="tcp-info",
+    suffix=".jsonl",
+    check=check,
+)
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,166 @@
+"""Records what the kernel's TCP does at each arriving segment: tcp_probe, retransmissions, congestion states.
+
+Needs root. Sees the sockets of every network namespace of this kernel, so that on one machine both ends of
+a connection are there; they differ by their local address and by their cookie.
+
+The log is the kernel's own text, line by line, its time stamps those of CLOCK_MONOTONIC. What this program
+has to say stands in comments, `# multitracer ` and a JSON object: first `header`, at the start, each second
+and at the end `clock` (the two clocks, and how many events the buffers lost so far), last `end`. A log
+without it was cut off.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import time
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from collectors._collector import Collector
+from collectors._log import Log, clock_reading, line
+from collectors._options import header, parser, run
+from collectors._stop import Stop
+from collectors._tracefs import Instance, tracefs
+from multitracer.errors import PreflightError
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+    from pathlib import Path
+
+_EVENTS = ("tcp_probe", "tcp_retransmit_skb", "tcp_cong_state_set")
+_READ_BYTES = 1 << 16
+_WAKE_NS = 100 * NS_PER_MS
+"""How long events wait in the buffers; waking for each one would cost far more."""
+_BUFFER_KIB = 4096
+_ALL_BUFFERS_KIB = 65536
+_ADDRESS = re.compile(rb"(?:src|dest|[sd]addrv6)=\[?([0-9a-f.:]+?)\]?(?::\d+)? ")
+
+
+class Recording:
+    """One run: empties the instance's buffers into the log."""
+
+    def __init__(
+        self, instance: Instance, log: Log, *, networks: Iterable[IPv4Network | IPv6Network]
+    ) -> None:
+        self._instance = instance
+        self._log = log
+        self._networks = tuple(networks)
+        self._is_chosen = functools.lru_cache(maxsize=4096)(self._is_in_networks)
+        self._rest = b""
+        self._clock_ns = 0
+
+    def run(self, stop: Stop) -> None:
+        """Go on until `stop` says so, then take what is left in the buffers."""
+        self._clock()
+        pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            while stop.wait(time.monotonic_ns() + _WAKE_NS):
+                self._drain(pipe)
+                if time.monotonic_ns() >= self._clock_ns:
+                    self._clock()
+            self._instance.set("tracing_on", 0)
+            self._drain(pipe)
+        finally:
+            os.close(pipe)
+        self._clock()
+        self._comment(kind="end", reason=stop.reason)
+
+    def _drain(self, pipe: int) -> None:
+        """Take what is there, but for a second at most, so that a flood does not hide a signal."""
+        until_ns = time.monotonic_ns() + NS_PER_S
+        while time.monotonic_ns() < until_ns:
+            try:
+                text = os.read(pipe, _READ_BYTES)
+            except BlockingIOError:
+                return
+            if not text:
+                return
+            lines, newline, self._rest = (self._rest + text).rpartition(b"\n")
+            self._log.write(self._chosen(lines + newline))
+
+    def _chosen(self, text: bytes) -> bytes:
+        if not self._networks:
+            return text
+        return b"".join(row for row in text.splitlines(keepends=True) if self._is_wanted(row))
+
+    def _is_wanted(self, row: bytes) -> bool:
+        ends = _ADDRESS.findall(row)
+        return not ends or any(map(self._is_chosen, ends))
+
+    def _is_in_networks(self, text: bytes) -> bool:
+        address = ip_address(text.decode())
+        mapped = getattr(address, "ipv4_mapped", None)
+        return any((mapped or address) in network for network in self._networks)
+
+    def _clock(self) -> None:
+        self._clock_ns = time.monotonic_ns() + NS_PER_S
+        self._comment(kind="clock", **clock_reading(), lost=self._instance.lost())
+
+    def _comment(self, **fields: Any) -> None:
+        self._log.write(comment(fields))
+
+
+def comment(fields: dict[str, Any]) -> bytes:
+    """Return the line of the log that carries `fields`."""
+    return b"# multitracer " + line(fields)
+
+
+def arm(instance: Instance, *, ports: Sequence[int], buffer_kib: int) -> list[str]:
+    """Choose clock, buffers, filters and events of an instance; return the events this kernel has."""
+    present = [event for event in _EVENTS if (instance / f"events/tcp/{event}").exists()]
+    chosen = "||".join(f"sport=={port}||dport=={port}" for port in ports)
+    instance.set("trace_clock", "mono")
+    instance.set("buffer_size_kb", buffer_kib)
+    for event in present:
+        if chosen:
+            instance.set(f"events/tcp/{event}/filter", chosen)
+        instance.set(f"events/tcp/{event}/enable", 1)
+    return present
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until told to stop."""
+    options = parser(__doc__)
+    per_processor = min(_BUFFER_KIB, _ALL_BUFFERS_KIB // (os.cpu_count() or 1))
+    options.add_argument(
+        "--buffer-kib", type=int, default=per_processor, help=f"per processor; default {per_processor}"
+    )
+    chosen = options.parse_args(argv)
+    root = _preflight()
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop,
+        Instance(root) as instance,
+        Log(chosen.output) as log,
+    ):
+        events = arm(instance, ports=chosen.port, buffer_kib=chosen.buffer_kib)
+        log.write(comment(header("multitracer-tcp-probe", chosen, events=events)))
+        Recording(instance, log, networks=chosen.address).run(stop)
+
+
+def _preflight() -> Path:
+    root = tracefs()
+    if not (root / "events/tcp/tcp_probe").exists():
+        raise PreflightError(f"{root}: this kernel has no tcp_probe; it needs Linux 4.16 or newer")
+    return root
+
+
+def check() -> None:
+    """Raise PreflightError if the kernel's TCP cannot be traced here."""
+    _preflight()
+
+
+COLLECTOR = Collector(
+    name="tcp_probe",
+    layer="tcp",
+    description="variables of TCP senders at each arriving segment, retransmissions, congestion states",
+    log_format="ftrace",
+    suffix=".ftrace",
+    check=check,
+)
+
+if __name__ == "__main__":
+    run(main)

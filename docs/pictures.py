@@ -1,0 +1,72 @@
+"""Make the pictures of docs/figures.md: `python -m docs.pictures` in a clone, with chromium installed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from multitracer.analysis import analyse
+from multitracer.layers import SenderLogs
+from multitracer.recording import Part
+from multitracer.report.write import Request, write_report
+from multitracer.session import open_session
+from tests.report.chromium import Browser
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+SAMPLE = ROOT / "sample_traces" / "cellular_upload"
+_PLOT = "document.querySelector('.plot')"
+
+
+def main() -> None:
+    """Write the pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        parts: list[Part] = []
+        session = open_session(SAMPLE)
+        for point, capture in session.captures():
+            parts.append(Part(point, analyse(capture), sum(map(len, parts))))
+        write_report(parts, page, Request(title=SAMPLE.name, logs=SenderLogs.of(session)))
+        with Browser(Path(folder) / "profile") as browser:
+            _desktop(browser, page)
+            _places(browser, page)
+            _phone(browser, page)
+
+
+def _open(browser: Browser, page: Path, scheme: str) -> None:
+    browser.prefer(scheme)
+    browser.open(page)
+    browser.evaluate("window.report.then(() => true)")
+
+
+def _desktop(browser: Browser, page: Path) -> None:
+    browser.resize(1100, 1000)
+    _open(browser, page, "light")
+    _save(browser, "report")
+
+
+def _places(browser: Browser, page: Path) -> None:
+    """Zoom into the two places that docs/figures.md explains."""
+    browser.resize(1000, 900)
+    _open(browser, page, "light")
+    for name, from_s, to_s in (("figure_loss", 9.6, 11.2), ("figure_outage", 15.5, 19.5)):
+        browser.evaluate(f"window.report.then((shown) => shown.look({from_s}, {to_s}))")
+        box = browser.evaluate(f"{_PLOT}.getBoundingClientRect().toJSON()")
+        top = box["y"] + browser.evaluate("scrollY")
+        _save(browser, name, clip={"x": box["x"], "y": top, "width": box["width"], "height": box["height"]})
+
+
+def _phone(browser: Browser, page: Path) -> None:
+    browser.resize(390, 1500, mobile=True)
+    _open(browser, page, "dark")
+    _save(browser, "report_phone")
+
+
+def _save(browser: Browser, name: str, *, clip: dict[str, float] | None = None) -> None:
+    more: dict[str, Any] = {"clip": clip | {"scale": 1}, "captureBeyondViewport": True} if clip else {}
+    browser.screenshot(IMAGES / f"{name}.png", **more)
+
+
+if __name__ == "__main__":
+    main()

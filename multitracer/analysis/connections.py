@@ -1,0 +1,201 @@
+"""Which segments belong to which connection, who began it, and the order the analysis works in.
+
+Rules of the file
+-----------------
+- A flow (two endpoints in one VLAN) holds one connection until a segment begins another one there:
+  a SYN whose sequence number is not the one that its sender's numbers began with, or a SYN-ACK of which
+  that is true while no SYN of the other endpoint is known. A SYN with the same number is a retransmission.
+- A sender's numbers began with its SYN; else one before its first segment; else one before what the other
+  endpoint acknowledged first. These are the rules of tshark 4.0 (packet-tcp.c), which FIN and RST do not
+  change; a SYN-ACK alone never begins a connection there.
+- The initiator is the sender of the first SYN, else the receiver of the first SYN-ACK, else the first sender.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.capture import Flag
+
+if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Array
+    from multitracer.capture import Capture
+
+_BLOCK_ROWS = 1 << 16
+"""Rows that are looked at together: what is made of them stays in the processor's cache."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """The segments of a capture, told apart by connection and direction.
+
+    Direction 2 c is what the initiator of connection c (from 0) sent, 2 c + 1 what came back.
+    """
+
+    direction: Array
+    """int32, shape (n_segments,): the direction of each segment."""
+    order: Array
+    """int64, shape (n_segments,): the segments direction after direction, each in capture order."""
+    bounds: Array
+    """int64, shape (2 n_connections + 1,): direction d is order[bounds[d]:bounds[d + 1]]."""
+    first_row: Array
+    """int64, shape (n_connections,): where each connection begins in the capture."""
+    forward_flow: Array
+    """int32, shape (n_connections,): directed flow of what the initiator sends."""
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are."""
+        return len(self.first_row)
+
+    def rows_of(self, connection: int) -> Array:
+        """Return the rows of a connection (from 0) in capture order."""
+        return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
+
+
+def partition(capture: Capture) -> Partition:
+    """Return the connections of a capture, numbered in the order of their first segments."""
+    flow, flags = capture.segments["flow"], capture.segments["flags"]
+    begins, connection = _connections(flow >> 1, capture)
+    forward_flow = flow[begins].copy()
+    syn_rows = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    _turn_to_initiator(forward_flow, connection[syn_rows], flow[syn_rows], flags[syn_rows])
+    direction = connection
+    direction *= 2
+    direction += flow != forward_flow[connection >> 1]
+    order, bounds = _grouped(direction, 2 * len(begins))
+    return Partition(direction, order, bounds, begins, forward_flow)
+
+
+def _connections(pair: Array, capture: Capture) -> tuple[Array, Array]:
+    """Return the first row of each connection, ascending, and each row's connection as int32."""
+    first_of_pair = _first_rows(pair, len(capture.flows))
+    again = _later_beginnings(pair, first_of_pair, capture)
+    seen = np.flatnonzero(first_of_pair < len(pair))
+    begins = np.sort(np.concatenate([first_of_pair[seen], again]))
+    number_of_pair = np.zeros(len(capture.flows), dtype=np.int32)
+    number_of_pair[seen] = np.searchsorted(begins, first_of_pair[seen])
+    connection = number_of_pair[pair]
+    if len(again):
+        _renumber(connection, pair, again, begins)
+    return begins, connection
+
+
+def _first_rows(pair: Array, pairs: int) -> Array:
+    """Return each pair's first row, the number of rows for a pair without one."""
+    first = np.full(pairs, len(pair), dtype=np.int64)
+    for end in range(len(pair), 0, -_BLOCK_ROWS):
+        begin = max(end - _BLOCK_ROWS, 0)
+        first[pair[begin:end][::-1]] = np.arange(end - 1, begin - 1, -1)
+    return first
+
+
+def _renumber(connection: Array, pair: Array, again: Array, begins: Array) -> None:
+    """Give the rows of pairs that were used again the number of the last beginning at or before them."""
+    used_again = np.zeros(int(pair.max()) + 1, dtype=bool)
+    used_again[pair[again]] = True
+    rows = np.flatnonzero(used_again[pair])
+    starts = begins[used_again[pair[begins]]]
+    span = len(pair) + 1
+    key = pair[starts].astype(np.int64) * span + starts
+    by_key = np.argsort(key, kind="stable")
+    nearest = np.searchsorted(key[by_key], pair[rows].astype(np.int64) * span + rows, side="right") - 1
+    connection[rows] = np.searchsorted(begins, starts[by_key[nearest]])
+
+
+def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flags: Array) -> None:
+    """Turn `forward_flow` by the first SYN of each connection, or else by its first SYN-ACK, in place."""
+    answer = (flags & Flag.ACK) != 0
+    for rows, turn in ((np.flatnonzero(answer), 1), (np.flatnonzero(~answer), 0)):
+        backwards = rows[::-1]
+        forward_flow[connection[backwards]] = flow[backwards] ^ turn
+
+
+def _grouped(key: Array, groups: int) -> tuple[Array, Array]:
+    """Return the rows sorted by `key`, equal keys in their order, and the bounds of each key."""
+    bounds = np.zeros(groups + 1, dtype=np.int64)
+    np.cumsum(np.bincount(key, minlength=groups), out=bounds[1:])
+    if groups <= 2:
+        return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)]), bounds
+    if groups <= 1 << 16:  # NumPy's stable sort of 16-bit numbers is a radix sort
+        return np.argsort(key.astype(np.uint16), kind="stable"), bounds
+    low = np.argsort(key.astype(np.uint16), kind="stable")
+    return low[np.argsort((key >> 16).astype(np.uint16)[low], kind="stable")], bounds
+
+
+def _later_beginnings(pair: Array, first_of_pair: Array, capture: Capture) -> Array:
+    """Return the rows that begin a connection on a flow that was in use before, ascending."""
+    syn_rows = np.flatnonzero(capture.segments["flags"] & np.uint16(Flag.SYN))
+    by_pair = syn_rows[np.argsort(pair[syn_rows], kind="stable")]
+    doubtful: Array = by_pair[_doubtful(by_pair, pair, capture)]
+    doubtful = doubtful[doubtful != first_of_pair[pair[doubtful]]]
+    if not len(doubtful):
+        return doubtful
+    chosen = np.zeros(len(first_of_pair), dtype=bool)
+    chosen[pair[doubtful]] = True
+    rows = np.flatnonzero(chosen[pair])
+    rows = rows[np.argsort(pair[rows], kind="stable")]
+    cuts = np.flatnonzero(np.diff(pair[rows])) + 1
+    begun = [_walk(_Pair.of(part, capture)) for part in np.split(rows, cuts)]
+    return np.sort(np.concatenate(begun))
+
+
+def _doubtful(by_pair: Array, pair: Array, capture: Capture) -> Array:
+    """Return False for a SYN that repeats the SYN before it or is a SYN-ACK after the other side's SYN."""
+    flow, seq, flags = (capture.segments[name][by_pair] for name in ("flow", "seq", "flags"))
+    answer = (flags & Flag.ACK) != 0
+    same_flow = flow[1:] == flow[:-1]
+    repeats = same_flow & (seq[1:] == seq[:-1]) & (answer[1:] == answer[:-1])
+    expected = ~same_flow & (flow[1:] >> 1 == flow[:-1] >> 1) & answer[1:] & ~answer[:-1]
+    doubtful = np.ones(len(by_pair), dtype=bool)
+    doubtful[1:] = ~(repeats | expected)
+    return doubtful
+
+
+@dataclass(slots=True)
+class _Pair:
+    """The segments of one pair of endpoints in capture order."""
+
+    rows: Array
+    side: Array
+    seq: Array
+    ack: Array
+    flags: Array
+
+    @classmethod
+    def of(cls, rows: Array, capture: Capture) -> _Pair:
+        flow, seq, ack, flags = (capture.segments[n][rows] for n in ("flow", "seq", "ack", "flags"))
+        return cls(rows, flow & 1, seq, ack, flags)
+
+    def origins(self, side: int, begins: Array) -> tuple[list[int], list[int]]:
+        """Return for each beginning where the origin of a side's numbers shows first, and the origin."""
+        tells = (self.side == side) | ((self.flags & Flag.ACK) != 0)
+        number = np.where(self.side == side, self.seq, self.ack) - np.uint32(1)
+        number += (self.side == side) & ((self.flags & Flag.SYN) != 0)
+        where = np.append(np.flatnonzero(tells), len(self.rows))
+        first = where[np.searchsorted(where, begins)]
+        return first.tolist(), np.append(number, 0)[first].tolist()
+
+
+def _walk(pair: _Pair) -> Array:
+    """Return the rows of one pair of endpoints that begin a further connection, by the rules of the file."""
+    syn = np.flatnonzero(pair.flags & np.uint16(Flag.SYN))
+    begins = np.append(0, syn)
+    shows, origin = zip(*(pair.origins(side, begins) for side in (0, 1)), strict=True)
+    sides, numbers = pair.side[syn].tolist(), pair.seq[syn].tolist()
+    answers = ((pair.flags[syn] & Flag.ACK) != 0).tolist()
+    begun, current, last_syn = [], 0, [-1, -1]
+    begin_of = begins.tolist()
+    for i, position in enumerate(syn.tolist()):
+        side = sides[i]
+        known = shows[side][current] < position
+        awaited = answers[i] and last_syn[1 - side] >= begin_of[current]
+        if known and not awaited and origin[side][current] != numbers[i]:
+            current = i + 1
+            begun.append(position)
+        if not answers[i]:
+            last_syn[side] = position
+    return pair.rows[begun]

@@ -1,0 +1,262 @@
+"""From what is known of segments to one row for each direction: the columns of DIRECTIONS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.acknowledgments import max_flight
+from multitracer.analysis.group import has
+from multitracer.analysis.intervals import reduce_groups
+from multitracer.analysis.probes import window_is_closed
+from multitracer.capture import Flag, Mark
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tcp import DIRECTIONS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.connections import Partition
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.kernel import Findings
+    from multitracer.capture import Capture
+
+LARGEST_SHIFT = 14
+"""A larger window scale counts as this (RFC 7323, section 2.3)."""
+
+VANTAGE_SHARE = 0.1
+"""Near an end of the path: at most this share of the round trip lies between it and the capture point."""
+
+
+def blank(directions: int) -> dict[str, Array]:
+    """Return the columns of DIRECTIONS without anything known."""
+    columns = {}
+    for column in DIRECTIONS:
+        if column.unit.startswith("ns") and column.dtype == "int64":
+            columns[column.name] = np.full(directions, NOT_A_TIME)
+        elif column.na:
+            columns[column.name] = np.full(directions, NA, dtype=column.dtype)
+        elif column.dtype.startswith("float"):
+            columns[column.name] = np.full(directions, np.nan)
+        else:
+            columns[column.name] = np.zeros(directions, dtype=column.dtype)
+    return columns
+
+
+def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> None:
+    """Write the group's directions into their rows of `columns`, in place."""
+    first = found.group.first_direction
+    rows = {name: values[first : first + found.group.directions] for name, values in columns.items()}
+    _sent(found, rows, capture.segments["time_ns"])
+    _again(found, rows)
+    _asked(found, rows)
+    _round_trips(found, rows, capture)
+    _vantage(rows)
+
+
+def _sent(found: Findings, rows: dict[str, Array], time_ns: Array) -> None:
+    group = found.group
+    rows["packets"][:] = np.diff(group.bounds)
+    rows["payload_bytes"][:] = reduce_groups(np.add, group.payload, group.bounds, empty=0)
+    with_payload = np.flatnonzero(group.payload)
+    bounds = np.searchsorted(with_payload, group.bounds)
+    rows["data_segments"][:] = np.diff(bounds)
+    _first_and_last(rows, "payload_ns", time_ns, group.rows[with_payload], bounds)
+    _first_and_last(rows, "ns", time_ns, group.rows, group.bounds)
+    for name, flag in (("syn", Flag.SYN), ("fin", Flag.FIN), ("rst", Flag.RST)):
+        rows[name][:] = group.count(group.special[has(group.flags[group.special], flag)])
+
+
+def _first_and_last(
+    rows: dict[str, Array], name: str, time_ns: Array, captured: Array, bounds: Array
+) -> None:
+    there = np.flatnonzero(np.diff(bounds))
+    rows[f"first_{name}"][there] = time_ns[captured[bounds[:-1][there]]]
+    rows[f"last_{name}"][there] = time_ns[captured[bounds[1:][there] - 1]]
+
+
+def _again(found: Findings, rows: dict[str, Array]) -> None:
+    """Count what was seen before, and the bytes left as unique."""
+    group, coverage, pieces = found.group, found.coverage, found.axis.pieces
+    rows["unique_bytes"][:] = rows["payload_bytes"]
+    refused = np.setdiff1d(found.probes, pieces.position, assume_unique=True)
+    rows["unique_bytes"] -= group.count(refused)
+    rows["zero_window_probes"][:] = group.count(found.probes)
+    position = pieces.position[coverage.late]
+    owner = group.direction_of(position)
+    repeats, old = found.repeats_late, coverage.old_payload
+    np.subtract.at(rows["unique_bytes"], owner, old)
+    units = pieces.end[coverage.late] - pieces.start[coverage.late]
+    np.add.at(rows["retransmitted_bytes"], owner[repeats], (units - coverage.new)[repeats])
+    for name, chosen in (
+        ("retransmitted_segments", repeats),
+        ("partial_retransmissions", repeats & (coverage.new > 0)),
+        ("out_of_order", found.fills_late),
+        ("capture_duplicates", found.twice_late),
+        ("keep_alives", found.alive_late),
+    ):
+        rows[name][:] = np.bincount(owner[chosen], minlength=group.directions)
+    _empty_probes(found, rows)
+
+
+def _empty_probes(found: Findings, rows: dict[str, Array]) -> None:
+    """Count probes without a byte as what the window says they are."""
+    closed = window_is_closed(found.group, found.empty_alive) if len(found.closed) else np.False_
+    probing = np.broadcast_to(closed, found.empty_alive.shape)
+    rows["zero_window_probes"] += found.group.count(found.empty_alive[probing])
+    rows["keep_alives"] += found.group.count(found.empty_alive[~probing])
+
+
+def _asked(found: Findings, rows: dict[str, Array]) -> None:
+    """Count what the direction's own ACKs and windows say, and what was outstanding."""
+    group, met, repeats = found.group, found.met, found.repeats
+    for name, position in (
+        ("duplicate_acks", repeats.duplicate),
+        ("triple_duplicate_acks", repeats.third),
+        ("window_updates", repeats.window_update),
+        ("zero_window_segments", found.closed),
+    ):
+        rows[name][:] = group.count(position)
+    rows["capture_duplicates"] += group.count(repeats.captured_twice)
+    sender = met.direction ^ 1
+    rows["acks_of_unseen"][:] = np.bincount(sender[met.unseen], minlength=group.directions)
+    rows["acks_before_data"][:] = np.bincount(sender[met.early], minlength=group.directions)
+    rows["max_flight_bytes"][:] = max_flight(found.axis, found.coverage, met)
+    _unfilled(found, rows)
+    _windows(found, rows)
+
+
+def _windows(found: Findings, rows: dict[str, Array]) -> None:
+    """Find the largest window; that of a SYN is never scaled."""
+    group = found.group
+    syn = group.special[has(group.flags[group.special], Flag.SYN)]
+    window = group.window.copy()
+    window[syn] = 0
+    largest = reduce_groups(np.maximum, window, group.bounds, empty=0).astype(np.int64)
+    largest <<= window_shift(rows)
+    np.maximum.at(largest, group.direction_of(syn), group.window[syn].astype(np.int64))
+    rows["max_window_bytes"][:] = largest
+
+
+def _unfilled(found: Findings, rows: dict[str, Array]) -> None:
+    """Sum the holes that nothing filled."""
+    holes = found.coverage.holes
+    owner = found.group.direction_of(found.axis.pieces.position[holes.after])
+    np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
+
+
+def _round_trips(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+    """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
+    time_ns, resolution_ns = capture.segments["time_ns"], _resolution_ns(capture)
+    group, axis, samples = found.group, found.axis, found.samples
+    sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
+    rtt = time_ns[group.rows[axis.acks.position[samples.ack]]] - sent
+    rtt = rtt[np.lexsort((rtt, samples.direction))]
+    counts = np.bincount(samples.direction, minlength=group.directions)
+    ends = np.cumsum(counts)
+    there = np.flatnonzero(counts)
+    first, last = (ends - counts)[there], ends[there] - 1
+    rows["rtt_count"][:] = counts
+    rows["rtt_min_ns"][there] = rtt[first]
+    rows["rtt_max_ns"][there] = rtt[last]
+    mean = np.add.reduceat(rtt, first) / counts[there] if len(there) else np.empty(0)
+    rows["rtt_mean_ns"][there] = np.round(mean / resolution_ns) * resolution_ns
+    for name, share in (("rtt_p50_ns", 0.50), ("rtt_p95_ns", 0.95)):
+        place = _quantile(rtt, first, last, share)
+        rows[name][there] = np.round(place / resolution_ns) * resolution_ns
+
+
+def _resolution_ns(capture: Capture) -> float:
+    """Return the tick of the coarsest clock among the capture's interfaces."""
+    ticks = (interface.resolution_ns for file in capture.files for interface in file.interfaces)
+    return max(ticks, default=1.0)
+
+
+def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
+    """Return a quantile of each sorted stretch first..last, linear between the nearest ranks."""
+    place = first + (last - first) * share
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, last)
+    return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def _vantage(rows: dict[str, Array]) -> None:
+    """Say where the capture point lies, by how the two directions' smallest round trips share the path."""
+    forward, reverse = rows["rtt_min_ns"][0::2], rows["rtt_min_ns"][1::2]
+    known = np.flatnonzero((rows["rtt_count"][0::2] > 0) & (rows["rtt_count"][1::2] > 0))
+    path = forward[known] + reverse[known]
+    near_initiator = reverse[known] <= VANTAGE_SHARE * path
+    near_responder = ~near_initiator & (forward[known] <= VANTAGE_SHARE * path)
+    place = np.select([near_initiator, near_responder], [np.uint8(1), np.uint8(2)], np.uint8(3))
+    rows["vantage"][0::2][known] = place
+    rows["vantage"][1::2][known] = np.array([0, 2, 1, 3], dtype=np.uint8)[place]
+
+
+def beginning_acknowledged(found: Findings) -> Array:
+    """Return which directions have their first unit acknowledged."""
+    acks = found.axis.acks
+    acknowledged = np.zeros(found.group.directions, dtype=bool)
+    answered = np.flatnonzero(np.diff(acks.bounds))
+    last = acks.highest[acks.bounds[1:][answered] - 1]
+    acknowledged[answered] = last > found.axis.origin[answered]
+    return acknowledged
+
+
+def announce(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
+    """Write what options say of each direction into `columns`, in place: they are few, so all at once."""
+    direction, marks = partition.direction, capture.segments["marks"]
+    _syn_options(columns, capture.syn_options, direction)
+    columns["mptcp"][direction[np.flatnonzero(marks & np.uint16(Mark.MPTCP))]] = True
+    _timestamps(columns, capture, partition)
+    blocks = capture.sack_blocks
+    first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
+    dsack = first[is_dsack(blocks, capture.segments["ack"])[first]]
+    for name, chosen in (("sack_segments", first), ("dsack_segments", dsack)):
+        columns[name][:] = np.bincount(direction[blocks["row"][chosen]], minlength=len(columns[name]))
+
+
+def _syn_options(columns: dict[str, Array], options: Table, direction: Array) -> None:
+    owner = direction[options["row"]]
+    backwards = np.arange(len(options))[::-1]  # the first SYN is written last, so it stays
+    for name in ("mss_bytes", "window_scale"):
+        columns[name][owner[backwards]] = options[name][backwards]
+    for name in ("sack_permitted", "mptcp"):
+        columns[name][owner[options[name]]] = True
+
+
+def _timestamps(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
+    """Say who uses timestamps: by the SYNs, and by most of the segments where none was captured."""
+    flags, marks = capture.segments["flags"], capture.segments["marks"]
+    syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    stamped = has(marks[syn], Mark.HAS_TIMESTAMPS)
+    columns["timestamps"][partition.direction[syn[stamped]]] = True
+    begun = np.zeros(len(columns["timestamps"]), dtype=bool)
+    begun[partition.direction[syn]] = True
+    packets = np.diff(partition.bounds)
+    if not begun[packets > 0].all():
+        rows = np.flatnonzero(marks & np.uint16(Mark.HAS_TIMESTAMPS))
+        counts = np.bincount(partition.direction[rows], minlength=len(packets))
+        columns["timestamps"] |= ~begun & (2 * counts > packets)
+
+
+def is_dsack(blocks: Table, ack: Array) -> Array:
+    """Return which blocks would be D-SACKs as the first of their segment (RFC 2883, section 4).
+
+    That is: they begin below the cumulative ACK, or lie within the block that follows.
+    """
+    row, left, right = blocks["row"], blocks["left"], blocks["right"]
+    duplicate = np.less((left - ack[row]).view(np.int32), 0)
+    inside = (row[1:] == row[:-1]) & ((left[:-1] - left[1:]).view(np.int32) >= 0)
+    duplicate[:-1] |= inside & ((right[1:] - right[:-1]).view(np.int32) >= 0)
+    return duplicate
+
+
+def window_shift(columns: dict[str, Array]) -> Array:
+    """Return by how many bits each direction's windows are scaled (RFC 7323, section 2.2).
+
+    Scaling needs the option in both SYNs; where one of them was not captured, it is believed.
+    """
+    scale = columns["window_scale"].astype(np.int64)
+    partner = scale.reshape(-1, 2)[:, ::-1].ravel()
+    partner_syn = columns["syn"].reshape(-1, 2)[:, ::-1].ravel() > 0
+    agreed = (scale >= 0) & ((partner >= 0) | ~partner_syn)
+    return np.where(agreed, np.minimum(scale, LARGEST_SHIFT), 0)

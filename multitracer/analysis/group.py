@@ -1,0 +1,130 @@
+"""A group of whole connections: their segments' columns, direction after direction.
+
+Everything the analysis says is computed group by group, so that its temporaries are bounded by the group
+(or by the largest connection), never by the capture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import add_to_groups
+from multitracer.capture import Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.analysis.connections import Partition
+    from multitracer.analysis.intervals import Array
+    from multitracer.capture import Capture, Mark
+
+GROUP_ROWS = 1 << 18
+"""How many segments a group holds at most, unless one connection alone has more."""
+
+BEGIN_OR_END = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
+
+
+@dataclass(slots=True)
+class Group:
+    """The segments of whole connections; direction d of the group is rows[bounds[d]:bounds[d + 1]].
+
+    Directions 2 c and 2 c + 1 are the two of one connection. A *position* is an index into these columns,
+    a *row* one into the segments of the capture.
+    """
+
+    first_direction: int
+    """Number of the group's direction 0 in the partition."""
+    bounds: Array
+    rows: Array
+    seq: Array
+    ack: Array
+    payload: Array
+    flags: Array
+    window: Array
+    special: Array
+    """Positions with SYN, FIN or RST."""
+    units: Array
+    """Sequence units that each segment occupies: payload, and one each for SYN and FIN (RFC 9293, 3.4).
+
+    None in a RST, whose payload, if any, is a message to the reader and never acknowledged (RFC 9293, 3.5.3).
+    """
+
+    @classmethod
+    def of(cls, capture: Capture, partition: Partition, first: int, last: int) -> Group:
+        """Return directions `first` to `last` - 1, whole connections."""
+        bounds = partition.bounds[first : last + 1]
+        rows = partition.order[bounds[0] : bounds[-1]]
+        seq, ack, payload, flags, window = (
+            capture.segments[name].take(rows) for name in ("seq", "ack", "payload_bytes", "flags", "window")
+        )
+        special = np.flatnonzero(flags & BEGIN_OR_END)
+        units = payload
+        if len(special):
+            units = payload.copy()
+            bits = flags[special]
+            units[special] += has(bits, Flag.SYN).astype(np.int32) + has(bits, Flag.FIN)
+            units[special[has(bits, Flag.RST)]] = 0
+        return cls(first, bounds - bounds[0], rows, seq, ack, payload, flags, window, special, units)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def directions(self) -> int:
+        """How many directions there are, two for each connection."""
+        return len(self.bounds) - 1
+
+    def direction_of(self, position: Array) -> Array:
+        """Return the direction of each position."""
+        direction: Array = np.searchsorted(self.bounds, position, side="right") - 1
+        return direction
+
+    def plain(self, position: Array) -> Array:
+        """Return which positions have neither SYN, FIN nor RST."""
+        plain: Array = (self.flags[position] & BEGIN_OR_END) == 0
+        return plain
+
+    def count(self, position: Array) -> Array:
+        """Return how many of the positions each direction has."""
+        return np.bincount(self.direction_of(position), minlength=self.directions)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Items of each direction in capture order, to find the last one before a moment."""
+
+    bounds: Array
+    key: Array
+    span: int
+
+    @classmethod
+    def of(cls, rows: Array, bounds: Array) -> Timeline:
+        """Return the timeline of items captured at `rows`; direction d has items bounds[d]:bounds[d + 1]."""
+        span, key = int(rows.max(initial=0)) + 1, rows.copy()
+        add_to_groups(key, np.arange(len(bounds) - 1) * span, bounds)
+        return cls(bounds, key, span)
+
+    def last_before(self, direction: Array, row: Array) -> Array:
+        """Return the index of the direction's last item before `row`; -1 where there is none."""
+        found = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
+        return np.where(found >= self.bounds[direction], found, -1)
+
+
+def has(flags: Array, flag: Flag | Mark) -> Array:
+    """Return which flags (or marks) have the bit."""
+    present: Array = (flags & np.uint16(flag)) != 0
+    return present
+
+
+def groups(capture: Capture, partition: Partition) -> Iterator[Group]:
+    """Yield the connections of a capture in groups of at most `GROUP_ROWS` segments, where possible."""
+    ends = partition.bounds[2::2]
+    first = 0
+    while first < len(ends):
+        begin = partition.bounds[2 * first]
+        last = max(int(np.searchsorted(ends, begin + GROUP_ROWS, side="right")), first + 1)
+        yield Group.of(capture, partition, 2 * first, 2 * last)
+        first = last

@@ -1,0 +1,150 @@
+"""Algorithms on arrays of ranges: unwrapping, painting, minima over spans. They know nothing of TCP.
+
+Every function is linear or n log n in the number of rows and works on all rows at once, so that a capture
+made to be slow (a hundred thousand holes, a million connections) costs what any other capture costs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+IMPLAUSIBLE = 1 << 30
+"""Distance in sequence units that no segment has from its neighbours: the largest window (RFC 7323, 2.3)."""
+
+_FEW_GROUPS = 8
+"""Up to so many groups, a slice each is cheaper than a column as long as all."""
+
+
+def group_starts(bounds: Array) -> Array:
+    """Return the first position of each group that is not empty; group g is bounds[g]:bounds[g + 1]."""
+    return bounds[:-1][bounds[1:] > bounds[:-1]]
+
+
+def distinct(values: Array) -> Array:
+    """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: Any) -> Array:
+    """Return `ufunc` over each group of `values`, `empty` for a group without rows.
+
+    Parameters
+    ----------
+    ufunc : numpy.ufunc
+        add, minimum or maximum.
+    values : ndarray, shape (n,)
+        Rows, group after group.
+    bounds : ndarray of int64, shape (n_groups + 1,)
+        Group g is values[bounds[g]:bounds[g + 1]]; the first bound is 0, the last n.
+    empty : scalar
+        The result for an empty group.
+    """
+    dtype = np.int64 if ufunc is np.add else values.dtype
+    result = np.full(len(bounds) - 1, empty, dtype=dtype)
+    filled = bounds[1:] > bounds[:-1]
+    if filled.any():
+        result[filled] = ufunc.reduceat(values, bounds[:-1][filled], dtype=dtype)
+    return result
+
+
+def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
+    """Add shift[g] to each row of group g, in place."""
+    if len(shift) <= _FEW_GROUPS:
+        for group, amount in enumerate(shift.tolist()):
+            values[bounds[group] : bounds[group + 1]] += amount
+    else:
+        values += np.repeat(shift, np.diff(bounds))
+
+
+def steps(values: Array, starts: Array) -> Array:
+    """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts."""
+    distance = np.zeros(len(values), dtype=np.int32)
+    np.subtract(values[1:], values[:-1], out=distance[1:].view(np.uint32))
+    distance[starts] = 0
+    return distance
+
+
+def unwrapped(values: Array, bounds: Array) -> Array:
+    """Return 32-bit circular numbers as int64 distances from the first number of their group.
+
+    A number lies within 2 GiB of the one before it (RFC 9293, section 3.4). A number that is
+    implausibly far both from the one before and from the one after it is stray: it is placed relative
+    to the one before it and does not carry the others along.
+
+    Parameters
+    ----------
+    values : ndarray of uint32, shape (n,)
+    bounds : ndarray of int64, shape (n_groups + 1,)
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    starts = group_starts(bounds)
+    distance = steps(values, starts)
+    if len(distance) and max(int(distance.max()), -int(distance.min())) >= IMPLAUSIBLE:
+        return _unwrapped_without_strays(values, distance, bounds)
+    return _accumulated(distance, bounds)
+
+
+def _accumulated(distance: Array, bounds: Array) -> Array:
+    total = np.cumsum(distance, dtype=np.int64)
+    if len(bounds) > 2 and len(total):
+        add_to_groups(total, -total[np.minimum(bounds[:-1], len(total) - 1)], bounds)
+    return total
+
+
+def _unwrapped_without_strays(values: Array, distance: Array, bounds: Array) -> Array:
+    far = np.abs(distance.astype(np.int64)) >= IMPLAUSIBLE
+    far_after = np.ones(len(far), dtype=bool)
+    far_after[:-1] = far[1:]
+    far_after[bounds[1:][bounds[1:] > bounds[:-1]] - 1] = True
+    kept = np.flatnonzero(~(far & far_after))
+    kept_bounds = np.searchsorted(kept, bounds)
+    chain = _accumulated(steps(values[kept], group_starts(kept_bounds)), kept_bounds)
+    before = np.searchsorted(kept, np.arange(len(values)), side="right") - 1
+    return chain[before] + (values - values[kept[before]]).view(np.int32)
+
+
+def first_painters(left: Array, right: Array, cells: int) -> Array:
+    """Return for each cell the lowest index of a painter whose span covers it, or the number of painters.
+
+    Painter i covers the cells left[i] to right[i] - 1, at least one. Spans are cut into two overlapping
+    powers of two, written at the level of their size, then handed down level by level: O(n log n).
+    """
+    nobody = len(left)
+    size = right - left
+    level = np.frexp(size)[1] - 1
+    owner = np.full(cells, nobody, dtype=np.int64)
+    for k in range(int(level.max(initial=0)), -1, -1):
+        half = 1 << k
+        if half < cells:
+            np.minimum(owner[half:], owner[:-half].copy(), out=owner[half:])
+        at_level = np.flatnonzero(level == k)
+        np.minimum.at(owner, left[at_level], at_level)
+        np.minimum.at(owner, right[at_level] - half, at_level)
+    return owner
+
+
+def span_minimum(values: Array, low: Array, high: Array) -> Array:
+    """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value."""
+    level = np.frexp(high - low)[1] - 1
+    result = np.empty(len(low), dtype=values.dtype)
+    table = values.copy()
+    for k in range(int(level.max(initial=-1)) + 1):
+        asked = np.flatnonzero(level == k)
+        result[asked] = np.minimum(table[low[asked]], table[high[asked] - (1 << k)])
+        half = 1 << k
+        if half < len(table):
+            table = np.minimum(table[:-half], table[half:])
+    return result

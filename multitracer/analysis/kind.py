@@ -1,0 +1,25 @@
+"""What the analysis says of one segment."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+
+class Kind(IntFlag):
+    """Bits of the column `kind` in tcp_segments; definitions in docs/definitions.md."""
+
+    DATA = 0x0001
+    RETRANSMISSION = 0x0002
+    PARTIAL_RETRANSMISSION = 0x0004
+    """A retransmission that also carries new units."""
+    OUT_OF_ORDER = 0x0008
+    CAPTURE_DUPLICATE = 0x0010
+    """The same packet captured twice, not a retransmission."""
+    DUPLICATE_ACK = 0x0020
+    ZERO_WINDOW = 0x0040
+    ZERO_WINDOW_PROBE = 0x0080
+    KEEP_ALIVE = 0x0100
+    WINDOW_UPDATE = 0x0200
+    SACK = 0x0400
+    DSACK = 0x0800
+    ACK_OF_UNSEEN = 0x1000

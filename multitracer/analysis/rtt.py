@@ -1,0 +1,123 @@
+"""Round-trip times of one connection, each with its provenance; stalls are kept.
+
+Three ways to a sample, which are never mixed:
+
+exact ACK
+    The first ACK that covers a segment ends at its end, and Karn's rule holds (see `samples.py`). Silent
+    about whatever was sent twice.
+timestamp echo
+    RFC 7323, section 4.1: an ACK of new data echoes the timestamp of the segment (see `timestamps.py`). It
+    says which copy was answered, so it measures stalls and what follows a loss.
+SACK
+    The first block of an ACK (not a D-SACK) ends at the segment's end, is the first to cover it, and the
+    segment was sent once: the block names the segment that triggered it (RFC 2018, section 4).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import first_painters
+from multitracer.analysis.samples import exact_pairs
+from multitracer.analysis.timestamps import echoes
+from multitracer.tables import Table
+from multitracer.tcp import RTT_SAMPLES
+
+if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.outstanding import Blocks
+    from multitracer.analysis.segments import Connection
+
+
+class Provenance(IntEnum):
+    """How a round-trip time was found."""
+
+    EXACT_ACK = 0
+    TIMESTAMP = 1
+    SACK = 2
+
+
+def rtt_samples(connection: Connection) -> Table:
+    """Return RTT_SAMPLES of a connection."""
+    found = connection.found
+    pairs = [exact_pairs(found), echoes(found, connection.capture), _sacked_once(connection)]
+    sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
+    place = np.empty_like(connection.order)
+    place[connection.order] = np.arange(len(place))
+    time_ns = connection.capture.segments["time_ns"][found.group.rows]
+    columns = {
+        "time_ns": time_ns[answer],
+        "reverse": sent >= found.group.bounds[1],
+        "row": place[sent],
+        "answer_row": place[answer],
+        "rtt_ns": time_ns[answer] - time_ns[sent],
+        "provenance": provenance,
+    }
+    return Table(RTT_SAMPLES, columns).take(np.lexsort((provenance, place[answer])))
+
+
+def _sacked_once(connection: Connection) -> tuple[Array, Array]:
+    """Return positions of segments and of the SACKs that name them."""
+    blocks = connection.blocks()
+    sane = (blocks.left < blocks.right) & ~blocks.dsack
+    first = np.flatnonzero(sane & (np.diff(blocks.moment, prepend=-1) != 0))
+    pairs = [_named(connection, blocks, first, direction) for direction in (0, 1)]
+    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
+
+
+def _named(connection: Connection, blocks: Blocks, first: Array, direction: int) -> tuple[Array, Array]:
+    """Return the pairs of one direction's segments."""
+    found = connection.found
+    pieces, reach = found.axis.pieces, found.coverage.reach
+    first = first[blocks.direction[first] == direction]
+    first = first[_covers_first(blocks, first, direction)]
+    right = blocks.right[first]
+    piece = np.minimum(np.searchsorted(reach, right), max(len(reach) - 1, 0))
+    exact = np.flatnonzero(reach[piece] == right)
+    piece, answer = piece[exact], connection.order[blocks.moment[first[exact]]]
+    rows = found.group.rows
+    latest = pieces.timeline.last_before(np.full(len(piece), direction), rows[answer])
+    once = (piece <= latest) & (_first_copy(connection)[piece] > latest)
+    once &= (piece == 0) | (pieces.start[piece] >= reach[piece - 1])
+    once &= ~_acknowledged_before(connection, direction, answer, reach[piece])
+    return pieces.position[piece[once]], answer[once]
+
+
+def _covers_first(blocks: Blocks, first: Array, direction: int) -> Array:
+    """Return which of the blocks `first` are the first to cover the unit before their right edge."""
+    mine = np.flatnonzero((blocks.direction == direction) & (blocks.left < blocks.right))
+    left, right = blocks.left[mine], blocks.right[mine]
+    edges = np.unique(np.concatenate([left, right]))
+    if not len(edges):
+        return np.zeros(len(first), dtype=bool)
+    painter = first_painters(np.searchsorted(edges, left), np.searchsorted(edges, right), len(edges) - 1)
+    last_cell = np.searchsorted(edges, blocks.right[first]) - 1
+    covers: Array = np.append(mine, -1)[painter[last_cell]] == first
+    return covers
+
+
+def _first_copy(connection: Connection) -> Array:
+    """Return for each piece the first later piece that carries any of its units again."""
+    found = connection.found
+    pieces, reach = found.axis.pieces, found.coverage.reach
+    late = found.coverage.late[~found.twice_late]
+    left = np.searchsorted(reach, pieces.start[late], side="right")
+    right = np.minimum(np.searchsorted(reach, pieces.end[late]) + 1, len(reach))
+    touched = np.flatnonzero(left < right)
+    painter = first_painters(left[touched], right[touched], len(reach))
+    return np.append(late[touched], len(reach))[painter]
+
+
+def _acknowledged_before(connection: Connection, direction: int, answer: Array, end: Array) -> Array:
+    """Return whether an ACK before each answer covered `end` already."""
+    acks = connection.found.axis.acks
+    if not len(acks.highest):
+        return np.zeros(len(answer), dtype=bool)
+    rows = connection.found.group.rows[answer]
+    last = acks.timeline.last_before(np.full(len(answer), direction), rows)
+    covered: Array = (last >= 0) & (acks.highest[last] >= end)
+    return covered

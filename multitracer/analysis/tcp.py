@@ -1,0 +1,178 @@
+"""Every TCP connection of a capture, analysed: the entry to this room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.connections import partition
+from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise, window_shift
+from multitracer.analysis.group import groups, has
+from multitracer.analysis.kernel import examine
+from multitracer.analysis.rtt import rtt_samples
+from multitracer.analysis.segments import Connection
+from multitracer.analysis.trust import Trust, trust
+from multitracer.capture import Flag
+from multitracer.errors import InputError
+from multitracer.tables import Table
+from multitracer.tcp import CONNECTIONS, DIRECTIONS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.connections import Partition
+    from multitracer.analysis.intervals import Array
+    from multitracer.capture import Capture
+
+
+class Endpoint(NamedTuple):
+    """The two ends of a connection as text; `source` is the initiator."""
+
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+    vlan: str | None
+    """VLAN ids, outermost first, joined by dots; None if untagged."""
+
+
+@dataclass
+class Analysis:
+    """The connections of a capture.
+
+    Attributes
+    ----------
+    capture : Capture
+    connections : Table
+        CONNECTIONS; row n - 1 is connection n.
+    directions : Table
+        DIRECTIONS; rows 2 (n - 1) and 2 (n - 1) + 1 are those of connection n.
+    """
+
+    capture: Capture
+    partition: Partition
+    connections: Table
+    directions: Table
+    _last: tuple[int, Connection] | None = field(default=None, init=False, repr=False)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """How far the capture can be trusted."""
+        return trust(self)
+
+    def endpoint(self, connection: int) -> Endpoint:
+        """Return the addresses and ports of connection `connection` (from 1)."""
+        flow = int(self.connections["forward_flow"][self._index(connection)])
+        flows = self.capture.flows
+        version, vlan = int(flows["ip_version"][flow >> 1]), int(flows["vlan"][flow >> 1])
+        ends = [
+            (
+                _address(bytes(flows[f"address_{end}"][flow >> 1]), version),
+                int(flows[f"port_{end}"][flow >> 1]),
+            )
+            for end in ("ba" if flow & 1 else "ab")
+        ]
+        return Endpoint(*ends[0], *ends[1], _vlan(vlan))
+
+    def tcp_segments(self, connection: int) -> Table:
+        """Return TCP_SEGMENTS of connection `connection` (from 1): what is known of each of its segments."""
+        return self._examined(connection).segments()
+
+    def sack_blocks(self, connection: int) -> Table:
+        """Return TCP_SACK_BLOCKS of connection `connection` (from 1); `row` is that in `tcp_segments`."""
+        return self._examined(connection).sack_blocks()
+
+    def rtt_samples(self, connection: int) -> Table:
+        """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs."""
+        return rtt_samples(self._examined(connection))
+
+    def _examined(self, connection: int) -> Connection:
+        index = self._index(connection)
+        if self._last is None or self._last[0] != index:
+            shift = window_shift(self.directions.columns)[2 * index : 2 * index + 2]
+            self._last = index, Connection(self.capture, self.partition, index, shift)
+        return self._last[1]
+
+    def _index(self, connection: int) -> int:
+        if not 1 <= connection <= len(self.connections):
+            raise InputError(
+                f"connection {connection}: there is none; this capture holds {len(self.connections)}"
+            )
+        return connection - 1
+
+
+def analyse(capture: Capture) -> Analysis:
+    """Return every TCP connection of a capture with its counts.
+
+    Parameters
+    ----------
+    capture : Capture
+        The segments of one capture point, in capture order.
+
+    Returns
+    -------
+    Analysis
+    """
+    parts = partition(capture)
+    columns = blank(2 * parts.connections)
+    columns["connection"][:] = np.arange(2 * parts.connections) // 2 + 1
+    columns["reverse"][1::2] = True
+    announce(columns, capture, parts)
+    acknowledged = np.zeros(2 * parts.connections, dtype=bool)
+    for group in groups(capture, parts):
+        found = examine(group, capture)
+        summarise(found, columns, capture)
+        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(found)
+    directions = Table(DIRECTIONS, columns)
+    connections = _connections(capture, parts, directions, acknowledged)
+    return Analysis(capture, parts, connections, directions)
+
+
+def _connections(capture: Capture, parts: Partition, directions: Table, acknowledged: Array) -> Table:
+    segments = capture.segments
+    first, last = (directions[name].reshape(-1, 2) for name in ("first_ns", "last_ns"))
+    unique = directions["unique_bytes"].reshape(-1, 2)
+    seen = directions["packets"].reshape(-1, 2) > 0
+    latest = np.iinfo(np.int64).max
+    began = _syn_sent(capture, parts, answer=False)[0::2]
+    answered = _syn_sent(capture, parts, answer=True)[1::2]
+    columns = {
+        "connection": np.arange(1, parts.connections + 1, dtype=np.int32),
+        "file": segments["file"][parts.first_row],
+        "forward_flow": parts.forward_flow,
+        "start_ns": np.where(seen, first, latest).min(axis=1),
+        "end_ns": last.max(axis=1),
+        "segments": directions["packets"].reshape(-1, 2).sum(axis=1),
+        "syn_seen": began,
+        "handshake_seen": began & answered & acknowledged.reshape(-1, 2).all(axis=1),
+        "close": _closes(directions),
+        "bulk_direction": (unique[:, 1] > unique[:, 0]).astype(np.uint8),
+    }
+    return Table(CONNECTIONS, columns)
+
+
+def _closes(directions: Table) -> Array:
+    fin, rst = (directions[name].reshape(-1, 2) > 0 for name in ("fin", "rst"))
+    return np.where(rst.any(axis=1), 3, fin.sum(axis=1)).astype(np.uint8)
+
+
+def _syn_sent(capture: Capture, parts: Partition, *, answer: bool) -> Array:
+    """Return per direction whether it holds a SYN, or a SYN-ACK."""
+    flags = capture.segments["flags"]
+    rows = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    sent = np.zeros(2 * parts.connections, dtype=bool)
+    sent[parts.direction[rows[has(flags[rows], Flag.ACK) == answer]]] = True
+    return sent
+
+
+def _address(packed: bytes, version: int) -> str:
+    return str(IPv4Address(packed[:4]) if version == 4 else IPv6Address(packed))
+
+
+def _vlan(vlan: int) -> str | None:
+    if vlan < 0:
+        return None
+    tags = (vlan.bit_length() - 1) // 12
+    return ".".join(str(vlan >> 12 * i & 0xFFF) for i in range(tags - 1, -1, -1))

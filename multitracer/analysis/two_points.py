@@ -1,0 +1,219 @@
+"""The same packets at two capture points: what was lost between them, what was doubled, how long it took.
+
+Rules of the file
+-----------------
+- A packet is told by its endpoints, IPv4 identification, sequence and ACK number, payload length, flags and
+  timestamp value; VLAN tags and link headers may differ, addresses may not (no NAT between the points).
+- The n-th packet with an identity at one point is the n-th with it at the other: a copy beyond the other
+  point's count was made (or captured twice) on the way, or lost there.
+- A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
+  direction that both show; before the first and after the last of those, one point did not listen.
+- Delays are raw: far clock less near clock. They hold the one-way delay plus the clocks' difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tcp import PACKET_PAIRS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.tcp import Analysis
+    from multitracer.capture import Capture
+
+_FIELDS = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
+
+
+class Outcome(IntEnum):
+    """What became of a packet between two points."""
+
+    MATCHED = 0
+    LOST = 1
+    ONLY_FAR = 2
+    NOT_COVERED = 3
+    """Before the first or after the last packet that both points show."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPoints:
+    """The packets of one direction of one connection at two capture points.
+
+    Attributes
+    ----------
+    pairs : Table
+        PACKET_PAIRS.
+    near, far : Analysis
+        Of the two captures.
+    near_connection, far_connection : int
+        The connection's number in each.
+    reverse : bool
+        Direction: False for what the initiator sent.
+    """
+
+    pairs: Table
+    near: Analysis
+    far: Analysis
+    near_connection: int
+    far_connection: int
+    reverse: bool
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many packets came to this."""
+        return int(np.count_nonzero(self.pairs["outcome"] == outcome))
+
+    @property
+    def duplicates(self) -> int:
+        """How many packets the far point saw more often than the near one."""
+        extra = (self.pairs["outcome"] == Outcome.ONLY_FAR) & (self.pairs["copy"] > 0)
+        return int(np.count_nonzero(extra))
+
+    @property
+    def delays_ns(self) -> Array:
+        """Raw one-way delays of the matched packets, in order of the near point."""
+        delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == Outcome.MATCHED]
+        return delays
+
+
+def same_connections(near: Analysis, far: Analysis) -> list[tuple[int, int]]:
+    """Return the numbers of the connections that both captures show, in the near and in the far one.
+
+    They have the same endpoints; with ports used again, those are the same that share the most packets.
+    """
+    theirs: dict[bytes, list[int]] = {}
+    for number in range(1, len(far.connections) + 1):
+        theirs.setdefault(_ends(far, number), []).append(number)
+    found = []
+    for number in range(1, len(near.connections) + 1):
+        candidates = theirs.get(_ends(near, number), [])
+        shared = [(_shared_packets(near, number, far, other), -other) for other in candidates]
+        most = max(shared, default=(0, 0))
+        if most[0]:
+            found.append((number, -most[1]))
+    return found
+
+
+def compare(
+    near: Analysis, near_connection: int, far: Analysis, far_connection: int, *, reverse: bool
+) -> TwoPoints:
+    """Return the packets of one direction of a connection at both points, matched.
+
+    Parameters
+    ----------
+    near : Analysis
+        Capture nearer to the sender of the direction.
+    far : Analysis
+        Capture nearer to its receiver.
+    near_connection, far_connection : int
+        Number of the connection in each; see `same_connections`.
+    reverse : bool
+        False for what the initiator sent.
+    """
+    near_rows = _rows(near, near_connection, reverse=reverse)
+    far_rows = _rows(far, far_connection, reverse=reverse)
+    near_key, near_copy = _identities(near.capture, near_rows)
+    far_key, far_copy = _identities(far.capture, far_rows)
+    near_index, far_index = _join(near_key, near_copy, far_key, far_copy)
+    pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
+    return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
+
+
+_Side = tuple["Analysis", "Array", "Array"]
+
+
+def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Table:
+    near_time, far_time = (side[0].capture.segments["time_ns"][side[1]] for side in (near, far))
+    alone = np.setdiff1d(np.arange(len(near[1])), near_index)
+    added = np.setdiff1d(np.arange(len(far[1])), far_index)
+    left = np.concatenate([near_index, alone, np.full(len(added), NA)])
+    right = np.concatenate([far_index, np.full(len(alone), NA), added])
+    outcome = np.repeat(
+        np.array([Outcome.MATCHED, Outcome.LOST, Outcome.ONLY_FAR], dtype=np.uint8),
+        [len(near_index), len(alone), len(added)],
+    )
+    outcome[(outcome == Outcome.LOST) & _outside(left, near_index)] = Outcome.NOT_COVERED
+    outcome[(outcome == Outcome.ONLY_FAR) & _outside(right, far_index)] = Outcome.NOT_COVERED
+    near_ns, far_ns = _picked(near_time, left, NOT_A_TIME), _picked(far_time, right, NOT_A_TIME)
+    both = (left != NA) & (right != NA)
+    columns = {
+        "near_row": _picked(near[1], left, NA),
+        "far_row": _picked(far[1], right, NA),
+        "near_ns": near_ns,
+        "far_ns": far_ns,
+        "delay_ns": np.where(both, far_ns - near_ns, NOT_A_TIME),
+        "copy": np.where(left != NA, _picked(near[2], left, NA), _picked(far[2], right, NA)),
+        "outcome": outcome,
+    }
+    order = np.lexsort((right, np.where(left == NA, len(near[1]), left)))
+    return Table(PACKET_PAIRS, columns).take(order)
+
+
+def _picked(values: Array, index: Array, missing: int) -> Array:
+    """Return values[index], `missing` where the index is NA."""
+    result = np.full(len(index), missing, dtype=np.int64)
+    known = index != NA
+    result[known] = values[index[known]]
+    return result
+
+
+def _outside(index: Array, matched: Array) -> Array:
+    """Return which indexes lie before the first or after the last matched one."""
+    if not len(matched):
+        return np.ones(len(index), dtype=bool)
+    outside: Array = (index < matched.min()) | (index > matched.max())
+    return outside
+
+
+def _ends(analysis: Analysis, number: int) -> bytes:
+    """Return the endpoints of a connection without their VLAN, the same whoever was seen first."""
+    pair = int(analysis.connections["forward_flow"][number - 1]) >> 1
+    flows = analysis.capture.flows
+    ends = sorted(
+        bytes(flows[f"address_{e}"][pair]) + int(flows[f"port_{e}"][pair]).to_bytes(2) for e in "ab"
+    )
+    return bytes([int(flows["ip_version"][pair])]) + b"".join(ends)
+
+
+def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
+    direction = 2 * (number - 1) + reverse
+    bounds = analysis.partition.bounds
+    rows: Array = analysis.partition.order[bounds[direction] : bounds[direction + 1]]
+    return rows
+
+
+def _shared_packets(near: Analysis, number: int, far: Analysis, other: int) -> int:
+    """Return how many packets of a connection both captures show, either way."""
+    shared = 0
+    for reverse in (False, True):
+        mine = _identities(near.capture, _rows(near, number, reverse=reverse))
+        theirs = _identities(far.capture, _rows(far, other, reverse=reverse))
+        shared += len(_join(*mine, *theirs)[0])
+    return shared
+
+
+def _identities(capture: Capture, rows: Array) -> tuple[Array, Array]:
+    """Return what tells each packet, and how many with the same identity came before it."""
+    columns = [np.ascontiguousarray(capture.segments[name][rows], dtype=np.uint32) for name in _FIELDS]
+    key = np.stack(columns, axis=1).view(f"V{4 * len(columns)}").ravel()
+    _, identity = np.unique(key.view(np.void), return_inverse=True)
+    order = np.argsort(identity, kind="stable")
+    starts = np.flatnonzero(np.diff(identity[order], prepend=-1))
+    copy = np.empty(len(rows), dtype=np.int64)
+    copy[order] = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    return key, copy
+
+
+def _join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
+    """Return the indexes of the packets that are the same at both points, in order of the near one."""
+    _, identity = np.unique(np.concatenate([near_key, far_key]), return_inverse=True)
+    most = int(max(near_copy.max(initial=0), far_copy.max(initial=0))) + 1
+    name = identity * most + np.concatenate([near_copy, far_copy])
+    near_name, far_name = name[: len(near_key)], name[len(near_key) :]
+    _, near_index, far_index = np.intersect1d(near_name, far_name, return_indices=True)
+    order = np.argsort(near_index)
+    return near_index[order], far_index[order]

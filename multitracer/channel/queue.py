@@ -1,0 +1,100 @@
+"""Interface queues: what waits before the link, and what is dropped or marked there.
+
+A queue counts packets, as interfaces do. It is asked `offer` and `take`; what it dropped or marked on its
+own is told by `incidents`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from multitracer.errors import LocalProtocolError
+from multitracer.units import NS_PER_MS
+
+
+class Incident(NamedTuple):
+    """A packet that did not pass the queue unharmed."""
+
+    kind: Literal["dropped", "marked"]
+    packet: bytes
+    cause: str
+    """full, codel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    """How an interface queue behaves."""
+
+    limit_packets: int = 50
+    """Most packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
+    policy: Literal["drop-tail", "codel"] = "drop-tail"
+    ecn: bool = False
+    """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
+    target_ns: int = 5 * NS_PER_MS
+    """CoDel: sojourn time that may persist. On a slow link at least one packet's time (RFC 8289, 4.4)."""
+    interval_ns: int = 100 * NS_PER_MS
+    """CoDel: how long it may persist; about a worst-case round trip."""
+
+    def __post_init__(self) -> None:
+        if self.limit_packets < 1 or self.policy not in ("drop-tail", "codel"):
+            raise LocalProtocolError(f"interface queue: {self}; choose drop-tail or codel and >= 1 packet")
+        if not 0 < self.target_ns <= self.interval_ns:
+            raise LocalProtocolError("interface queue: CoDel needs 0 < target <= interval")
+
+
+class _Waiting(NamedTuple):
+    packet: bytes
+    since_ns: int
+
+
+class PacketQueue(ABC):
+    """Packets that wait for the link, first in, first out."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.config = config
+        self._waiting: deque[_Waiting] = deque()
+        self._incidents: list[Incident] = []
+        self.queued_bytes = 0
+        """Sum of the waiting packets' lengths."""
+
+    def __len__(self) -> int:
+        """Return how many packets wait."""
+        return len(self._waiting)
+
+    def offer(self, packet: bytes, *, now_ns: int) -> bool:
+        """Put a packet at the end; False if it was dropped because the queue is full."""
+        if len(self._waiting) >= self.config.limit_packets:
+            self._incidents.append(Incident("dropped", packet, "full"))
+            return False
+        self._waiting.append(_Waiting(packet, now_ns))
+        self.queued_bytes += len(packet)
+        return True
+
+    @abstractmethod
+    def take(self, *, now_ns: int) -> bytes | None:
+        """Return the next packet for the link, or None."""
+
+    def incidents(self) -> list[Incident]:
+        """Return what was dropped or marked since the last call."""
+        happened, self._incidents = self._incidents, []
+        return happened
+
+    def _pop(self) -> _Waiting | None:
+        if not self._waiting:
+            return None
+        first = self._waiting.popleft()
+        self.queued_bytes -= len(first.packet)
+        return first
+
+
+class DropTail(PacketQueue):
+    """Drops what arrives when it is full."""
+
+    def take(self, *, now_ns: int) -> bytes | None:
+        """Return the oldest packet."""
+        del now_ns
+        first = self._pop()
+        return first.packet if first is not None else None

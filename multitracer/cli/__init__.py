@@ -1,0 +1,23 @@
+"""The command line: one command per file, found by its name; modules with an underscore are what they share.
+
+A command module binds `command`, a click command whose docstring shows an example, and imports what it
+needs when it runs, so that `multitracer --help` loads neither NumPy nor pandas. Data goes to standard
+output, warnings and progress to standard error. Exit status: 0 fine, 1 an error (one line), 2 wrong usage,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command line with the process's arguments and exit."""
+    import sys
+
+    try:
+        from multitracer.cli._run import end_orderly, run
+
+        end_orderly()
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while the program was being loaded, or while it ended
+        status = 130
+    sys.exit(status)

@@ -1,0 +1,137 @@
+"""What `multitracer doctor` looks at."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PACKAGES = (  # import name, distribution, extra that brings it ("" is always installed), purpose
+    ("numpy", "numpy", "", "reading and analysing captures"),
+    ("click", "click", "", "the command line"),
+    ("rich", "rich", "", "text on a terminal"),
+    ("zstandard", "zstandard", "", "reading .zst"),
+    ("pandas", "pandas", "tables", "DataFrames"),
+    ("pyarrow", "pyarrow", "tables", "Parquet files"),
+    ("plotly", "plotly", "figures", "figures and reports"),
+    ("scapy", "scapy", "field", "capturing without tcpdump"),
+    ("serial", "pyserial", "field", "talking to modems"),
+    ("pyshark", "pyshark", "wireshark", "Wireshark's dissectors"),
+)
+_NEEDED_EXTRAS = ("", "tables", "figures")
+_TOOLS = (  # program, what makes it say its version, purpose
+    ("tcpdump", "--version", "capturing packets"),
+    ("tshark", "--version", "Wireshark's dissectors, and comparing with it"),
+    ("tcptrace", "-v", "comparing with it"),
+)
+_INSTALLERS = (
+    ("apt-get", "sudo apt-get install {}"),
+    ("dnf", "sudo dnf install {}"),
+    ("pacman", "sudo pacman -S {}"),
+    ("zypper", "sudo zypper install {}"),
+    ("apk", "sudo apk add {}"),
+    ("brew", "brew install {}"),
+)
+_OLDEST_PYTHON = (3, 11)
+_TOOL_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that works here or does not."""
+
+    name: str
+    works: bool
+    found: str
+    purpose: str
+    fix: str
+    """The one command that repairs it."""
+    needed: bool
+    """Whether reading, analysing, drawing or writing tables depends on it."""
+
+
+def checks() -> Iterator[Check]:
+    """Look at Python, the packages, the programs and the privileges, in this order."""
+    yield Check(
+        "Python",
+        sys.version_info >= _OLDEST_PYTHON,
+        platform.python_version(),
+        "everything",
+        "install Python 3.11 or newer",
+        needed=True,
+    )
+    yield from (_package(*row) for row in _PACKAGES)
+    yield from (_tool(*row) for row in _TOOLS)
+    yield _packet_capture()
+
+
+def how_to_install(module: str) -> str | None:
+    """Return the command that installs the package of a module, None if we do not use such a module."""
+    extra = next((extra for name, _, extra, _ in _PACKAGES if name == module), None)
+    if extra is None:
+        return None
+    wanted = f"'multitracer[{extra}]'" if extra else "--force-reinstall multitracer"
+    return f"{sys.executable} -m pip install {wanted}"
+
+
+def _package(module: str, distribution: str, extra: str, purpose: str) -> Check:
+    try:
+        importlib.import_module(module)
+        found, works = importlib.metadata.version(distribution), True
+    except ImportError as error:  # PackageNotFoundError is one
+        found, works = str(error), False
+    fix = how_to_install(module) or ""
+    return Check(distribution, works, found, purpose, fix, needed=extra in _NEEDED_EXTRAS)
+
+
+def _tool(program: str, version_option: str, purpose: str) -> Check:
+    path = shutil.which(program)
+    found = _first_words([path, version_option]) if path else "not installed"
+    return Check(program, path is not None, found, purpose, _install_command(program), needed=False)
+
+
+def _first_words(command: list[str]) -> str:
+    """Return the first line that a program says of itself."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run: {error}"
+    said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    return said[0] if said else command[0]
+
+
+def _install_command(program: str) -> str:
+    for installer, template in _INSTALLERS:
+        if shutil.which(installer):
+            return template.format(program)
+    return f"install {program} with this system's package manager"
+
+
+def _packet_capture() -> Check:
+    """Try what a capture needs: a packet socket."""
+    tcpdump = shutil.which("tcpdump")
+    fix = f"sudo setcap cap_net_raw,cap_net_admin+eip {tcpdump}" if tcpdump else "run it with sudo"
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
+        found, works = "allowed", True
+    except AttributeError:
+        found, works = "this system has no packet sockets", False
+    except OSError as error:
+        found, works = error.strerror or str(error), _may_capture(tcpdump)
+        found = "allowed to tcpdump" if works else found
+    return Check("packet capture", works, found, "recording packets", fix, needed=False)
+
+
+def _may_capture(tcpdump: str | None) -> bool:
+    """Return whether tcpdump itself carries the capability."""
+    getcap = shutil.which("getcap") or shutil.which("getcap", path="/usr/sbin:/sbin")
+    return bool(tcpdump and getcap and "cap_net_raw" in _first_words([getcap, tcpdump]))

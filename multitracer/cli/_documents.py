@@ -1,0 +1,83 @@
+"""`analyze` as JSON and CSV, written record by record."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TextIO
+
+from multitracer.cli._records import (
+    CONNECTION_KEYS,
+    DIRECTION_KEYS,
+    RTT_KEYS,
+    WAYS,
+    connection_records,
+    file_record,
+)
+from multitracer.cli._summary import worst
+from multitracer.cli._text import no_formula, portable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.analysis.trust import Note
+    from multitracer.cli._load import Chosen
+    from multitracer.recording import Part, Recording
+
+SCHEMA = "multitracer.analyze/1"
+
+
+def write_json(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
+    """Write the document that docs/analyze.schema.json describes, a line for each connection."""
+    files = [file_record(file) for part in recording.parts for file in part.capture.files]
+    stream.write(
+        f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n'
+    )
+    stream.write('"connections": [')
+    separator = "\n"
+    for record in _connections(chosen):
+        stream.write(separator + _json(record))
+        separator = ",\n"
+    stream.write("\n]}\n")
+
+
+_json = json.JSONEncoder(allow_nan=False).encode
+
+
+def _trust(recording: Recording) -> dict[str, Any]:
+    """Return the worst verdict, every reason as a sentence, and every reason with its parts."""
+    notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
+    return {
+        "verdict": worst([part.analysis.trust.verdict for part in recording.parts]),
+        "notes": [note.sentence for _, note in notes],
+        "reasons": [_reason(part, note) for part, note in notes],
+    }
+
+
+def _reason(part: Part, note: Note) -> dict[str, Any]:
+    file = None if note.file is None else portable(note.file)
+    return {"capture": portable(part.point.name), **asdict(note), "file": file}
+
+
+def _connections(chosen: Chosen) -> Iterator[dict[str, Any]]:
+    for part, numbers in chosen:
+        yield from connection_records(part, numbers)
+
+
+def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
+    """Write a header and a line for each connection; a missing value is an empty cell.
+
+    A text that a spreadsheet would take for a formula is written with an apostrophe before it.
+    """
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*CONNECTION_KEYS, *(f"{way}_{key}" for way in WAYS for key in _WAY_KEYS)])
+    for record in _connections(chosen):
+        cells = [record[key] for key in CONNECTION_KEYS]
+        for way in WAYS:
+            cells += [record[way][key] for key in DIRECTION_KEYS]
+            cells += [record[way]["rtt_ms"][key] for key in RTT_KEYS]
+        writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in cells])
+
+
+_WAY_KEYS = (*DIRECTION_KEYS, *(f"rtt_ms_{key}" for key in RTT_KEYS))

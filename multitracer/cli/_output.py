@@ -1,0 +1,96 @@
+"""Where output goes: standard output, or a file that appears whole under its name or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from multitracer.cli._text import portable, printable
+from multitracer.errors import InputError
+from multitracer.report.beside import named, place_beside, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "check_output",
+    "output_name",
+    "replacing",
+    "replacing_folder",
+    "standard_output",
+    "text_output",
+    "warn",
+]
+
+
+def warn(sentence: str) -> None:
+    """Write one line of warning to standard error."""
+    click.echo(f"Warning: {printable(sentence)}", err=True)
+
+
+def standard_output() -> TextIO:
+    """Return standard output; refuse if it was closed before the program began."""
+    out: TextIO | None = sys.stdout
+    if out is None:
+        raise InputError("standard output is closed; open it, or name a file with -o if the command has that")
+    return out
+
+
+@contextlib.contextmanager
+def text_output(target: str | None) -> Iterator[TextIO]:
+    """Open standard output (None or "-") or a file for text."""
+    if target in (None, "-"):
+        yield standard_output()
+        return
+    with replacing(target) as beside, beside.open("w", encoding="utf-8", newline="") as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def replacing_folder(target: str) -> Iterator[Path]:
+    """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
+    final = Path(os.path.realpath(target))
+    beside = place_beside(final)
+    try:
+        with named(target, beside):
+            beside.mkdir()
+            yield beside
+            final.mkdir(exist_ok=True)
+            for made in beside.iterdir():
+                made.replace(final / made.name)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def check_output(target: str | None, inputs: Iterable[str], *, files: str | None = None) -> None:
+    """Refuse, before any work, to write over what is read (a raw log is evidence) or where nothing can be.
+
+    `files` is a pattern of the names that will be written if the target is a folder.
+    """
+    if target in (None, "-"):
+        return
+    place = Path(target or "")
+    if not place.absolute().parent.is_dir():
+        raise InputError(f"{portable(str(place))}: its folder does not exist; make it first")
+    written = [place] if files is None else [place, *place.glob(files)]
+    present = [each for each in written if each.exists()]
+    for name in inputs:
+        for each in present:
+            if name != "-" and Path(name).exists() and each.samefile(name):
+                raise InputError(
+                    f"{portable(str(each))}: is also the input; choose another name for the output"
+                )
+
+
+def output_name(name: str, ending: str) -> str:
+    """Return a file name for what is made from an input: its last part, tame, without a capture's ending."""
+    base = Path(name).resolve().name if name != "-" else "capture"
+    stem = re.sub(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", "", base, flags=re.IGNORECASE)
+    return (re.sub(r"[^\w.-]", "_", stem, flags=re.ASCII).lstrip(".-") or "capture") + ending

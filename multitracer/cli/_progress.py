@@ -1,0 +1,87 @@
+"""The progress line on a terminal, for what takes over a second."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.report.words import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import RenderableType
+
+_PATIENCE_S = 1.0
+
+
+class Progress:
+    """What is being done and how far it is; `None` totals are unknown (a pipe)."""
+
+    def __init__(self, total_bytes: int | None) -> None:
+        self.phase = "reading"
+        self._total_bytes = total_bytes
+        self._files_bytes = 0
+        self._file_bytes = 0
+
+    def __call__(self, stored_bytes: int) -> None:
+        """Take note of how much of the present file was read; less than before is the next file."""
+        if stored_bytes < self._file_bytes:
+            self._files_bytes += self._file_bytes
+        self._file_bytes = stored_bytes
+
+    def __rich__(self) -> RenderableType:
+        """Draw the line."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        done_bytes = self._files_bytes + self._file_bytes
+        line = Table.grid(padding=(0, 1))
+        if self.phase == "reading" and self._total_bytes:
+            bar = ProgressBar(total=self._total_bytes, completed=done_bytes, width=30)
+            line.add_row(self.phase, bar, f"{size(done_bytes)} of {size(self._total_bytes)}")
+        else:
+            line.add_row(f"{self.phase} …", size(done_bytes))
+        return line
+
+
+@contextlib.contextmanager
+def progress(paths: Iterable[str]) -> Iterator[Progress]:
+    """Show a progress line on standard error, if that is a terminal, from the first second on."""
+    state = Progress(_total_bytes(paths))
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield state
+        return
+    with _live_after(_PATIENCE_S, state):
+        yield state
+
+
+def _total_bytes(paths: Iterable[str]) -> int | None:
+    sizes = [Path(path).stat().st_size if Path(path).is_file() else None for path in paths]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+@contextlib.contextmanager
+def _live_after(patience_s: float, state: Progress) -> Iterator[None]:
+    done = threading.Event()
+
+    def show() -> None:
+        if done.wait(patience_s):
+            return
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(get_renderable=lambda: state, console=Console(stderr=True), transient=True):
+            done.wait()
+
+    drawer = threading.Thread(target=show, daemon=True)
+    drawer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        drawer.join()

@@ -1,0 +1,53 @@
+"""The labelled series of a connection as files, one each (paper 004, section 4.5).
+
+A file is comma-separated text: comments with label, unit, source and meaning, a line of column names, then a
+row per point. Its name is our label; nothing of it comes from a capture.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.cli._text import no_formula, printable
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from multitracer.tables import Table
+
+_TOLD = ("label", "unit", "source", "doc")
+
+
+def write_series(folder: Path, series: Iterable[Table], *, origin_ns: int) -> None:
+    """Write each of SERIES to `LABEL.csv`.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    series : iterable of Table
+        With their provenance.
+    origin_ns : int
+        What the column `seconds` counts from.
+    """
+    for table in series:
+        path = folder / f"{table.provenance['label']}.csv"
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            stream.writelines(_lines(table, origin_ns))
+
+
+def _lines(table: Table, origin_ns: int) -> Iterator[str]:
+    for name in _TOLD:
+        yield f"# {name}: {printable(table.provenance[name])}\n"
+    unit = no_formula(table.provenance["unit"])
+    yield f"time_ns,seconds,value_{unit}\n"
+    for time_ns, value in zip(table["time_ns"].tolist(), table["value"].tolist(), strict=True):
+        yield f"{time_ns},{_seconds(time_ns - origin_ns)},{value:.15g}\n"
+
+
+def _seconds(ns: int) -> str:
+    """Return seconds with every digit, which a float of such a time would lose."""
+    sign = "-" if ns < 0 else ""
+    return f"{sign}{abs(ns) // NS_PER_S}.{abs(ns) % NS_PER_S:09d}"

@@ -1,0 +1,204 @@
+"""What `inspect` and `analyze` tell people: files, trust, connections."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.cli._text import portable
+from multitracer.report.words import count, duration, moment, rate, share, size
+from multitracer.tcp import DIRECTIONS
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.capture import Interface, SourceFile
+    from multitracer.cli._page import Page
+    from multitracer.recording import Part, Recording
+
+_LARGEST = 20
+"""Connections that a summary lists; the machine formats list all."""
+_COMMENTS = 20
+_VERDICTS = ("good", "caution", "poor")
+_HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
+"""The RTT is that of the direction where it is larger: at a receiver the other one is its own delay."""
+_CLOSES = ("still open", "closed by one side (FIN)", "closed by both sides (FIN)", "reset (RST)")
+_VANTAGES = ("unknown", "near its sender", "near its receiver", "between the two")
+
+
+def worst(verdicts: list[str]) -> str:
+    """Return the verdict on several captures: that on the worst of them."""
+    return max(verdicts, key=_VERDICTS.index, default="good")
+
+
+def file_line(file: SourceFile) -> str:
+    """Return one line about an input file."""
+    took = ""
+    if file.first_ns is not None and file.last_ns is not None:
+        took = f" in {duration(file.last_ns - file.first_ns)} from {moment(file.first_ns)}"
+    left_out = sum(file.not_decoded.values())
+    rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
+    return f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}"
+
+
+def show_trust(sheet: Page, recording: Recording) -> None:
+    """Write how far the captures can be trusted, and every reason."""
+    notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
+    verdict = worst([part.analysis.trust.verdict for part in recording.parts])
+    sheet.verdict(verdict, "" if notes else ". Nothing speaks against these numbers.")
+    for part, note in notes:
+        where = f"{portable(part.point.name)}: " if len(recording.parts) > 1 else ""
+        sheet.line(f"  - {where}{note.sentence}")
+
+
+def show_connections(sheet: Page, recording: Recording) -> None:
+    """Write a line for each of the connections with the most unique bytes."""
+    listed = _largest(recording)
+    sheet.heading(count(len(recording), "TCP connection"))
+    several = len(recording.parts) > 1
+    if listed:
+        rows = [_connection_line(part, n, several=several) for part, n in listed]
+        header = (*_HEADER, "captured at") if several else _HEADER
+        sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
+    if len(recording) > len(listed):
+        sheet.line(f"and {len(recording) - len(listed):,} with fewer bytes; --json and --csv list all")
+
+
+def _largest(recording: Recording) -> list[tuple[Part, int]]:
+    """Return the connections with the most unique bytes, in the order of their numbers."""
+    found: list[tuple[int, Part, int]] = []
+    for part in recording.parts:
+        both = part.unique_bytes()
+        rows = (-both).argsort(kind="stable")[:_LARGEST]
+        found += [(int(both[i]), part, int(i) + 1) for i in rows]
+    found.sort(key=lambda each: -each[0])
+    return sorted(((p, n) for _, p, n in found[:_LARGEST]), key=lambda each: each[0].offset + each[1])
+
+
+def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
+    table, both = part.analysis.connections, part.analysis.directions
+    ends = part.endpoints(n - 1, n)[0]
+    start_ns, end_ns = int(table["start_ns"][n - 1]), int(table["end_ns"][n - 1])
+    begin_ns = part.capture.first_ns
+    ways = slice(2 * (n - 1), 2 * n)
+    forward_bytes, reverse_bytes = both["unique_bytes"][ways].tolist()
+    sent, data = (int(both[name][ways].sum()) for name in ("retransmitted_segments", "data_segments"))
+    medians = [rtt for rtt in both["rtt_p50_ns"][ways].tolist() if not isnan(rtt)]
+    return (
+        str(part.offset + n),
+        "-" if begin_ns is None else f"{(start_ns - begin_ns) / NS_PER_S:.3f} s",
+        ends.source,
+        ends.destination,
+        size(forward_bytes),
+        size(reverse_bytes),
+        f"{sent:,} ({share(sent, data)})" if sent else "0",
+        duration(max(medians)) if medians else "-",
+        duration(end_ns - start_ns),
+        *([portable(part.point.name)] if several else []),
+    )
+
+
+def show_connection(sheet: Page, part: Part, n: int) -> None:
+    """Write everything that is known of one connection, both directions side by side."""
+    row = next(part.analysis.connections.take(np.array([n - 1])).rows())
+    ends = part.endpoints(n - 1, n)[0]
+    sheet.heading(f"Connection {part.offset + n}: {ends.source} -> {ends.destination}")
+    start_ns, end_ns = row["start_ns"], row["end_ns"]
+    sheet.facts(
+        [
+            ("file", portable(part.capture.files[row["file"]].path)),
+            ("begin", moment(start_ns)),
+            ("took", duration(end_ns - start_ns) if start_ns is not None else "unknown"),
+            ("SYN", "captured" if row["syn_seen"] else "not captured"),
+            ("handshake", "captured" if row["handshake_seen"] else "not captured whole"),
+            ("end", _CLOSES[row["close"]]),
+        ]
+    )
+    ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
+    sheet.blank()
+    rows = [(label, *(_cell(name, way[name]) for way in ways)) for name, label in _direction_labels()]
+    rows.append(("goodput", *(_goodput(way) for way in ways)))
+    sheet.table(("", "from initiator", "from responder"), rows, right=(1, 2))
+
+
+def _direction_labels() -> Iterator[tuple[str, str]]:
+    for column in DIRECTIONS:
+        if column.name not in {"connection", "reverse", "first_ns", "last_ns"}:
+            yield column.name, column.name.removesuffix("_ns").replace("_", " ")
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name == "vantage":
+        return _VANTAGES[value]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("payload_ns"):
+        return moment(value)
+    if name.endswith("_ns"):
+        return duration(value)
+    return f"{value:,}"
+
+
+def _goodput(way: dict[str, Any]) -> str:
+    """Return new payload over the time from the first to the last payload."""
+    first_ns, last_ns = way["first_payload_ns"], way["last_payload_ns"]
+    if first_ns is None or last_ns is None or last_ns <= first_ns:
+        return "-"
+    return rate(way["unique_bytes"] * BITS_PER_BYTE * NS_PER_S / (last_ns - first_ns))
+
+
+def show_file(sheet: Page, file: SourceFile) -> None:
+    """Write the facts of one input file."""
+    sheet.heading(portable(file.path))
+    sheet.facts([(name, value) for name, value in _file_facts(file) if value])
+
+
+def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
+    yield "format", ", ".join(filter(None, (file.format, file.variant, file.compression)))
+    yield "packets", f"{count(file.packets, 'packet')}, {size(file.bytes)}"
+    yield "link types", _counts(file.link_types)
+    yield "protocols", _counts(file.protocols)
+    yield "not decoded", _counts(file.not_decoded)
+    if file.first_ns is not None and file.last_ns is not None:
+        yield "first packet", moment(file.first_ns)
+        yield "last packet", f"{moment(file.last_ns)}, {duration(file.last_ns - file.first_ns)} later"
+    yield "clock", _clock(file)
+    for interface in file.interfaces:
+        yield "interface", _interface(interface)
+    yield "hardware", file.hardware or ""
+    yield "system", file.operating_system or ""
+    yield "written by", file.application or ""
+    for number, text in file.comments[:_COMMENTS]:
+        yield "comment", text if number is None else f"packet {number}: {text}"
+    if len(file.comments) > _COMMENTS:
+        yield "comment", f"and {len(file.comments) - _COMMENTS:,} more"
+    yield "damaged", file.damaged or ""
+
+
+def _counts(counted: dict[Any, int]) -> str:
+    ordered = sorted(counted.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name}: {number:,}" for name, number in ordered)
+
+
+def _clock(file: SourceFile) -> str:
+    said = [f"{count(file.without_time, 'packet')} without a time"] if file.without_time else []
+    if file.time_steps_back:
+        steps = count(file.time_steps_back, "step")
+        said.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
+    return "; ".join(said) or "never steps backwards"
+
+
+def _interface(interface: Interface) -> str:
+    said = [interface.name, interface.description, f"link type {interface.link_type}"]
+    if interface.snap_length:
+        said.append(f"first {interface.snap_length} bytes of each packet")
+    if interface.filter:
+        said.append(f"filter {interface.filter}")
+    if interface.dropped_packets:
+        said.append(f"{count(interface.dropped_packets, 'packet')} dropped")
+    return ", ".join(filter(None, said))

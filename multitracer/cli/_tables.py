@@ -1,0 +1,133 @@
+"""Tables as files: connections, directions and tcp_segments, as Parquet or as CSV.
+
+In Parquet the metadata of each column holds `unit` and `doc`, that of the file `multitracer.schema`. Points
+in time are timestamp[ns, UTC]; a missing value is null, in CSV an empty cell. Connections carry the numbers
+that they have in the session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from multitracer.cli._text import no_formula, portable
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from multitracer.cli._load import Chosen
+    from multitracer.recording import Part
+    from multitracer.tables import Column, Schema, Table
+
+    Form = Literal["parquet", "csv"]
+
+_ROW_GROUP = 1 << 18
+_SESSION_NUMBER = "number of the connection in the session, from 1"
+_ENDS = {
+    "capture": (pa.string(), "capture point: host of the session, or the path as it was given"),
+    "path": (pa.string(), "file of the first segment"),
+    "src": (pa.string(), "address of the initiator"),
+    "sport": (pa.int32(), "TCP port of the initiator"),
+    "dst": (pa.string(), "address of the responder"),
+    "dport": (pa.int32(), "TCP port of the responder"),
+}
+
+
+def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> None:
+    """Write the three tables of the chosen connections into a folder."""
+    parts = [(part, _rows(part, numbers)) for part, numbers in chosen]
+    text = no_formula if form == "csv" else str
+    tables = (
+        (CONNECTIONS, _connections_schema(), (_connections(*each, text) for each in parts)),
+        (DIRECTIONS, _schema(DIRECTIONS), (_directions(*each) for each in parts)),
+        (TCP_SEGMENTS, _segments_schema(), (t for each in parts for t in _tcp_segments(*each))),
+    )
+    for kind, schema, pieces in tables:
+        with _writer(folder / f"{kind.name}.{form}", schema) as writer:
+            _write(writer, schema, pieces)
+
+
+def _writer(path: Path, schema: Any) -> Any:
+    if path.suffix == ".csv":
+        return pc.CSVWriter(path, schema)
+    return pq.ParquetWriter(path, schema, compression="zstd")
+
+
+def _rows(part: Part, numbers: list[int] | None) -> Any:
+    return np.arange(len(part)) if numbers is None else np.array(numbers) - 1
+
+
+def _write(writer: Any, schema: Any, pieces: Iterator[Any]) -> None:
+    """Write the pieces, small ones together, so that a row group is worth its index."""
+    waiting, rows = [schema.empty_table()], 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += len(piece)
+        if rows >= _ROW_GROUP:
+            writer.write_table(pa.concat_tables(waiting).combine_chunks(), _ROW_GROUP)
+            waiting, rows = [schema.empty_table()], 0
+    writer.write_table(pa.concat_tables(waiting).combine_chunks(), _ROW_GROUP)
+
+
+def _connections(part: Part, rows: Any, text: Callable[[str], str]) -> Any:
+    table = part.analysis.connections.take(rows)
+    columns = {**_columns(table), "connection": _numbered(table, part)}
+    everything = len(rows) == len(part)
+    ends = part.endpoints(0, len(part)) if everything else [part.endpoints(i, i + 1)[0] for i in rows]
+    paths = [text(portable(file.path)) for file in part.capture.files]
+    columns["capture"] = pa.array([text(portable(part.point.name))] * len(rows), pa.string())
+    columns["path"] = pa.array([paths[i] for i in table["file"].tolist()], pa.string())
+    for name in ("src", "sport", "dst", "dport"):
+        columns[name] = pa.array([getattr(end, name) for end in ends], _ENDS[name][0])
+    return pa.table(columns, schema=_connections_schema())
+
+
+def _directions(part: Part, rows: Any) -> Any:
+    table = part.analysis.directions.take(np.stack([2 * rows, 2 * rows + 1], axis=1).ravel())
+    return pa.table({**_columns(table), "connection": _numbered(table, part)}, schema=_schema(DIRECTIONS))
+
+
+def _tcp_segments(part: Part, rows: Any) -> Iterator[Any]:
+    for row in rows.tolist():
+        table = part.analysis.tcp_segments(row + 1)
+        number = pa.array(np.full(len(table), part.offset + row + 1, dtype=np.int32))
+        yield pa.table({"connection": number, **_columns(table)}, schema=_segments_schema())
+
+
+def _numbered(table: Table, part: Part) -> Any:
+    return pa.array(table["connection"] + np.int32(part.offset))
+
+
+def _columns(table: Table) -> dict[str, Any]:
+    return {column.name: _array(table, column) for column in table.schema}
+
+
+def _array(table: Table, column: Column) -> Any:
+    return pa.array(table[column.name], mask=table.missing(column.name)).cast(_type(column))
+
+
+def _type(column: Column) -> Any:
+    return pa.timestamp("ns", tz="UTC") if column.is_time else pa.from_numpy_dtype(np.dtype(column.dtype))
+
+
+def _field(name: str, kind: Any, doc: str, unit: str = "") -> Any:
+    return pa.field(name, kind, metadata={"unit": unit, "doc": doc})
+
+
+def _schema(kind: Schema, *, first: list[Any] | None = None, last: list[Any] | None = None) -> Any:
+    fields = [_field(c.name, _type(c), c.doc, "" if c.is_time else c.unit) for c in kind]
+    return pa.schema([*(first or ()), *fields, *(last or ())], metadata={"multitracer.schema": kind.name})
+
+
+def _connections_schema() -> Any:
+    return _schema(CONNECTIONS, last=[_field(name, kind, doc) for name, (kind, doc) in _ENDS.items()])
+
+
+def _segments_schema() -> Any:
+    return _schema(TCP_SEGMENTS, first=[_field("connection", pa.int32(), _SESSION_NUMBER)])

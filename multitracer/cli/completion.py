@@ -1,0 +1,29 @@
+"""`multitracer completion`: the script that lets a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+
+@click.command(
+    "completion",
+    epilog=examples(
+        "multitracer completion bash > ~/.local/share/bash-completion/completions/multitracer",
+        "multitracer completion zsh > ~/.zfunc/_multitracer",
+        "multitracer completion fish > ~/.config/fish/completions/multitracer.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@debug_option
+def command(shell: str) -> None:
+    """Print the script that makes SHELL complete multitracer's commands and options."""
+    from click.shell_completion import get_completion_class
+
+    from multitracer.cli._group import cli
+    from multitracer.cli._run import COMPLETION_VARIABLE
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "multitracer", COMPLETION_VARIABLE).source())

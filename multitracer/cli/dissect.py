@@ -1,0 +1,49 @@
+"""`multitracer dissect`: what Wireshark says of packets, for what MultiTracer does not decode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+if TYPE_CHECKING:
+    from parsers._wireshark import Dissected
+
+_MOST_FIELDS = 4
+
+
+@click.command(
+    "dissect",
+    epilog=examples("multitracer dissect capture.pcap --filter dns", "multitracer dissect modem.pcap"),
+)
+@click.argument("capture", metavar="INPUT", type=click.Path())
+@click.option("--filter", "display_filter", metavar="FILTER", help="A Wireshark display filter.")
+@click.option(
+    "--max-packets", type=click.IntRange(min=1), default=20, show_default=True, help="Stop after so many."
+)
+@debug_option
+def command(capture: str, display_filter: str | None, max_packets: int) -> None:
+    """Show what Wireshark's dissectors say of the packets of INPUT, one capture file.
+
+    For packets that MultiTracer does not take apart itself. It needs tshark and pyshark, and is slow: some
+    hundred packets a second.
+    """
+    from parsers._wireshark import dissect
+
+    found = 0
+    for packet in dissect(capture, display_filter=display_filter, max_packets=max_packets):
+        found += 1
+        click.echo(_line(packet))
+    if not found:
+        click.echo("no packet" + (f" matches {display_filter}" if display_filter else "") + ".")
+
+
+def _line(packet: Dissected) -> str:
+    from multitracer.cli._text import portable
+    from multitracer.report.words import moment
+
+    fields = list(packet.fields.items())[:_MOST_FIELDS]
+    shown = "  ".join(f"{name}={value}" for name, value in fields)
+    return portable(f"{packet.frame:>7}  {moment(packet.time_ns)}  {':'.join(packet.protocols)}  {shown}")

@@ -1,0 +1,40 @@
+"""`multitracer doctor`: what works on this machine, and the one command that repairs what does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+if TYPE_CHECKING:
+    from multitracer.cli._checks import Check
+
+
+@click.command("doctor", epilog=examples("multitracer doctor"))
+@debug_option
+def command() -> None:
+    """Say what works on this machine, and how to repair what does not.
+
+    Exit status 1 if reading, analysing, drawing or writing tables does not work; what only recording or
+    comparing with other programs needs is shown, but is no error.
+    """
+    from multitracer.cli._checks import checks
+    from multitracer.cli._page import page
+
+    found = list(checks())
+    sheet = page()
+    rows = [(_state(check), check.name, check.found, check.purpose) for check in found]
+    sheet.table(("", "what", "found", "for"), rows)
+    for check in found:
+        if not check.works:
+            sheet.line(f"{check.name}: {check.fix}")
+    if any(check.needed and not check.works for check in found):
+        raise click.exceptions.Exit(1)
+
+
+def _state(check: Check) -> str:
+    if check.works:
+        return "ok"
+    return "MISSING" if check.needed else "absent"

@@ -1,0 +1,116 @@
+"""`multitracer export`: data for other programs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from multitracer.cli._options import (
+    Reading,
+    debug_option,
+    examples,
+    named,
+    reads_captures,
+    target,
+)
+
+
+@click.group(
+    "export",
+    epilog=examples(
+        "multitracer export tables -o tables/ capture.pcap",
+        "multitracer export series -o series/ sample_traces/drive",
+    ),
+)
+@debug_option
+def command() -> None:
+    """Write the tables and series behind the numbers, for other programs."""
+
+
+@command.command(
+    "tables",
+    epilog=examples(
+        "multitracer export tables -o tables/ capture.pcap",
+        "multitracer export tables --format csv --connection 1 -o tables/ capture.pcap",
+    ),
+)
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["parquet", "csv"]),
+    default="parquet",
+    show_default=True,
+    help="Parquet keeps units and types.",
+)
+@reads_captures
+def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
+    """Write connections, directions and every segment with what the analysis says of it."""
+    from multitracer.cli._load import chosen, load
+    from multitracer.cli._output import replacing_folder
+    from multitracer.cli._tables import write_tables
+
+    connections = chosen(load(reading, output=output, files=f"*.{form}"), reading.connection)
+    with replacing_folder(output) as folder:
+        write_tables(folder, connections, form=form)
+
+
+@command.command("errors", epilog=examples("multitracer export errors session/ -o radio.txt"))
+@click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
+@click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
+@debug_option
+def errors(session: str, output: str | None) -> None:
+    """Write which frames of a session's link failed, for `testbed run --errors`.
+
+    The errors of each direction are those that its receiver logged; of a side whose log is missing nothing
+    is known.
+    """
+    from multitracer.analysis.link_errors import link_error_trace
+    from multitracer.cli._output import check_output, text_output, warn
+    from multitracer.session import open_session
+
+    recording = open_session(session)
+    check_output(output, recording.paths)
+    frames = {log.host: tables["link_frames"] for log, tables in recording.tables("link")}
+    trace = link_error_trace(frames)
+    for sentence in recording.warnings:
+        warn(sentence)
+    for side, direction in (("fixed", "up"), ("mobile", "down")):
+        if side not in frames:
+            warn(f"{session}: no link log of the {side} side; its direction ({direction}) comes out perfect")
+    with text_output(output) as stream:
+        stream.write(trace.text())
+
+
+@command.command(
+    "series",
+    epilog=examples(
+        "multitracer export series -o series/ sample_traces/drive",
+        "multitracer export series --connection 10.0.0.1:80 --direction reverse -o series/ capture.pcap",
+    ),
+)
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
+@click.option(
+    "--direction",
+    type=click.Choice(["forward", "reverse"]),
+    help="The series of what the initiator sent, or the responder. By default of whoever sent more.",
+)
+@reads_captures
+def series(reading: Reading, output: str, direction: Literal["forward", "reverse"] | None) -> None:
+    """Write each labelled series of one connection to a file of its own, such as TcpSnd_cwnd.csv.
+
+    By default of the connection with the most unique bytes. A session folder gives the series of both
+    captures and of the sender's own variables. A file begins with its label, unit, source and meaning.
+    """
+    from multitracer.cli._load import load, one
+    from multitracer.cli._output import replacing_folder
+    from multitracer.cli._series import write_series
+    from multitracer.figures.connection import layers_of
+
+    recording = load(reading, output=output, files="*.csv")
+    part, number = one(recording, reading.connection)
+    reverse = None if direction is None else direction == "reverse"
+    layers = layers_of(recording, part, number, reverse=reverse)
+    with replacing_folder(output) as folder:
+        write_series(folder, layers.series().values(), origin_ns=layers.part.capture.first_ns or 0)

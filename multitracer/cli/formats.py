@@ -1,0 +1,23 @@
+"""`multitracer formats`: which formats this installation reads."""
+
+from __future__ import annotations
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+
+@click.command("formats", epilog=examples("multitracer formats"))
+@debug_option
+def command() -> None:
+    """List the formats that can be read, and where each is defined.
+
+    A file is recognised by its content, not by its name. Any of them may be compressed with gzip, Zstandard,
+    xz or bzip2.
+    """
+    import parsers
+    from multitracer.cli._page import page
+
+    sheet = page()
+    rows = [(fmt.name, fmt.layer, fmt.description, fmt.source) for fmt in parsers.formats()]
+    sheet.table(("format", "layer", "what it is", "defined in"), rows)

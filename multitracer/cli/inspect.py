@@ -1,0 +1,113 @@
+"""`multitracer inspect`: what is inside a capture or a session folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._options import Reading, examples, reads_captures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from multitracer.cli._page import Page
+    from multitracer.manifest import Manifest
+    from multitracer.recording import Recording
+    from multitracer.session import Session
+
+_LONGEST = 200
+"""Characters of a value of the manifest that are shown."""
+
+
+@click.command(
+    "inspect", epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/drive")
+)
+@reads_captures
+def command(reading: Reading) -> None:
+    """Show what is inside INPUT: formats, hosts, clocks, connections, and how far it can be trusted.
+
+    For a session folder, each log is also compared with the checksum that the recording left.
+    """
+    from multitracer.cli._load import load_session
+    from multitracer.cli._page import page
+    from multitracer.session import open_session
+
+    session = open_session(*reading.inputs)
+    recording = load_session(session, reading) if session.points else None
+    sheet = page()
+    _show_session(sheet, session)
+    if recording is not None:
+        _show_captures(sheet, recording, reading)
+
+
+def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
+    from multitracer.cli._load import chosen
+    from multitracer.cli._summary import show_connection, show_connections, show_file, show_trust
+
+    connections = chosen(recording, reading.connection)
+    for part in recording.parts:
+        for file in part.capture.files:
+            show_file(sheet, file)
+    show_trust(sheet, recording)
+    sheet.blank()
+    if reading.connection is None:
+        show_connections(sheet, recording)
+    for part, numbers in connections:
+        for n in numbers or ():
+            show_connection(sheet, part, n)
+
+
+def _show_session(sheet: Page, session: Session) -> None:
+    if session.folder is None:
+        return
+    from pathlib import Path
+
+    from multitracer.cli._text import portable
+    from multitracer.report.words import count
+
+    sheet.heading(f"Session {session.name}")
+    hosts = [(point.name, f"capture of {count(len(point.paths), 'file')}") for point in session.points]
+    hosts += [
+        (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.logs
+    ]
+    if session.manifest is None:
+        sheet.facts([*hosts, ("manifest", "absent: nothing is known of how it was recorded")])
+        return
+    sheet.facts(
+        [*hosts, *_manifest_facts(session.manifest), *_checksum_facts(session.folder, session.manifest)]
+    )
+    sheet.blank()
+
+
+def _manifest_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    from multitracer.report.words import moment
+
+    yield "recorded", moment(manifest.created_ns)
+    for host, facts in manifest.hosts.items():
+        yield f"host {host}", ", ".join(f"{name} {_short(value)}" for name, value in facts.items())
+    for name, value in manifest.variables.items():
+        yield name, _short(value)
+    for run in manifest.collectors:
+        yield run.name, f"on {run.host}, {run.outcome or 'does not say how it ended'}"
+
+
+def _short(value: object) -> str:
+    """Return a value of the manifest; one that nests deeper than once only by its size."""
+    if isinstance(value, dict | list):
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        if any(isinstance(member, dict | list) for _, member in members):
+            return f"({len(value)} entries)"
+        value = ", ".join(f"{key} {each}" if isinstance(value, dict) else str(each) for key, each in members)
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _checksum_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    from multitracer.manifest import changed_files
+
+    changed = list(changed_files(folder, manifest))
+    yield from (("changed", sentence) for sentence in changed)
+    if manifest.files and not changed:
+        yield "checksums", f"all {len(manifest.files)} logs are as they were recorded (SHA-256)"

@@ -1,0 +1,110 @@
+"""`multitracer report`: one self-contained HTML file for each input."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._options import Reading, examples, named, reads_captures
+from multitracer.errors import InputError, MultiTracerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.report.index import Input
+    from multitracer.session import Session
+
+
+@click.command(
+    "report",
+    epilog=examples(
+        "multitracer report capture.pcap",
+        "multitracer report --connection 3 --from 10 --to 20 -o zoom.html capture.pcap",
+        "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/drive",
+    ),
+)
+@click.option(
+    "-o",
+    "--output",
+    type=named,
+    metavar="PATH",
+    help="The file to write, by default report.html; for several inputs the folder, by default reports.",
+)
+@reads_captures
+def command(reading: Reading, output: str | None) -> None:
+    """Write a self-contained HTML report: trust, summary, figures, connection table, provenance.
+
+    Each INPUT gets a report of its own, and several get an index page; files that tcpdump or dumpcap numbered
+    are one input. Prints the path of the report or the index.
+    """
+    from multitracer.session import separate_sessions
+
+    sessions = separate_sessions(reading.inputs)
+    if len(sessions) == 1:
+        click.echo(_write_one(sessions[0], reading, output or "report.html"))
+    else:
+        click.echo(_write_several(sessions, reading, output or "reports"))
+
+
+def _write_one(session: Session, reading: Reading, target: str) -> str:
+    from multitracer.report.write import write_report
+
+    recording = _analysed(session, reading, output=target)
+    write_report(recording.parts, target, recording.request)
+    return target
+
+
+def _write_several(sessions: list[Session], reading: Reading, folder: str) -> str:
+    """Write all reports that can be written; fail at the end if one could not."""
+    from multitracer.cli._output import check_output
+    from multitracer.report.index import write_reports
+
+    check_output(folder, [path for session in sessions for path in session.paths], files="*.html")
+    failed: list[str] = []
+    index = write_reports(_readable(sessions, reading, failed), folder)
+    if failed:
+        raise InputError(f"{len(failed)} of {len(sessions)} inputs have no report; {index} lists the others")
+    return str(index)
+
+
+def _readable(sessions: list[Session], reading: Reading, failed: list[str]) -> Iterator[Input]:
+    from multitracer.cli._output import warn
+
+    for session in sessions:
+        try:
+            recording = _analysed(session, reading)
+        except MultiTracerError as error:
+            warn(f"no report: {error}")
+            failed.append(session.name)
+        else:
+            yield recording
+
+
+def _analysed(session: Session, reading: Reading, *, output: str | None = None) -> Input:
+    """Read and analyse one input, and say what its report is to show."""
+    import shlex
+
+    from multitracer.cli._load import bounds_ns, load_session, one
+    from multitracer.layers import SenderLogs
+    from multitracer.report.index import Input
+    from multitracer.report.write import Request
+
+    recording = load_session(session, reading, output=output, cut=False)
+    begin_ns, end_ns = bounds_ns((part.capture for part in recording.parts), reading.window)
+    chosen = None
+    if reading.connection is not None:
+        part, number = one(recording, reading.connection)
+        chosen = part.offset + number
+    logs = SenderLogs.of(session)
+    request = Request(
+        connection=chosen,
+        from_ns=begin_ns,
+        to_ns=None if end_ns is None else end_ns - 1,
+        title=session.name,
+        command=shlex.join(["multitracer", *sys.argv[1:]]),
+        notes=session.warnings,
+        logs=logs,
+    )
+    return Input(session.name, recording.parts, request)

@@ -1,0 +1,128 @@
+"""`multitracer testbed`: run a scenario of the data call, and list those that come with MultiTracer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.scenario import Scenario
+    from multitracer.scenario.summary import Summary
+
+
+@click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
+@debug_option
+def command() -> None:
+    """Run TCP over a modelled GSM data call, and record it at every layer.
+
+    A scenario says what happens: the hosts' TCP, the link and its radio, the traffic, fades and resets.
+    """
+
+
+@command.command("list", epilog=examples("multitracer testbed list"))
+@debug_option
+def list_scenarios() -> None:
+    """List the bundled scenarios."""
+    from multitracer.cli._page import page
+    from multitracer.scenario import bundled_names, load_scenario
+
+    scenarios = [load_scenario(name) for name in bundled_names()]
+    rows = [(s.name, s.figure, s.title) for s in scenarios]
+    page().table(("scenario", "figure", "what happens"), rows)
+
+
+@command.command(
+    "run",
+    epilog=examples(
+        "multitracer testbed run fig5-typical --virtual -o typical",
+        "multitracer testbed run my.toml --virtual --seed 7 -o run7",
+    ),
+)
+@click.argument("scenario", metavar="NAME|FILE.toml")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Session folder to write; it must be new or empty.",
+)
+@click.option(
+    "--virtual", is_flag=True, help="In virtual time, with MultiTracer's own TCP: minutes in a second."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Of everything that is chance; the same seed writes the same bytes. Default: the scenario's.",
+)
+@click.option(
+    "--errors",
+    "trace",
+    metavar="TRACE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Let the radio destroy the frames of a recorded error trace instead of the scenario's.",
+)
+@debug_option
+def run_scenario(scenario: str, folder: Path, virtual: bool, seed: int | None, trace: Path | None) -> None:
+    """Run a scenario and write a session folder.
+
+    NAME is a bundled scenario (`multitracer testbed list`), FILE.toml one of your own. The folder holds the
+    logs of both hosts, summary.json with the numbers, and truth/ with what really happened to each segment
+    and frame.
+    """
+    from multitracer.cli._page import page
+    from multitracer.scenario import load_scenario
+    from multitracer.simulator.record import record_virtual
+
+    if not virtual:
+        raise click.UsageError("give --virtual: runs in real time are not part of this version")
+    chosen = load_scenario(scenario)
+    if trace is not None:
+        chosen = _under_recorded_radio(chosen, trace)
+    summary = record_virtual(chosen, folder, seed=seed)
+    sheet = page()
+    sheet.line(f"{chosen.name}: {chosen.title}")
+    sheet.facts(_facts(summary))
+    sheet.line(f"written to {folder}")
+
+
+def _under_recorded_radio(scenario: Scenario, path: Path) -> Scenario:
+    from dataclasses import replace
+
+    from multitracer.channel.gsm_config import ErrorConfig
+    from multitracer.errors import InputError
+    from multitracer.scenario import read_error_trace
+
+    trace = read_error_trace(path)
+    if trace.slot_ns != scenario.link.slot_ns:
+        raise InputError(
+            f"{path}: recorded with slots of {trace.slot_ns} ns, the scenario's link has "
+            f"{scenario.link.slot_ns} ns; choose a scenario with the same slot_ns"
+        )
+    up, down = (ErrorConfig(kind="replay", replayed=runs) for runs in (trace.up, trace.down))
+    return replace(scenario, link=replace(scenario.link, up=up, down=down))
+
+
+def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
+    document = summary.document()
+    gaps = document.pop("xoff_gaps_s")
+    ledger = document.pop("ledger")
+    for name, value in document.items():
+        yield name, _shown(value)
+    longest = f", longest {max(gaps):.2f} s" if gaps else ""
+    yield "xoff_gaps_s", f"{len(gaps)}{longest}"
+    yield "ledger", ", ".join(f"{name} {value}" for name, value in ledger.items())
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,54 @@
+"""The figure of a connection of a recording: what `multitracer plot` and a notebook show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.figures.direction import Direction
+from multitracer.figures.time_sequence import time_sequence
+from multitracer.layers import Layers, SenderLogs
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import ThemeName
+    from multitracer.recording import Part, Recording
+
+
+def connection_figure(
+    part: Part,
+    connection: int,
+    *,
+    reverse: bool | None = None,
+    begin_ns: int | None = None,
+    end_ns: int | None = None,
+    theme: ThemeName = "light",
+) -> go.Figure:
+    """Return the time/sequence figure of one connection; 0 on the time axis is the capture's first packet.
+
+    Parameters
+    ----------
+    part : Part
+        The capture and its analysis.
+    connection : int
+        Number of the connection within the part, from 1.
+    reverse : bool, optional
+        False draws what the initiator sent, True what the responder sent; by default the direction with more
+        unique bytes.
+    begin_ns, end_ns : int, optional
+        Draw only begin <= time < end, thinned for that stretch alone.
+    theme : "light" or "dark"
+    """
+    return time_sequence(
+        Direction.of(part.analysis, connection, reverse=reverse),
+        origin_ns=part.capture.first_ns,
+        from_ns=begin_ns,
+        to_ns=None if end_ns is None else end_ns - 1,
+        theme=theme,
+    )
+
+
+def layers_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
+    """Return what all logs of a recording hold of one direction of a connection."""
+    logs = SenderLogs.of(recording.session)
+    return Layers.of(recording.parts, logs, part, connection, reverse=reverse)

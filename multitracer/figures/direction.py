@@ -1,0 +1,107 @@
+"""What is known of one direction of a connection, and how its series are made and labelled.
+
+Labels follow docs/figures.md (paper 004, section 4.5): ``TcpSnd_*`` where the capture was made near
+the sender of the data, ``TcpRcv_*`` near its receiver, ``TcpMid_*`` between them, ``Tcp_*`` where that is
+unknown. The ACKs belong to the same group as the data that they acknowledge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.capture import Flag
+from multitracer.figures.series import Series, in_order
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.analysis import Analysis, Kind
+    from multitracer.figures.series import Array
+    from multitracer.tables import Table
+
+PREFIXES = ("Tcp", "TcpSnd", "TcpRcv", "TcpMid")
+"""The label prefix of each `vantage` of the directions table."""
+NEAR_RECEIVER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """What is known of one direction of a connection: the input of a figure.
+
+    Parameters
+    ----------
+    segments : Table
+        `TCP_SEGMENTS` of the connection, both ways.
+    sack_blocks : Table
+        `TCP_SACK_BLOCKS` of the connection.
+    rtt_samples : Table
+        `RTT_SAMPLES` of the connection.
+    reverse : bool
+        False draws the initiator's data, True the responder's.
+    vantage : int
+        Where it was captured, as in `DIRECTIONS`: 0 unknown, 1 near the sender of this direction, 2 near its
+        receiver, 3 between them.
+    """
+
+    segments: Table
+    sack_blocks: Table
+    rtt_samples: Table
+    reverse: bool = False
+    vantage: int = 0
+
+    @classmethod
+    def of(cls, analysis: Analysis, connection: int, *, reverse: bool | None = None) -> Direction:
+        """Return a direction of a connection (from 1); by default the one with more unique bytes."""
+        if reverse is None:
+            reverse = bool(analysis.connections["bulk_direction"][connection - 1])
+        vantage = int(analysis.directions["vantage"][2 * (connection - 1) + reverse])
+        tables = (
+            analysis.tcp_segments(connection),
+            analysis.sack_blocks(connection),
+            analysis.rtt_samples(connection),
+        )
+        return cls(*tables, reverse=reverse, vantage=vantage)
+
+    @property
+    def prefix(self) -> str:
+        """What the labels begin with."""
+        return PREFIXES[self.vantage]
+
+    @property
+    def sent(self) -> Array:
+        """Mask of the segments that travel in this direction."""
+        mask: Array = self.segments["reverse"] == self.reverse
+        return mask
+
+    @property
+    def acks(self) -> Array:
+        """Mask of the segments that acknowledge this direction's data; a RST's number may be anything."""
+        columns = self.segments
+        valid = (columns["ack_bytes"] != NA) & ((columns["flags"] & Flag.RST) == 0)
+        mask: Array = valid & (columns["reverse"] != self.reverse)
+        return mask
+
+    def has(self, kind: Kind) -> Array:
+        """Mask of the segments of which any of the bits is said."""
+        mask: Array = (self.segments["kind"] & np.uint32(kind)) != 0
+        return mask
+
+    def series(
+        self, name: str, role: str, rows: Array, value: Array, *, rare: bool = False, doc: str
+    ) -> Series:
+        """Return the series `prefix_name` of the masked rows, with `value` given for every segment."""
+        index = np.flatnonzero(rows)
+        return in_order(
+            Series(
+                f"{self.prefix}_{name}",
+                role,
+                self.segments["time_ns"][index],
+                value[index],
+                frame=self.segments["frame"][index],
+                file=self.segments["file"][index],
+                rare=rare,
+                doc=doc,
+            )
+        )

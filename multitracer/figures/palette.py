@@ -1,0 +1,124 @@
+"""How each kind of series looks, and the two themes of a figure.
+
+The hues are Okabe and Ito's ("Color Universal Design", 2008), which stay apart under every common colour
+blindness, darkened for the light theme so that each keeps a contrast of 3 : 1 with the background (WCAG 2.2,
+1.4.11). No two series of a panel differ by hue alone: mark, line and dash differ as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ThemeName = Literal["light", "dark"]
+Mark = Literal["points", "line", "step", "bars"]
+
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", Arial, sans-serif'
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """The colours of a figure that do not belong to a series."""
+
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    axis: str
+    label: str
+    """Background of the hover text."""
+
+
+THEMES: dict[ThemeName, Theme] = {
+    "light": Theme("#ffffff", "#1c2430", "#566173", "#e8ebf0", "#9aa4b2", "#ffffff"),
+    "dark": Theme("#151a21", "#e6eaf0", "#9fabbb", "#28303b", "#5d6878", "#1f2630"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The appearance of one role of series.
+
+    `size_px` is a marker's diameter or a line's width; `symbol` counts for points, `dash` for lines.
+    """
+
+    light: str
+    dark: str
+    mark: Mark
+    size_px: float = 4.0
+    symbol: str = "circle"
+    dash: str = "solid"
+
+    def colour(self, theme: ThemeName) -> str:
+        """Return the colour on that theme's background."""
+        return self.light if theme == "light" else self.dark
+
+
+_BLUE = ("#0072b2", "#56b4e9")
+_GREEN = ("#007d5c", "#2bc79b")
+_ORANGE = ("#a86f00", "#e69f00")
+_VERMILLION = ("#d04a00", "#ff7f45")
+_PURPLE = ("#a8488a", "#e391c2")
+_GREY = ("#6b7686", "#97a3b3")
+_SKY = ("#2f7fb5", "#8fc9ef")
+_FAINT = ("#b9c1cc", "#4a5462")
+_INK = ("#1c2430", "#f2f5f9")
+
+LOOKS: dict[str, Look] = {
+    "data": Look(*_BLUE, "points", 4.5),
+    "ack": Look(*_GREEN, "step", 1.5),
+    "window_edge": Look(*_ORANGE, "step", 1.2, dash="dot"),
+    "retransmission": Look(*_VERMILLION, "points", 9, "x-thin"),
+    "out_of_order": Look(*_ORANGE, "points", 8, "triangle-up-open"),
+    "capture_duplicate": Look(*_GREY, "points", 7, "circle-open"),
+    "duplicate_ack": Look(*_GREEN, "points", 6, "line-ew"),
+    "sack": Look(*_PURPLE, "bars", 1.6),
+    "dsack": Look(*_PURPLE, "points", 9, "diamond-open"),
+    "zero_window": Look(*_INK, "points", 9, "square-open"),
+    "probe": Look(*_INK, "points", 8, "cross-thin"),
+    "handshake": Look(*_INK, "points", 8, "diamond"),
+    "reset": Look(*_VERMILLION, "points", 11, "hash-open"),
+    "flight": Look(*_BLUE, "step", 1.4),
+    "flight_sack": Look(*_PURPLE, "step", 1.2, dash="dash"),
+    "window": Look(*_ORANGE, "step", 1.2, dash="dot"),
+    "rtt": Look(*_BLUE, "points", 4.5),
+    "rtt_timestamp": Look(*_GREEN, "points", 4.5, "cross-thin"),
+    "rtt_sack": Look(*_PURPLE, "points", 5, "diamond-open"),
+    "srtt": Look(*_INK, "step", 1.4),
+    "rto": Look(*_VERMILLION, "step", 1.2, dash="dot"),
+    "goodput": Look(*_BLUE, "step", 1.5),
+    "throughput": Look(*_GREY, "step", 1.2, dash="dot"),
+    "cwnd": Look(*_VERMILLION, "step", 1.8),
+    "ssthresh": Look(*_INK, "step", 1.3, dash="dash"),
+    "received": Look(*_SKY, "points", 4, "circle-open"),
+    "receiver_ack": Look(*_PURPLE, "step", 1.2),
+    "slow_start": Look(*_GREEN, "step", 0),
+    "congestion_avoidance": Look(*_FAINT, "step", 0),
+    "reduction": Look(*_ORANGE, "step", 0),
+    "recovery": Look(*_BLUE, "step", 0),
+    "loss": Look(*_VERMILLION, "step", 0),
+    "trend": Look(*_INK, "line", 1.2, dash="dash"),
+}
+"""The look of every role; `Series.role` names one of these."""
+
+
+def template(theme: ThemeName) -> dict[str, Any]:
+    """Return the part of a plotly layout that a theme decides: fonts, colours and axis lines."""
+    colours = THEMES[theme]
+    axis = {
+        "gridcolor": colours.grid,
+        "linecolor": colours.axis,
+        "tickcolor": colours.axis,
+        "zeroline": False,
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+    }
+    return {
+        "paper_bgcolor": colours.paper,
+        "plot_bgcolor": colours.paper,
+        "font": {"family": FONT, "size": 12, "color": colours.ink},
+        "hoverlabel": {"bgcolor": colours.label, "font": {"family": FONT, "size": 12, "color": colours.ink}},
+        "xaxis": axis,
+        "yaxis": axis,
+    }

@@ -1,0 +1,112 @@
+"""Places in a direction that are worth a look: where a reader of the figure should zoom first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.kind import Kind
+from multitracer.capture import Flag
+from multitracer.tables import NOT_A_TIME
+
+if TYPE_CHECKING:
+    from multitracer.figures.direction import Direction
+    from multitracer.figures.series import Array
+
+_START_SHARE = 20
+_BURST_BINS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An interval with a name.
+
+    Parameters
+    ----------
+    key : str
+        What kind of place: "start", "worst_rtt", "pause", "retransmissions", "zero_window" or "reset".
+    from_ns, to_ns : int
+        The interval, with room around what is meant.
+    about_ns : int
+        How long the thing itself took; 0 for an instant.
+    """
+
+    key: str
+    from_ns: int
+    to_ns: int
+    about_ns: int = 0
+
+    def meets(self, from_ns: int | None, to_ns: int | None) -> bool:
+        """Whether it has a part in an interval; None leaves a side open."""
+        return (to_ns is None or self.from_ns <= to_ns) and (from_ns is None or self.to_ns >= from_ns)
+
+
+def places(direction: Direction) -> list[Place]:
+    """Return the places of a direction in order of interest, none twice; empty without a timed segment."""
+    times = direction.segments["time_ns"]
+    times = times[times != NOT_A_TIME]
+    if len(times) == 0 or times.max() == times.min():
+        return []
+    first, last = int(times.min()), int(times.max())
+    start = Place("start", first, first + (last - first) // _START_SHARE)
+    found = [start, _worst_rtt(direction), _pause(direction), _burst(direction, first, last)]
+    found += [
+        _first(direction, "zero_window", direction.acks & direction.has(Kind.ZERO_WINDOW), first, last),
+        _first(direction, "reset", (direction.segments["flags"] & Flag.RST) != 0, first, last),
+    ]
+    return [place for place in found if place is not None]
+
+
+def _around(key: str, from_ns: int, to_ns: int) -> Place:
+    room = max((to_ns - from_ns) // 3, 1_000)
+    return Place(key, from_ns - room, to_ns + room, to_ns - from_ns)
+
+
+def _worst_rtt(direction: Direction) -> Place | None:
+    samples = direction.rtt_samples
+    rows = np.flatnonzero(samples["reverse"] == direction.reverse)
+    if len(rows) == 0:
+        return None
+    worst = rows[np.argmax(samples["rtt_ns"][rows])]
+    answered = int(samples["time_ns"][worst])
+    return _around("worst_rtt", answered - int(samples["rtt_ns"][worst]), answered)
+
+
+def _pause(direction: Direction) -> Place | None:
+    """Return the longest time between two segments with payload in which bytes were outstanding."""
+    rows = np.flatnonzero(direction.sent & (direction.segments["payload_bytes"] > 0) & _timed(direction))
+    if len(rows) < 3:
+        return None
+    times = direction.segments["time_ns"][rows]
+    gaps = np.where(direction.segments["flight_bytes"][rows[:-1]] > 0, np.diff(times), 0)
+    longest = int(np.argmax(gaps))
+    if gaps[longest] <= 0:
+        return None
+    return _around("pause", int(times[longest]), int(times[longest + 1]))
+
+
+def _burst(direction: Direction, first: int, last: int) -> Place | None:
+    """Return the fiftieth of the time with the most retransmissions."""
+    rows = direction.sent & direction.has(Kind.RETRANSMISSION) & _timed(direction)
+    times = direction.segments["time_ns"][rows]
+    if len(times) == 0:
+        return None
+    width = max((last - first) // _BURST_BINS, 1)
+    bins = (times - first) // width
+    numbers, counts = np.unique(bins, return_counts=True)
+    begin = first + int(numbers[np.argmax(counts)]) * width
+    return Place("retransmissions", begin - width // 2, begin + width + width // 2, width)
+
+
+def _first(direction: Direction, key: str, rows: Array, first: int, last: int) -> Place | None:
+    times = direction.segments["time_ns"][rows & _timed(direction)]
+    if len(times) == 0:
+        return None
+    room = max((last - first) // 100, 1_000)
+    return Place(key, int(times.min()) - room, int(times.min()) + room)
+
+
+def _timed(direction: Direction) -> Array:
+    return np.not_equal(direction.segments["time_ns"], NOT_A_TIME)

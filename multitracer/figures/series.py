@@ -1,0 +1,104 @@
+"""A series: one labelled line of a figure, as whole numbers that can be traced to frames of a file.
+
+Labels follow docs/figures.md (paper 004, section 4.5). Rules of the file: time is int64 nanoseconds,
+values are int64 in the base unit of their panel (bytes, nanoseconds, bit/s), rows are in order of time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One labelled series.
+
+    Parameters
+    ----------
+    label : str
+        Its name in the legend, for example ``TcpSnd_data``.
+    role : str
+        The key of its look in `palette.LOOKS`.
+    time_ns : ndarray of int64, shape (n,)
+        Not decreasing.
+    value : ndarray of int64, shape (n,)
+        In the base unit of its panel.
+    until : ndarray of int64, shape (n,), optional
+        The other end of each bar; None for points and lines.
+    frame, file : ndarray of int, shape (n,), optional
+        The packet that each point comes from: its number in the file, and the file's index.
+    answer : ndarray of int, shape (n,), optional
+        The number of the packet that answers it, for points that two packets make.
+    rare : bool
+        Whether each single point matters, so that thinning must keep it.
+    bound : bool
+        Whether it is a bound to compare with, such as a window: where it lies far above the rest, it leaves
+        the picture instead of squashing what is below.
+    doc : str
+        What it shows and where it comes from, in a sentence.
+    """
+
+    label: str
+    role: str
+    time_ns: Array
+    value: Array
+    until: Array | None = None
+    frame: Array | None = None
+    file: Array | None = None
+    answer: Array | None = None
+    rare: bool = False
+    bound: bool = False
+    doc: str = ""
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    def take(self, index: Array) -> Series:
+        """Return the points that `index` (positions or a mask) selects."""
+
+        def pick(column: Array | None) -> Array | None:
+            return None if column is None else column[index]
+
+        return replace(
+            self,
+            time_ns=self.time_ns[index],
+            value=self.value[index],
+            until=pick(self.until),
+            frame=pick(self.frame),
+            file=pick(self.file),
+            answer=pick(self.answer),
+        )
+
+    def between(self, from_ns: int | None, to_ns: int | None) -> Series:
+        """Return the points with from_ns <= time <= to_ns; None leaves that side open."""
+        first = 0 if from_ns is None else np.searchsorted(self.time_ns, from_ns, "left")
+        last = len(self) if to_ns is None else np.searchsorted(self.time_ns, to_ns, "right")
+        return self if (first, last) == (0, len(self)) else self.take(np.arange(first, last))
+
+
+def in_order(series: Series) -> Series:
+    """Return the series sorted by time (stable) and without points that have none."""
+    timed = series.time_ns != NOT_A_TIME
+    if not bool(np.all(timed)):
+        series = series.take(timed)
+    if bool(np.all(series.time_ns[1:] >= series.time_ns[:-1])):
+        return series
+    return series.take(np.argsort(series.time_ns, kind="stable"))
+
+
+def seconds_since(time_ns: Array, origin_ns: int) -> Array:
+    """Return seconds after `origin_ns` as float64, exact to the ns for the first 100 days."""
+    if len(time_ns) and max(abs(int(time_ns[0]) - origin_ns), abs(int(time_ns[-1]) - origin_ns)) >= 2**63:
+        return (time_ns.astype(np.float64) - origin_ns) / NS_PER_S  # clocks that are centuries apart
+    return (time_ns - origin_ns) / NS_PER_S

@@ -1,0 +1,334 @@
+"""Panels of series stacked over one time axis, as the plain dict that plotly calls a figure.
+
+A plain dict costs a tenth of `plotly.graph_objects.Figure`, whose validation a report does not need; `figure`
+makes the validated object. Every panel has its own value axis; all share the time axis, so zooming is in
+step. A panel without a point says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.figures.palette import LOOKS, THEMES, ThemeName, template
+from multitracer.figures.series import seconds_since
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.series import Array, Series
+
+BOUND_NOTE = "bound"
+"""The name of a note that holds for the whole time only; `figure.js` writes its own for each view."""
+
+_GAP = 0.055
+_MOST_SHADES = 500
+_SHADE_OPACITY = 0.16
+_ROOM = 0.05
+"""Free share of a value axis above and below what is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How a panel's whole numbers become an axis: `scale` times the base unit, then SI prefixes."""
+
+    scale: float
+    suffix: str
+    hover: str
+    """d3 format of a value in the hover text."""
+
+
+BYTES = Unit(1, "B", ",d")
+SECONDS = Unit(1 / NS_PER_S, "s", ".4~s")
+BIT_RATE = Unit(1, "bit/s", ".4~s")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One value axis and what is drawn against it.
+
+    Parameters
+    ----------
+    key : str
+        Its name in code, for example "sequence".
+    title : str
+        Written above it.
+    unit : Unit
+        Of its series' values.
+    share : float
+        Of the height, relative to the other panels.
+    series : list of Series
+        Empty ones are left out of the figure.
+    empty : str
+        The sentence to show when no series has a point: why, and what would help.
+    from_zero : bool
+        Whether the value axis always shows 0.
+    shades : bool
+        Whether its series are 1 while something holds, else 0, on no scale: each such time of a rare series,
+        in its colour, shades the background of all panels.
+    """
+
+    key: str
+    title: str
+    unit: Unit
+    share: float
+    series: list[Series] = field(default_factory=list)
+    empty: str = "No data."
+    from_zero: bool = True
+    shades: bool = False
+
+    @property
+    def drawn(self) -> list[Series]:
+        """The series that have points."""
+        return [s for s in self.series if len(s)]
+
+
+def figure(
+    panels: list[Panel], *, origin_ns: int, theme: ThemeName = "light", height_px: int = 900
+) -> go.Figure:
+    """Return the panels as a plotly figure with all points of their series.
+
+    Parameters
+    ----------
+    panels : list of Panel
+        From top to bottom.
+    origin_ns : int
+        The time that the axis calls 0.
+    theme : "light" or "dark"
+    height_px : int
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
+
+    traces = [
+        style(series, panel, axis, theme=theme) | points(series, panel.unit, origin_ns)
+        for axis, panel in enumerate(panels, 1)
+        for series in panel.drawn
+    ] + placeholders(panels)
+    shared = layout(panels, origin_ns=origin_ns, theme=theme)
+    return go.Figure({"data": traces, "layout": shared | {"height": height_px}})
+
+
+def plain(text: str) -> str:
+    """Return text that plotly shows as it is: it knows a few HTML tags, and a host's name may hold them."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> dict[str, Any]:
+    """Return a trace without its points: type, axis, look and hover text."""
+    look = LOOKS[series.role]
+    colour = look.colour(theme)
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "name": plain(series.label),
+        "legendgroup": panel.key,
+        "legendgrouptitle": {"text": panel.title},
+        "yaxis": "y" if axis == 1 else f"y{axis}",
+        "hovertemplate": _hover(series, panel.unit),
+    }
+    if look.mark == "points":
+        open_stroke = {"line": {"width": 1.6, "color": colour}} if look.symbol != "circle" else {}
+        marker = {"color": colour, "size": look.size_px, "symbol": look.symbol, **open_stroke}
+        return trace | {"mode": "markers", "marker": marker}
+    line = {"color": colour, "width": look.size_px, "dash": look.dash}
+    if look.mark == "step":
+        line["shape"] = "hv"
+    if panel.shades:
+        trace |= {
+            "fill": "tozeroy",
+            "fillcolor": colour,
+            "hovertemplate": "%{x:.6f} s<extra>%{fullData.name}</extra>",
+        }
+    return trace | {"mode": "lines", "line": line}
+
+
+def placeholders(panels: list[Panel]) -> list[dict[str, Any]]:
+    """Return a trace without points for each empty panel; plotly draws no axis that no trace uses."""
+    blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
+    return [
+        blank | {"yaxis": "y" if axis == 1 else f"y{axis}"}
+        for axis, panel in enumerate(panels, 1)
+        if not panel.drawn
+    ]
+
+
+def _hover(series: Series, unit: Unit) -> str:
+    ends = [f"%{{y:{unit.hover}}}{'' if unit.scale != 1 or unit.suffix == 'bit/s' else ' '}{unit.suffix}"]
+    if series.frame is not None:
+        ends.append("%{customdata}")
+    return f"<b>{plain(series.label)}</b><br>%{{x:.6f}} s<br>" + "<br>".join(ends) + "<extra></extra>"
+
+
+def points(series: Series, unit: Unit, origin_ns: int) -> dict[str, Any]:
+    """Return the `x`, `y` and `customdata` of a trace: seconds, axis values, and the frame of each point."""
+    seconds = seconds_since(series.time_ns, origin_ns)
+    value = series.value * unit.scale
+    frames = frame_words(series)
+    if series.until is None:
+        return {"x": seconds, "y": value} | ({} if frames is None else {"customdata": frames})
+    low_high_gap = np.column_stack([value, series.until * unit.scale, np.full(len(series), np.nan)]).ravel()
+    bars = {"x": np.repeat(seconds, 3), "y": low_high_gap}
+    return bars | ({} if frames is None else {"customdata": np.repeat(frames, 3)})
+
+
+def frame_words(series: Series) -> Array | None:
+    """Return "frame 1234" of each point, with its answer and its file where there are such; None without."""
+    if series.frame is None:
+        return None
+    words = np.char.add("frame ", series.frame.astype("U"))
+    if series.answer is not None:
+        words = np.char.add(np.char.add(words, ", answered by "), series.answer.astype("U"))
+    if series.file is None or not bool(np.any(series.file)):
+        return words
+    return np.char.add(np.char.add(words, " of file "), (series.file.astype(int) + 1).astype("U"))
+
+
+def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName) -> dict[str, Any]:
+    """Return the layout: one time axis, a value axis per panel, titles, shades, and why a panel is empty."""
+    frame: dict[str, Any] = {
+        "template": {"layout": template(theme)},
+        "hovermode": "closest",
+        "dragmode": "zoom",
+        "margin": {"l": 76, "r": 16, "t": 28, "b": 44},
+        "legend": {"groupclick": "toggleitem", "tracegroupgap": 14},
+        "annotations": [],
+        "shapes": [shape for panel in panels if panel.shades for shape in _shades(panel, origin_ns, theme)],
+        "xaxis": {
+            "anchor": "y" if len(panels) == 1 else f"y{len(panels)}",
+            "title": {"text": "seconds from the start of the capture", "standoff": 8},
+            "showspikes": True,
+            "spikemode": "across",
+            "spikethickness": 1,
+            "spikedash": "dot",
+            "spikecolor": THEMES[theme].muted,
+            "showgrid": True,
+        },
+    }
+    for axis, (panel, domain) in enumerate(zip(panels, _domains(panels), strict=True), 1):
+        frame["yaxis" if axis == 1 else f"yaxis{axis}"] = _value_axis(panel, domain)
+        frame["annotations"] += _words(panel, axis, theme)
+    return frame
+
+
+def _domains(panels: list[Panel]) -> list[list[float]]:
+    free = 1 - _GAP * (len(panels) - 1)
+    total = sum(panel.share for panel in panels)
+    top, found = 1.0, []
+    for panel in panels:
+        bottom = max(0.0, top - free * panel.share / total)
+        found.append([bottom, top])
+        top = bottom - _GAP
+    return found
+
+
+def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
+    return {
+        "domain": domain,
+        "anchor": "x",
+        "tickformat": "~s",
+        "ticksuffix": panel.unit.suffix,
+        "range": value_range(panel),
+        "nticks": 8 if panel.share > 1 else 5,
+        "showticklabels": bool(panel.drawn),
+        **({"visible": False, "range": [0, 1]} if panel.shades else {}),
+    }
+
+
+def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[dict[str, Any]]:
+    """Return a rectangle for each time in which a series of the panel is 1; the longest if there are many."""
+    found = []
+    for series in (s for s in panel.drawn if s.rare):
+        begins = np.flatnonzero(series.value[:-1] == 1)
+        seconds = seconds_since(series.time_ns, origin_ns)
+        colour = LOOKS[series.role].colour(theme)
+        found += [
+            _shade(begin, end, colour)
+            for begin, end in zip(seconds[begins], seconds[begins + 1], strict=True)
+        ]
+    return sorted(found, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
+
+
+def _shade(begin_s: float, end_s: float, colour: str) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "layer": "below",
+        "xref": "x",
+        "yref": "paper",
+        "x0": float(begin_s),
+        "x1": float(end_s),
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": colour,
+        "opacity": _SHADE_OPACITY,
+        "line": {"width": 0},
+    }
+
+
+def value_range(panel: Panel) -> list[float] | None:
+    """Return the range that shows a panel's series, and its bounds unless they would squash the rest.
+
+    That is when one reaches more than twice as high, or three times where the axis begins at 0. `figure.js`
+    does the same for each view.
+    """
+    ends = [_ends(series) for series in panel.drawn if not series.bound]
+    bounds = [_ends(series) for series in panel.drawn if series.bound]
+    if not ends and not bounds:
+        return None
+    low, high = min(e[0] for e in ends or bounds), max(e[1] for e in ends or bounds)
+    low = min(low, 0) if panel.from_zero else low
+    most = high + (2 if panel.from_zero else 1) * (high - low) if high > low else np.inf
+    high = max([high, *(bound[1] for bound in bounds if bound[1] <= most)])
+    room = max((high - low) * _ROOM, 1)
+    bottom = low if panel.from_zero and low == 0 else low - room
+    return [float(bottom * panel.unit.scale), float((high + room) * panel.unit.scale)]
+
+
+def _ends(series: Series) -> tuple[int, int]:
+    columns = [series.value] if series.until is None else [series.value, series.until]
+    return min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)
+
+
+def _words(panel: Panel, axis: int, theme: ThemeName) -> list[dict[str, Any]]:
+    """Return the title above a panel and, if nothing is in it, the reason within."""
+    reference = "y" if axis == 1 else f"y{axis}"
+    base = {"xref": "paper", "yref": f"{reference} domain", "showarrow": False}
+    title = base | {
+        "x": 0,
+        "y": 1,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "text": f"<b>{plain(panel.title)}</b>",
+    }
+    if panel.shades and panel.drawn:
+        return [title, _key(panel, base, theme)]
+    if panel.drawn:
+        return [title, *_bounds_above(panel, base)]
+    muted = {"color": THEMES[theme].muted}
+    return [title, base | {"x": 0.5, "y": 0.5, "text": plain(panel.empty), "font": muted, "name": "empty"}]
+
+
+def _key(panel: Panel, base: dict[str, Any], theme: ThemeName) -> dict[str, Any]:
+    """Return the names of what shades the background, below its panel, each with its colour."""
+    names = [
+        f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
+        for series in panel.drawn
+        if series.rare
+    ]
+    place = {"x": 1, "y": 0, "xanchor": "right", "yanchor": "top"}
+    return base | place | {"text": "  ".join(names)}
+
+
+def _bounds_above(panel: Panel, base: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a note on the bounds that leave the picture at its top."""
+    top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
+    names = [series.label for series in panel.drawn if series.bound and _ends(series)[1] > top]
+    if not names:
+        return []
+    place = {"x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom", "name": BOUND_NOTE}
+    return [base | place | {"text": plain(f"{', '.join(names)} goes on above")}]

@@ -1,0 +1,76 @@
+"""What a log of the data link hands over: the frames of one side, and what else happened there.
+
+One pair of tables per side: a log knows only what its own side sent, received and did. Words in `kind`,
+`function`, `cause`, `fate` and `event` are those of docs/protocols.md. A missing value is NA, never 0.
+"""
+
+from __future__ import annotations
+
+from multitracer.tables import Column, Schema
+
+_WHEN = (
+    Column("time_ns", "int64", "when this side saw it", "ns since 1970"),
+    Column("tick", "int64", "number of the slot (20 ms in link time) since the call began", na=True),
+    Column("frame", "uint32", "packet number in its file, from 1 (as Wireshark counts)"),
+)
+
+
+def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "int64", doc, unit, na=True) for name, doc, unit in rows)
+
+
+LINK_FRAMES = Schema(
+    "link_frames",
+    (
+        *_WHEN,
+        Column("sent", "bool", "sent by the side whose log this is; otherwise received"),
+        Column("uplink", "bool", "from the mobile to the network"),
+        Column("fcs_ok", "bool", "decoded; False for a slot in which no frame could be"),
+        Column("kind", "U2", "U, S or IS; empty if not decoded"),
+        Column("function", "U5", "SABM, UA, ... of U frames; RR, RNR, REJ, SREJ of S and IS frames"),
+        Column("command", "bool", "C/R: command or response"),
+        Column("poll_final", "bool", "P of a command, F of a response"),
+        Column("n_s", "int8", "send sequence number, 0 to 61", na=True),
+        Column("n_r", "int8", "receive sequence number, 0 to 61; in SREJ the frame asked for", na=True),
+        Column(
+            "payload_bytes", "int32", "user octets (characters) in the frame; 0 if it carries none", "bytes"
+        ),
+        Column("offset_bytes", "int64", "first user octet in the sender's stream", "bytes", na=True),
+        Column("attempt", "int16", "1 for a first transmission; NA of received frames", na=True),
+        Column("cause", "U12", "why it was sent again: srej, rej, checkpoint; why a poll was sent: t1"),
+        Column("fate", "U12", "of a received frame: delivered, stored, duplicate, refused, ignored, lost"),
+    ),
+)
+"""An RLP frame (or a slot without one) as one side saw it; idle RR and NULL frames are left out."""
+
+LINK_EVENTS = Schema(
+    "link_events",
+    (
+        *_WHEN,
+        Column("event", "U24", "what happened: reset_started, flushed, xoff_received, packet_dropped, ..."),
+        Column("cause", "U12", "why, where there is a choice: n2, peer, forced; full, codel; fcs, abort"),
+        *_numbers(
+            ("n_s", "reset_started: the frame that failed", ""),
+            ("attempts", "reset_started: how often it was sent, or the peer polled", ""),
+            ("polls", "t1_expired: polls in a row, this one included", ""),
+            ("unacked_bytes", "flushed: user octets sent and not acknowledged", "bytes"),
+            ("unsent_bytes", "flushed: user octets never sent", "bytes"),
+            ("stored_frames", "flushed: frames received out of order", ""),
+            ("buffer_bytes", "xoff_sent, xon_sent: characters waiting to be read", "bytes"),
+            ("queue_packets", "packet_*: packets in the interface queue afterwards", ""),
+            ("ip_bytes", "packet_*, ppp_*: length of the IP packet", "bytes"),
+            ("ip_id", "packet_*, ppp_*: IPv4 identification", ""),
+            ("seq", "packet_*, ppp_*: TCP sequence number as on the wire, before compression", ""),
+            ("protocol", "ppp_*: PPP protocol number", ""),
+            ("wire_bytes", "ppp_*: octets of the PPP frame with flag and escapes", "bytes"),
+            ("offset_bytes", "ppp_sent: its first octet in the stream that link_frames counts", "bytes"),
+            ("version", "connected: RLP version", ""),
+            ("window", "connected: k of this side's direction", ""),
+            ("t1_ms", "connected: acknowledgment timer", "ms"),
+            ("n2", "connected: retransmission attempts", ""),
+            ("sent", "idle_frames: sent and not logged", ""),
+            ("received", "idle_frames: received and not logged", ""),
+        ),
+    ),
+)
+"""What happened at one side of the link that is not a frame."""

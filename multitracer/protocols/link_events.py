@@ -1,0 +1,298 @@
+"""What the layers of the data link have to say: the vocabulary of rlpdump's log.
+
+Each class is one kind of event. The first two fields are always when (`time_ns`, as the driver passed it,
+and `tick`, the number of the 20 ms slot). The log calls an event by its class name in snake case and its
+fields by theirs, so a field added here is logged and read without further ado.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class FrameSent(NamedTuple):
+    """A frame left this side. Idle RR and NULL frames are counted, not reported."""
+
+    time_ns: int
+    tick: int
+    octets: bytes
+    offset_bytes: int | None = None
+    """Position of its first user octet in the sender's stream; None if it carries none."""
+    attempt: int = 1
+    """1 for the first transmission of this information; of polls and commands, which try it is."""
+    cause: str = ""
+    """Why it was sent again: srej, rej, checkpoint; why a poll was sent: t1."""
+
+
+class FrameReceived(NamedTuple):
+    """A frame arrived intact at this side. Idle RR and NULL frames are counted, not reported."""
+
+    time_ns: int
+    tick: int
+    octets: bytes
+    fate: str = ""
+    """Of information: delivered, stored, duplicate, refused. Of any frame: ignored, with state or content
+    the reason; empty for control frames that were obeyed."""
+
+
+class FrameLost(NamedTuple):
+    """A slot in which no frame could be decoded."""
+
+    time_ns: int
+    tick: int
+    octets: bytes = b""
+    """What came instead, if the radio hands it up; empty if it does not."""
+
+
+class Connected(NamedTuple):
+    """The link is set up: SABM was answered by UA."""
+
+    time_ns: int
+    tick: int
+    version: int
+    window: int
+    t1_ms: int
+    n2: int
+
+
+class T1Expired(NamedTuple):
+    """The oldest frame stayed unacknowledged for T1: the peer is polled (checkpoint recovery)."""
+
+    time_ns: int
+    tick: int
+    polls: int
+    """Polls sent in a row, this one included."""
+
+
+class ResetStarted(NamedTuple):
+    """The link is being reset."""
+
+    time_ns: int
+    tick: int
+    cause: str
+    """n2: a frame or poll was repeated N2 times in vain; peer: SABM received; forced: the user asked."""
+    n_s: int | None = None
+    """Number of the frame that failed."""
+    attempts: int | None = None
+    """How often it was transmitted, or the peer polled."""
+
+
+class Flushed(NamedTuple):
+    """Data were thrown away by a reset or a release."""
+
+    time_ns: int
+    tick: int
+    unacked_bytes: int
+    """User octets sent and not acknowledged; the peer may have some of them."""
+    unsent_bytes: int
+    """User octets accepted and never sent."""
+    stored_frames: int
+    """Frames received out of order and not delivered."""
+
+
+class ResetDone(NamedTuple):
+    """Both ends number from 0 again."""
+
+    time_ns: int
+    tick: int
+
+
+class CallDropped(NamedTuple):
+    """The data call is over, without a release."""
+
+    time_ns: int
+    tick: int
+    cause: str
+    """n2: this side gave up instead of resetting; lost: the layer below took the channel away."""
+
+
+class Disconnected(NamedTuple):
+    """The link is released, or could not be set up."""
+
+    time_ns: int
+    tick: int
+    cause: str
+    """local, peer, refused (DM), no-answer."""
+
+
+class PeerBusy(NamedTuple):
+    """The peer sent RNR after RR: no new frames."""
+
+    time_ns: int
+    tick: int
+
+
+class PeerReady(NamedTuple):
+    """The peer sent RR after RNR."""
+
+    time_ns: int
+    tick: int
+
+
+class XoffSent(NamedTuple):
+    """The buffer of this side passed its upper threshold; the peer is asked to stop."""
+
+    time_ns: int
+    tick: int
+    buffer_bytes: int
+
+
+class XonSent(NamedTuple):
+    """The buffer of this side fell below its lower threshold; the peer may go on."""
+
+    time_ns: int
+    tick: int
+    buffer_bytes: int
+
+
+class XoffReceived(NamedTuple):
+    """The peer's status octets turned to "flow control active"."""
+
+    time_ns: int
+    tick: int
+
+
+class XonReceived(NamedTuple):
+    """The peer's status octets turned back."""
+
+    time_ns: int
+    tick: int
+
+
+class PacketQueued(NamedTuple):
+    """A packet entered the interface queue."""
+
+    time_ns: int
+    tick: int
+    queue_packets: int
+    """Packets in the queue, this one included."""
+    ip_bytes: int
+    ip_id: int | None = None
+    seq: int | None = None
+    """TCP sequence number as on the wire."""
+
+
+class PacketDropped(NamedTuple):
+    """A packet found the interface queue full, or was dropped by its policy."""
+
+    time_ns: int
+    tick: int
+    queue_packets: int
+    ip_bytes: int
+    ip_id: int | None = None
+    seq: int | None = None
+    cause: str = ""
+    """full, codel, closed."""
+
+
+class PacketMarked(NamedTuple):
+    """A packet was marked CE instead of dropped (RFC 3168)."""
+
+    time_ns: int
+    tick: int
+    queue_packets: int
+    ip_bytes: int
+    ip_id: int | None = None
+    seq: int | None = None
+
+
+class PppSent(NamedTuple):
+    """A PPP frame was written into the link."""
+
+    time_ns: int
+    tick: int
+    protocol: int
+    """PPP protocol number: 0x21 IP, 0x2d VJ compressed, 0x2f VJ uncompressed."""
+    ip_bytes: int
+    """Length of the IP packet before header compression."""
+    wire_bytes: int
+    """Octets of the PPP frame, flags and escapes included."""
+    offset_bytes: int
+    """Position of its first octet in the stream handed to the link."""
+    ip_id: int | None = None
+    seq: int | None = None
+    """TCP sequence number as on the wire, before compression."""
+
+
+class PppReceived(NamedTuple):
+    """A PPP frame arrived with a good FCS."""
+
+    time_ns: int
+    tick: int
+    protocol: int
+    ip_bytes: int | None
+    """Length of the IP packet handed up; None if the decompressor tossed it."""
+    wire_bytes: int
+    ip_id: int | None = None
+    seq: int | None = None
+    """TCP sequence number as reconstructed; wrong after a desynchronisation."""
+
+
+class PppDamaged(NamedTuple):
+    """A PPP frame was discarded by its receiver."""
+
+    time_ns: int
+    tick: int
+    cause: str
+    """fcs, short, abort, long."""
+    wire_bytes: int
+
+
+class VjTossed(NamedTuple):
+    """A compressed packet was discarded because the decompressor waits for a slot id (RFC 1144, 4.1)."""
+
+    time_ns: int
+    tick: int
+
+
+class IdleFrames(NamedTuple):
+    """How many idle frames were not reported since the last such event."""
+
+    time_ns: int
+    tick: int
+    sent: int
+    received: int
+
+
+LinkEvent = (
+    FrameSent
+    | FrameReceived
+    | FrameLost
+    | Connected
+    | T1Expired
+    | ResetStarted
+    | Flushed
+    | ResetDone
+    | CallDropped
+    | Disconnected
+    | PeerBusy
+    | PeerReady
+    | XoffSent
+    | XonSent
+    | XoffReceived
+    | XonReceived
+    | PacketQueued
+    | PacketDropped
+    | PacketMarked
+    | PppSent
+    | PppReceived
+    | PppDamaged
+    | VjTossed
+    | IdleFrames
+)
+
+
+def event_name(kind: type) -> str:
+    """Return what the log calls an event class.
+
+    Examples
+    --------
+    >>> event_name(ResetStarted)
+    'reset_started'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+LINK_EVENTS: dict[str, type] = {event_name(kind): kind for kind in LinkEvent.__args__}
+"""Every event class by the name that the log gives it."""

@@ -1,0 +1,122 @@
+"""Capture files as bytes, to be written by whoever has packets: pcap and pcapng.
+
+Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Times are nanoseconds since 1970. Every
+function returns one whole header, record or block, so a file can be appended to and be cut anywhere: what
+precedes the cut stays readable.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from multitracer.errors import LocalProtocolError
+from multitracer.units import NS_PER_S
+
+LINKTYPE_RAW = 101
+"""Packets begin with the IPv4 or IPv6 header."""
+LINKTYPE_ETHERNET = 1
+_PCAP_NS = 0xA1B23C4D
+_SNAP_BYTES = 262_144
+"""The largest snap length that tcpdump and Wireshark accept."""
+_SECTION, _INTERFACE, _ENHANCED_PACKET, _STATISTICS = 0x0A0D0D0A, 1, 6, 5
+_BYTE_ORDER = 0x1A2B3C4D
+_UNKNOWN_LENGTH = -1
+_COMMENT = 1
+_LONGEST_OPTION = 0xFFFF
+
+
+def pcap_header(*, link_type: int = LINKTYPE_RAW, snap_bytes: int = _SNAP_BYTES) -> bytes:
+    """Return the file header of a pcap with nanosecond stamps."""
+    return struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, snap_bytes, link_type)
+
+
+def pcap_record(packet: bytes, *, time_ns: int, snap_bytes: int = _SNAP_BYTES) -> bytes:
+    """Return the record of one packet, of which at most `snap_bytes` are kept.
+
+    Raises
+    ------
+    LocalProtocolError
+        If the time does not fit: before 1970 or after February 2106.
+    """
+    seconds, rest = divmod(time_ns, NS_PER_S)
+    if seconds >> 32:
+        raise LocalProtocolError(f"pcap: time {time_ns} ns does not fit 32 bits of seconds")
+    kept = packet[:snap_bytes]
+    return struct.pack("<IIII", seconds, rest, len(kept), len(packet)) + kept
+
+
+def section_header(
+    *, application: str = "", hardware: str = "", system: str = "", comment: str = ""
+) -> bytes:
+    """Return the block that begins a pcapng file (or another section of one)."""
+    fixed = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
+    texts = (_COMMENT, comment), (2, hardware), (3, system), (4, application)
+    return _block(_SECTION, fixed + _options([(code, text.encode()) for code, text in texts if text]))
+
+
+def interface_block(
+    *,
+    link_type: int = LINKTYPE_RAW,
+    name: str = "",
+    description: str = "",
+    capture_filter: str = "",
+    snap_bytes: int = 0,
+) -> bytes:
+    """Return the description of the section's next interface; its stamps count nanoseconds."""
+    found = [(2, name.encode()), (3, description.encode()), (9, b"\x09")]
+    if capture_filter:
+        found.append((11, b"\0" + capture_filter.encode()))
+    fixed = struct.pack("<HHI", link_type, 0, snap_bytes)
+    return _block(_INTERFACE, fixed + _options([(code, value) for code, value in found if value]))
+
+
+def packet_block(
+    packet: bytes, *, time_ns: int, interface: int = 0, comment: str = "", original_bytes: int | None = None
+) -> bytes:
+    """Return the block of one packet.
+
+    Parameters
+    ----------
+    packet : bytes
+        What was captured of it.
+    time_ns : int
+        Since 1970.
+    interface : int
+        Number of the interface in its section, from 0.
+    comment : str
+        Shown by Wireshark with the packet.
+    original_bytes : int, optional
+        Length on the wire, if less was captured.
+    """
+    length = len(packet) if original_bytes is None else original_bytes
+    fixed = struct.pack(
+        "<IIIII", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF, len(packet), length
+    )
+    padded = packet + bytes(-len(packet) % 4)
+    options = _options([(_COMMENT, comment.encode())]) if comment else b""
+    return _block(_ENHANCED_PACKET, fixed + padded + options)
+
+
+def statistics_block(*, time_ns: int, interface: int = 0, received: int, dropped: int) -> bytes:
+    """Return what an interface counted until `time_ns`: packets received, and of those dropped."""
+    fixed = struct.pack("<III", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
+    counts = [(4, struct.pack("<Q", received)), (5, struct.pack("<Q", dropped))]
+    return _block(_STATISTICS, fixed + _options(counts))
+
+
+def _options(options: list[tuple[int, bytes]]) -> bytes:
+    if not options:
+        return b""
+    parts = []
+    for code, value in options:
+        if len(value) > _LONGEST_OPTION:
+            raise LocalProtocolError(
+                f"pcapng: an option of {len(value)} bytes; the limit is {_LONGEST_OPTION}"
+            )
+        parts.append(struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4))
+    return b"".join(parts) + bytes(4)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + length + body + length

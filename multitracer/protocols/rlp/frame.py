@@ -1,0 +1,253 @@
+"""RLP frames as bytes: 240 bits (30 octets) or 576 bits (72 octets), versions 0 and 1.
+
+Source: 3GPP TS 24.022, clauses 4 and 5.2. A frame is a 16-bit header, the information and a 24-bit FCS.
+Bits go out least significant first, so the header is read as one little-endian number:
+
+    bit 0 C/R · bits 1-2 S · bits 3-8 N(S) · bit 9 P/F · bits 10-15 N(R), in U frames bits 10-14 M
+
+N(S) = 63 marks a U frame and N(S) = 62 an S frame; hence numbers run modulo 62, not 64.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from multitracer.errors import LocalProtocolError, RemoteProtocolError
+from multitracer.protocols.rlp.fcs import fcs24
+
+MODULUS = 62
+FRAME_OCTETS = (30, 72)
+"""240 bits each 20 ms (TCH/F9.6) and 576 bits each 40 ms (TCH/F14.4)."""
+COMMAND = 1
+POLL_FINAL = 1 << 9
+S_FRAME = 62 << 3
+U_FRAME = 63 << 3
+"""Header bits that build frames: C/R, P/F, and the two reserved values of N(S)."""
+HEADER_OCTETS = 2
+FCS_OCTETS = 3
+_SUPERVISORY = 62
+_UNNUMBERED = 63
+
+
+class FrameError(RemoteProtocolError):
+    """Octets that are no RLP frame: a wrong length, a wrong FCS, or a code point that nobody assigned."""
+
+
+class FcsError(FrameError):
+    """Octets whose FCS does not fit: the slot was not decodable."""
+
+
+class FrameKind(IntEnum):
+    """The three kinds of frame (clause 5.2)."""
+
+    U = 0
+    """Unnumbered: set-up, release, negotiation."""
+    S = 1
+    """Supervisory: acknowledgment and rejection alone."""
+    IS = 2
+    """Information with supervisory information piggybacked, which TS 24.022 calls I+S."""
+
+
+class Supervisory(IntEnum):
+    """What an S or I+S frame says of the other direction (clause 5.2.3)."""
+
+    RR = 0
+    RNR = 1
+    REJ = 2
+    SREJ = 3
+
+
+class Unnumbered(IntEnum):
+    """The U frames (clause 5.2.2), by their M bits."""
+
+    UI = 0x00
+    DM = 0x03
+    SABM = 0x07
+    DISC = 0x08
+    UA = 0x0C
+    NULL = 0x0F
+    REMAP = 0x11
+    XID = 0x17
+    TEST = 0x1C
+
+
+class RlpFrame(NamedTuple):
+    """One frame, decoded.
+
+    `n_s` is None but in I+S frames, `n_r` is None in U frames. `function` is a `Supervisory` in S and I+S
+    frames and an `Unnumbered` in U frames.
+    """
+
+    kind: FrameKind
+    function: Supervisory | Unnumbered
+    command: bool
+    """C/R: True for a command, False for a response."""
+    poll_final: bool
+    """P in a command, F in a response."""
+    n_s: int | None = None
+    n_r: int | None = None
+    info: bytes = b""
+    """25 or 67 octets; empty means all zero when encoding."""
+
+    def encode(self, *, octets: int = 30) -> bytes:
+        """Return the frame as it goes on the channel.
+
+        Parameters
+        ----------
+        octets : int
+            30 or 72; the information is padded with zeros to fit.
+
+        Raises
+        ------
+        LocalProtocolError
+            If a number is out of range or the information is too long.
+        """
+        return seal(_header(self), self.info, octets=octets)
+
+
+def _header(frame: RlpFrame) -> int:
+    n_s, n_r = frame.n_s, frame.n_r
+    if frame.kind is FrameKind.U:
+        bits = U_FRAME | frame.function << 10
+    elif n_r is None or not 0 <= n_r < MODULUS:
+        raise LocalProtocolError(f"RLP frame: N(R) is {n_r}; give 0 to 61")
+    elif frame.kind is FrameKind.S:
+        bits = frame.function << 1 | S_FRAME | n_r << 10
+    elif n_s is None or not 0 <= n_s < MODULUS:
+        raise LocalProtocolError(f"RLP frame: N(S) is {n_s}; give 0 to 61")
+    else:
+        bits = frame.function << 1 | n_s << 3 | n_r << 10
+    return bits | frame.command | frame.poll_final << 9
+
+
+def seal(header: int, info: bytes, *, octets: int) -> bytes:
+    """Return a frame of `octets` octets: the 16-bit header, `info` padded with zeros, and the FCS."""
+    room = octets - HEADER_OCTETS - FCS_OCTETS
+    if octets not in FRAME_OCTETS or len(info) > room:
+        raise LocalProtocolError(f"RLP frame: {len(info)} octets of information do not fit into {octets}")
+    body = header.to_bytes(2, "little") + info.ljust(room, b"\0")
+    return body + fcs24(body).to_bytes(3, "little")
+
+
+@cache
+def sealed_without_info(header: int, octets: int) -> bytes:
+    """Return `seal` of a frame that carries no information: there are few, and one is sent most slots."""
+    return seal(header, b"", octets=octets)
+
+
+class Header(NamedTuple):
+    """The fields of a header; as in `RlpFrame`."""
+
+    kind: FrameKind
+    function: Supervisory | Unnumbered
+    command: bool
+    poll_final: bool
+    n_s: int | None
+    n_r: int | None
+
+
+@cache
+def read_header(header: int) -> Header:
+    """Return what the 16-bit header of a frame says.
+
+    Raises
+    ------
+    FrameError
+        If N(R) is beyond 61 or the M bits of a U frame are not assigned.
+    """
+    command, poll_final = bool(header & 1), bool(header >> 9 & 1)
+    n_s, n_r = header >> 3 & 0x3F, header >> 10
+    if n_s == _UNNUMBERED:
+        try:
+            function = Unnumbered(n_r & 0x1F)
+        except ValueError as error:
+            raise FrameError(f"RLP frame: U frame with unassigned M {n_r & 0x1F:#04x}; ignore it") from error
+        return Header(FrameKind.U, function, command, poll_final, None, None)
+    if n_r >= MODULUS:
+        raise FrameError(f"RLP frame: N(R) is {n_r}, beyond 61; ignore it")
+    kind = FrameKind.S if n_s == _SUPERVISORY else FrameKind.IS
+    code = Supervisory(header >> 1 & 3)
+    return Header(kind, code, command, poll_final, None if kind is FrameKind.S else n_s, n_r)
+
+
+def is_information(octets: bytes) -> bool:
+    """Return whether the header says I+S; of octets that are no frame, whether it would."""
+    return len(octets) >= HEADER_OCTETS and (octets[0] | octets[1] << 8) & U_FRAME < S_FRAME
+
+
+def is_intact(octets: bytes) -> bool:
+    """Return whether `octets` has the length of a frame and the FCS fits."""
+    if len(octets) not in FRAME_OCTETS:
+        return False
+    return fcs24(octets[:-FCS_OCTETS]) == int.from_bytes(octets[-FCS_OCTETS:], "little")
+
+
+def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
+    """Return the frame in `octets`.
+
+    Parameters
+    ----------
+    octets : bytes, 30 or 72
+        One whole frame.
+    check_fcs : bool
+        False for a frame that the radio has already vouched for.
+
+    Raises
+    ------
+    FrameError
+        If the length or a code point is wrong.
+    FcsError
+        If the FCS does not fit.
+
+    Examples
+    --------
+    >>> decode(bytes.fromhex("f91f" + "00" * 25 + "63b2f3")).function
+    <Unnumbered.SABM: 7>
+    """
+    if len(octets) not in FRAME_OCTETS:
+        raise FrameError(f"RLP frame: {len(octets)} octets; a frame has 30 or 72")
+    if check_fcs and not is_intact(octets):
+        raise FcsError("RLP frame: the FCS does not fit; treat the slot as not decodable")
+    header = read_header(octets[0] | octets[1] << 8)
+    return RlpFrame(*header, octets[HEADER_OCTETS:-FCS_OCTETS])
+
+
+_decode_short = lru_cache(maxsize=1024)(decode)
+"""S and U frames repeat all the time; a link uses some 200, the bound is for hostile input."""
+
+
+def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
+    """Return the frame that came in a slot for frames of `length` octets.
+
+    Raises
+    ------
+    FcsError
+        If it has another length or its FCS does not fit.
+    FrameError
+        If a code point is wrong.
+    """
+    if len(octets) != length:
+        raise FcsError(f"RLP frame: {len(octets)} octets in a slot for {length}")
+    return decode(octets) if is_information(octets) else _decode_short(octets)
+
+
+class FrameReader:
+    """Cuts a stream of octets into frames.
+
+    RLP has no flags: frames are aligned to radio blocks. Over a carrier that keeps order but not
+    boundaries (a file, a serial line), whoever begins aligned stays aligned.
+    """
+
+    def __init__(self, *, octets: int = 30) -> None:
+        self._octets = octets
+        self._pending = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the frames that `data` completes; the octets after the last one wait for more."""
+        self._pending += data
+        whole = len(self._pending) // self._octets * self._octets
+        frames = [self._pending[i : i + self._octets] for i in range(0, whole, self._octets)]
+        self._pending = self._pending[whole:]
+        return frames

@@ -1,0 +1,34 @@
+"""Linux `sock_diag`: the kernel's own view of TCP sockets, as bytes in and values out.
+
+Read first: `netlink.py` (questions and answers), then `tcp_info.py` (the struct inside an answer),
+`bytecode.py` (filters that run in the kernel) and `words.py` (states and their numbers). Nothing here opens
+a socket: `collectors.tcp_info` does. Source: linux/inet_diag.h, linux/tcp.h, linux/netlink.h.
+"""
+
+from multitracer.protocols.sock_diag.bytecode import filter_bytecode
+from multitracer.protocols.sock_diag.netlink import (
+    Done,
+    Refused,
+    Socket,
+    decode,
+    dump_request,
+    socket_request,
+)
+from multitracer.protocols.sock_diag.tcp_info import decode_tcp_info, tcp_info_columns
+from multitracer.protocols.sock_diag.words import CaState, ReadBy, TcpEvent, TcpState
+
+__all__ = [
+    "CaState",
+    "Done",
+    "ReadBy",
+    "Refused",
+    "Socket",
+    "TcpEvent",
+    "TcpState",
+    "decode",
+    "decode_tcp_info",
+    "dump_request",
+    "filter_bytecode",
+    "socket_request",
+    "tcp_info_columns",
+]

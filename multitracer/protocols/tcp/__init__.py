@@ -1,0 +1,30 @@
+"""A TCP of our own, sans-IO, in the words of the RFCs.
+
+Read `connection.py` first: it is one end of a connection, made of a `sender.py` (windows, recovery,
+timers) and a `receiver.py` (reassembly, ACKs). `congestion/` holds one algorithm a file, `packet.py`
+turns segments into bytes and back, `profile.py` is what differs from one implementation to the next.
+"""
+
+from __future__ import annotations
+
+from multitracer.protocols.tcp.connection import Connection
+from multitracer.protocols.tcp.packet import Endpoint, Packet, Segment, build_packet, parse_packet
+from multitracer.protocols.tcp.profile import BSD, MODERN, PROFILES, TcpProfile, tcp_profile
+from multitracer.protocols.tcp.state import CaState, SenderCounters, State
+
+__all__ = [
+    "BSD",
+    "MODERN",
+    "PROFILES",
+    "CaState",
+    "Connection",
+    "Endpoint",
+    "Packet",
+    "Segment",
+    "SenderCounters",
+    "State",
+    "TcpProfile",
+    "build_packet",
+    "parse_packet",
+    "tcp_profile",
+]

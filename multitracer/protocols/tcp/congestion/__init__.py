@@ -1,0 +1,37 @@
+"""Congestion controls, one a file; read `base.py` first, then `reno.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.tcp.congestion.base import UNLIMITED_BYTES, Acked, CongestionControl
+from multitracer.protocols.tcp.congestion.cubic import Cubic
+from multitracer.protocols.tcp.congestion.newreno import NewReno
+from multitracer.protocols.tcp.congestion.reno import Reno
+from multitracer.protocols.tcp.congestion.tahoe import Tahoe
+from multitracer.protocols.tcp.congestion.vegas import Vegas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ALGORITHMS", "UNLIMITED_BYTES", "Acked", "CongestionControl", "congestion_control"]
+
+ALGORITHMS: Mapping[str, type[CongestionControl]] = {
+    algorithm.name: algorithm for algorithm in (Tahoe, Reno, NewReno, Cubic, Vegas)
+}
+"""Every congestion control by name."""
+
+
+def congestion_control(name: str, *, mss_bytes: int, initial_window_bytes: int) -> CongestionControl:
+    """Return a new congestion control.
+
+    Raises
+    ------
+    LocalProtocolError
+        If no algorithm has that name.
+    """
+    if name not in ALGORITHMS:
+        known = ", ".join(sorted(ALGORITHMS))
+        raise LocalProtocolError(f"congestion control {name!r}: unknown; choose one of {known}")
+    return ALGORITHMS[name](mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)

@@ -1,0 +1,108 @@
+"""What the TCP sender asks of a congestion control.
+
+The sender finds losses and decides which segment goes next; a congestion control only says how many
+bytes may be outstanding. All numbers are bytes and nanoseconds; none of it reads a clock.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+UNLIMITED_BYTES = 1 << 30
+"""Slow-start threshold before any loss: "arbitrarily high" (RFC 5681, section 3.1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acked:
+    """What one ACK of new data told the sender."""
+
+    now_ns: int
+    acked_bytes: int
+    """Units that this ACK acknowledges for the first time."""
+    flight_bytes: int
+    """Outstanding before the ACK."""
+    snd_una: int
+    """First unit still unacknowledged."""
+    snd_max: int
+    """Unit after the last that was ever sent."""
+    rtt_ns: int | None
+    """A round-trip sample, if the ACK gave one."""
+    srtt_ns: int | None
+
+
+class CongestionControl(ABC):
+    """The congestion window of one connection.
+
+    Parameters
+    ----------
+    mss_bytes : int
+        Sender maximum segment size (SMSS), options not counted.
+    initial_window_bytes : int
+        The window before the first ACK (RFC 5681, equation 1; RFC 6928).
+    """
+
+    name: ClassVar[str]
+    """What a profile calls it."""
+
+    def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
+        self.mss_bytes = mss_bytes
+        self.initial_window_bytes = initial_window_bytes
+        self.cwnd_bytes = initial_window_bytes
+        self.ssthresh_bytes = UNLIMITED_BYTES
+
+    @abstractmethod
+    def on_ack(self, ack: Acked) -> None:
+        """Grow on an ACK of new data outside recovery, when cwnd limited what was sent."""
+
+    @abstractmethod
+    def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
+        """Reduce once for a window with a loss, or with an ECN echo: set ssthresh, cwnd follows."""
+
+    def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
+        """Reduce on the third duplicate ACK; three segments have left (RFC 5681, section 3.2, steps 2-3).
+
+        Returns
+        -------
+        bool
+            False if the algorithm has no fast recovery: the sender slow-starts.
+        """
+        self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
+        self.cwnd_bytes = self.ssthresh_bytes + 3 * self.mss_bytes
+        return True
+
+    def on_duplicate_ack(self) -> None:
+        """Inflate in fast recovery: another segment has left the network (RFC 5681, step 4)."""
+        self.cwnd_bytes += self.mss_bytes
+
+    def on_partial_ack(self, acked_bytes: int) -> bool:
+        """Deflate on an ACK of part of the window that recovery began with (RFC 6582, section 3.2).
+
+        Returns
+        -------
+        bool
+            True to stay in recovery and resend the next hole.
+        """
+        self.cwnd_bytes = max(self.cwnd_bytes - acked_bytes, self.mss_bytes)
+        if acked_bytes >= self.mss_bytes:
+            self.cwnd_bytes += self.mss_bytes
+        return True
+
+    def leave_fast_recovery(self) -> None:
+        """Deflate when recovery ends (RFC 5681, step 6; RFC 6582, full acknowledgment, option 2)."""
+        self.cwnd_bytes = self.ssthresh_bytes
+
+    def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
+        """Fall to one segment; ssthresh only at the `first` timeout of a segment (RFC 5681, eq. 4)."""
+        if first:
+            self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
+        self.cwnd_bytes = self.mss_bytes
+
+    def on_local_drop(self) -> None:
+        """Fall to one segment because the own interface refused a packet (4.4BSD tcp_quench)."""
+        self.cwnd_bytes = self.mss_bytes
+
+    def on_idle(self) -> None:
+        """Restart from the initial window after an idle time of one RTO (RFC 5681, section 4.1)."""
+        self.cwnd_bytes = min(self.cwnd_bytes, self.initial_window_bytes)

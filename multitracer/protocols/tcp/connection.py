@@ -1,0 +1,400 @@
+"""One end of a TCP connection: RFC 9293's state machine around a sender and a receiver.
+
+Rules of the file:
+
+- Sans-IO: packets go in by `receive`, come out of `next_packet` until it returns None; `now_ns` is a
+  parameter of everything that time matters to.
+- The wire's 32-bit numbers are turned into unwrapped units here, and nowhere else.
+- After each call that changed something the caller asks `next_packet` until None, then `next_timer_ns`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.capture import Flag
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.tcp.numbering import Numbering
+from multitracer.protocols.tcp.options import DEFAULT_MSS_BYTES, Options
+from multitracer.protocols.tcp.packet import (
+    CE,
+    ECT_0,
+    NOT_ECT,
+    Endpoint,
+    Packet,
+    Segment,
+    sack_blocks_that_fit,
+    sequence_length,
+)
+from multitracer.protocols.tcp.receiver import Receiver
+from multitracer.protocols.tcp.sender import Sender
+from multitracer.protocols.tcp.state import AckInfo, AnswerLimit, State
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp.profile import TcpProfile
+    from multitracer.protocols.tcp.send_stream import Transmission
+
+
+class Connection:
+    """One end of one connection; made by `connect` or `listen`.
+
+    Parameters
+    ----------
+    profile : TcpProfile
+        Options and constants of this end.
+    local, remote : Endpoint
+        The remote endpoint of a listening connection is that of the first SYN.
+    isn : int
+        Initial send sequence number, 32 bits.
+    """
+
+    def __init__(self, profile: TcpProfile, *, local: Endpoint, remote: Endpoint, isn: int) -> None:
+        self.profile = profile
+        self.local = local
+        self.remote = remote
+        self.state = State.CLOSED
+        self.error: str | None = None
+        """Why the connection ended before its time: reset, refused, timed out, aborted."""
+        self.sender = Sender(profile, mss_bytes=DEFAULT_MSS_BYTES, sack=False)
+        self.receiver = Receiver(profile)
+        self.options = Options(profile)
+        self.numbering = Numbering(isn=isn, tick_ns=profile.timer_tick_ns)
+        self._last_ack_sent = 0
+        self._congestion_experienced = False
+        self._reset_due = False
+        self._time_wait_ns: int | None = None
+        self._answers = AnswerLimit()
+        self._identification = isn & 0xFFFF
+
+    @classmethod
+    def connect(cls, profile: TcpProfile, *, local: Endpoint, remote: Endpoint, isn: int) -> Connection:
+        """Return a connection whose SYN is the first thing that `next_packet` gives."""
+        connection = cls(profile, local=local, remote=remote, isn=isn)
+        connection.state = State.SYN_SENT
+        return connection
+
+    @classmethod
+    def listen(cls, profile: TcpProfile, *, local: Endpoint, isn: int) -> Connection:
+        """Return a connection that waits for a SYN."""
+        connection = cls(profile, local=local, remote=Endpoint(bytes(4), 0), isn=isn)
+        connection.state = State.LISTEN
+        return connection
+
+    # --- the application's side ---
+
+    def write(self, data: bytes) -> int:
+        """Hand over data to send; return how many bytes the send buffer took.
+
+        Raises
+        ------
+        LocalProtocolError
+            After `close`, or when the connection has ended.
+        """
+        if self.sender.stream.closed or self.state is State.CLOSED:
+            raise LocalProtocolError(f"TCP {self.state}: cannot write; the sending side is closed")
+        return self.sender.stream.write(data)
+
+    def read(self, max_bytes: int = 1 << 30) -> bytes:
+        """Take what has arrived in order; empty when there is nothing, or after the end."""
+        return self.receiver.read(max_bytes)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that the peer sent, FIN included, was read."""
+        return self.receiver.fin_received and self.receiver.readable_bytes == 0
+
+    def close(self) -> None:
+        """Send what was written, then a FIN."""
+        self.sender.stream.closed = True
+        if self.state is State.ESTABLISHED:
+            self.state = State.FIN_WAIT_1
+        elif self.state is State.CLOSE_WAIT:
+            self.state = State.LAST_ACK
+        elif self.state is State.LISTEN:
+            self.state = State.CLOSED
+
+    def abort(self) -> None:
+        """Throw everything away and send a RST."""
+        self._reset_due = self.state not in {State.CLOSED, State.LISTEN, State.SYN_SENT, State.TIME_WAIT}
+        self._end("aborted")
+
+    def _end(self, error: str | None) -> None:
+        self.state = State.CLOSED
+        self.error = error
+        self._time_wait_ns = None
+
+    # --- what arrives ---
+
+    def receive(self, packet: Packet, *, now_ns: int) -> None:
+        """Take a packet with a correct checksum that is addressed to this connection."""
+        segment = packet.segment
+        if self.state is State.CLOSED:
+            return
+        if self.state is State.LISTEN:
+            self._receive_listening(packet)
+        elif self.state is State.SYN_SENT:
+            self._receive_syn_sent(segment, now_ns)
+        elif self._passes_checks(segment, now_ns):
+            self._receive_synchronized(packet, now_ns)
+
+    def _receive_listening(self, packet: Packet) -> None:
+        segment = packet.segment
+        if segment.flags & (Flag.RST | Flag.ACK) or not segment.flags & Flag.SYN:
+            return
+        self.remote = Endpoint(packet.source, segment.source_port)
+        self._take_syn(segment)
+        self.state = State.SYN_RECEIVED
+
+    def _receive_syn_sent(self, segment: Segment, now_ns: int) -> None:
+        acknowledges = bool(segment.flags & Flag.ACK)
+        ack = self.numbering.ack(segment, near=1)
+        if acknowledges and (ack != 1 or self.sender.snd_max == 0):
+            return
+        if segment.flags & Flag.RST:
+            if acknowledges:
+                self._end("refused")
+            return
+        if not segment.flags & Flag.SYN:
+            return
+        self._take_syn(segment)
+        self.receiver.demand_ack()
+        if not acknowledges:  # simultaneous open
+            self.state = State.SYN_RECEIVED
+            self.sender.snd_nxt = 0
+            return
+        self._acknowledge(segment, now_ns)
+        self._established()
+
+    def _take_syn(self, syn: Segment) -> None:
+        """Take the peer's sequence number, options and window."""
+        self.options.settle(syn)
+        self.numbering.irs = syn.seq
+        if syn.timestamps is not None:
+            self.numbering.ts_recent = syn.timestamps[0]
+        self.receiver.rcv_nxt = 1
+        self.receiver.peer_mss_bytes = self.options.mss_bytes
+        self.sender.negotiate(mss_bytes=self.options.mss_bytes, sack=self.options.sack)
+        if self.sender.counters.timeouts:  # the SYN was lost: one segment (RFC 5681, section 3.1)
+            self.sender.congestion.cwnd_bytes = self.options.mss_bytes
+        self.sender.snd_wnd_bytes = syn.window
+
+    def _established(self) -> None:
+        self.state = State.FIN_WAIT_1 if self.sender.stream.closed else State.ESTABLISHED
+
+    def _seq_of(self, segment: Segment) -> int:
+        return self.numbering.seq(segment, near=self.receiver.rcv_nxt)
+
+    def _passes_checks(self, segment: Segment, now_ns: int) -> bool:
+        """First to fourth check of RFC 9293, section 3.10.7.4, and PAWS (RFC 7323, section 5)."""
+        seq = self._seq_of(segment)
+        end = seq + sequence_length(segment)
+        if self._is_old_by_timestamp(segment) or not self.receiver.acceptable(seq, end):
+            self._answer_unacceptable(segment, seq, now_ns)
+            return False
+        if segment.flags & Flag.RST:
+            if seq == self.receiver.rcv_nxt:
+                self._end("refused" if self.state is State.SYN_RECEIVED else "reset")
+            else:
+                self._challenge(segment, now_ns)
+            return False
+        if segment.flags & Flag.SYN:
+            self._challenge(segment, now_ns)
+            return False
+        return bool(segment.flags & Flag.ACK)
+
+    def _is_old_by_timestamp(self, segment: Segment) -> bool:
+        return self.options.timestamps and not segment.flags & Flag.RST and self.numbering.is_old(segment)
+
+    def _answer_unacceptable(self, segment: Segment, seq: int, now_ns: int) -> None:
+        """Acknowledge a segment outside the window, unless it is a RST."""
+        if segment.flags & Flag.RST:
+            return
+        self.receiver.note_duplicate(seq, seq + len(segment.payload))
+        if self.state is State.SYN_RECEIVED and segment.flags & Flag.SYN:
+            self._answer_syn_again(segment, now_ns)
+            return
+        self._challenge(segment, now_ns)
+        if segment.flags & Flag.ACK and not self._is_old_by_timestamp(segment):
+            self._acknowledge(segment, now_ns)
+        if self.state is State.TIME_WAIT:
+            self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
+
+    def _answer_syn_again(self, segment: Segment, now_ns: int) -> None:
+        """Take a SYN that we have: with an ACK it ends a simultaneous open, else ours was lost."""
+        if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
+            self._acknowledge(segment, now_ns)
+            self._established()
+            self.receiver.demand_ack()
+        elif self._answers.allow(segment, now_ns=now_ns):
+            self.sender.snd_nxt = 0
+
+    def _challenge(self, segment: Segment, now_ns: int) -> None:
+        """Tell the peer what is expected."""
+        if self._answers.allow(segment, now_ns=now_ns):
+            self.receiver.demand_ack()
+
+    def _receive_synchronized(self, packet: Packet, now_ns: int) -> None:
+        segment = packet.segment
+        ack = self._ack_of(segment)
+        if ack > self.sender.snd_max:
+            self._challenge(segment, now_ns)
+            return
+        self._note_timestamp(segment)
+        self._note_congestion(packet)
+        self._acknowledge(segment, now_ns)
+        if self.state is State.SYN_RECEIVED:
+            if ack < 1:
+                return
+            self._established()
+        self._advance_closing(now_ns)
+        if sequence_length(segment) and not self.receiver.fin_received:
+            self._take_payload(segment, now_ns)
+
+    def _ack_of(self, segment: Segment) -> int:
+        return self.numbering.ack(segment, near=self.sender.snd_una)
+
+    def _note_timestamp(self, segment: Segment) -> None:
+        """Update TS.Recent from the segment that covers the last ACK sent (RFC 7323, section 4.3)."""
+        if segment.timestamps is not None and self._seq_of(segment) <= self._last_ack_sent:
+            self.numbering.ts_recent = segment.timestamps[0]
+
+    def _note_congestion(self, packet: Packet) -> None:
+        """Echo a CE mark until the peer says CWR (RFC 3168, section 6.1.3)."""
+        if packet.segment.flags & Flag.CWR:
+            self._congestion_experienced = False
+        if self.options.ecn and packet.ecn == CE:
+            self._congestion_experienced = True
+
+    def _acknowledge(self, segment: Segment, now_ns: int) -> None:
+        ack = self._ack_of(segment)
+        if ack > self.sender.snd_max:
+            return
+        syn = bool(segment.flags & Flag.SYN)
+        echoed_ns = self.numbering.echoed_ns(segment, now_ns=now_ns) if self.options.timestamps else None
+        info = AckInfo(
+            seq=self._seq_of(segment),
+            ack=ack,
+            window_bytes=segment.window << (0 if syn else self.options.peer_shift),
+            blocks=self.numbering.blocks(segment, near=ack),
+            pure=sequence_length(segment) == 0,
+            echoed_ns=echoed_ns,
+            ece=self.options.ecn and not syn and bool(segment.flags & Flag.ECE),
+        )
+        self.sender.acknowledge(info, now_ns=now_ns)
+
+    def _take_payload(self, segment: Segment, now_ns: int) -> None:
+        fin = bool(segment.flags & Flag.FIN)
+        self.receiver.take(self._seq_of(segment), segment.payload, fin=fin, now_ns=now_ns)
+        if not self.receiver.fin_received:
+            return
+        if self.state is State.ESTABLISHED:
+            self.state = State.CLOSE_WAIT
+        elif self.state is State.FIN_WAIT_1:
+            self.state = State.CLOSING
+        elif self.state is State.FIN_WAIT_2:
+            self._enter_time_wait(now_ns)
+
+    def _advance_closing(self, now_ns: int) -> None:
+        """Move on when the peer has our FIN (RFC 9293, section 3.10.7.4, fifth check)."""
+        if not self.sender.stream.fin_acknowledged:
+            return
+        if self.state is State.FIN_WAIT_1:
+            self.state = State.FIN_WAIT_2
+        elif self.state is State.CLOSING:
+            self._enter_time_wait(now_ns)
+        elif self.state is State.LAST_ACK:
+            self._end(None)
+
+    def _enter_time_wait(self, now_ns: int) -> None:
+        self.state = State.TIME_WAIT
+        self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
+
+    # --- what leaves ---
+
+    def next_packet(self, now_ns: int) -> Packet | None:
+        """Return the next packet that leaves at `now_ns`, or None."""
+        if self.state in {State.CLOSED, State.LISTEN}:
+            return self._reset_packet(now_ns)
+        transmission = self.sender.next_transmission(now_ns)
+        if transmission is None and not self.receiver.ack_due:
+            return None
+        segment = self._segment(now_ns, syn=transmission is not None and transmission.syn)
+        if transmission is not None:
+            self._fill(segment, transmission)
+        if segment.flags & Flag.ACK:
+            self.receiver.acknowledged(pure=transmission is None)
+            self._last_ack_sent = self.receiver.rcv_nxt
+        marked = self.options.ecn and transmission is not None and transmission.may_be_marked
+        return self._packet(segment, marked=marked)
+
+    def _reset_packet(self, now_ns: int) -> Packet | None:
+        if not self._reset_due:
+            return None
+        self._reset_due = False
+        segment = self._segment(now_ns, syn=False)
+        segment.flags |= Flag.RST
+        return self._packet(segment, marked=False)
+
+    def _segment(self, now_ns: int, *, syn: bool) -> Segment:
+        """Return an empty segment with everything in it that an ACK carries."""
+        segment = Segment(
+            source_port=self.local.port,
+            destination_port=self.remote.port,
+            seq=self.numbering.wire_seq(self.sender.ack_seq),
+            ack=0,
+            flags=0,
+            window=self.receiver.window_field(self.options.window_shift(syn=syn)),
+        )
+        if self.state is not State.SYN_SENT:
+            segment.flags |= Flag.ACK
+            segment.ack = self.numbering.wire_ack(self.receiver.rcv_nxt)
+        if self._congestion_experienced:
+            segment.flags |= Flag.ECE
+        if self.options.timestamps:
+            segment.timestamps = (self.numbering.tsval(now_ns), self.numbering.ts_recent)
+        if self.options.sack and not syn:
+            limit = sack_blocks_that_fit(timestamps=self.options.timestamps)
+            segment.sack_blocks = self.numbering.wire_blocks(self.receiver.sack_blocks(limit))
+        return segment
+
+    def _fill(self, segment: Segment, transmission: Transmission) -> None:
+        """Put what the sender gave into `segment`."""
+        segment.seq = self.numbering.wire_seq(transmission.seq)
+        segment.payload = transmission.payload
+        if transmission.syn:
+            self.options.put(segment, first=self.state is State.SYN_SENT)
+        if transmission.fin:
+            segment.flags |= Flag.FIN
+        if transmission.payload and self.sender.stream.end == transmission.seq + len(transmission.payload):
+            segment.flags |= Flag.PSH
+        if transmission.cwr:
+            segment.flags |= Flag.CWR
+
+    def _packet(self, segment: Segment, *, marked: bool) -> Packet:
+        self._identification = (self._identification + 1) & 0xFFFF
+        return Packet(
+            source=self.local.address,
+            destination=self.remote.address,
+            segment=segment,
+            identification=self._identification,
+            ecn=ECT_0 if marked else NOT_ECT,
+        )
+
+    # --- timers ---
+
+    def next_timer_ns(self) -> int | None:
+        """Return when `on_timer` wants to be called, or None."""
+        if self.state in {State.CLOSED, State.LISTEN}:
+            return None
+        timers = (self.sender.next_timer_ns(), self.receiver.next_timer_ns(), self._time_wait_ns)
+        return min((t for t in timers if t is not None), default=None)
+
+    def on_timer(self, now_ns: int) -> None:
+        """Run every timer that has expired."""
+        if self.state in {State.CLOSED, State.LISTEN}:
+            return
+        self.receiver.on_timer(now_ns)
+        if self._time_wait_ns is not None and self._time_wait_ns <= now_ns:
+            self._end(None)
+        elif not self.sender.on_timer(now_ns):
+            self._end("timed out")

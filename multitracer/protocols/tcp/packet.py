@@ -1,0 +1,254 @@
+"""TCP segments in IPv4 packets, to bytes and back (RFC 791; RFC 9293, section 3.1; RFC 2018; RFC 7323).
+
+Rules of the file:
+
+- `parse_packet` takes any bytes and raises nothing but RemoteProtocolError.
+- A wrong TCP checksum is not an error here: the packet is returned with `checksum_ok` False, because
+  counting such packets is the receiving host's work.
+- Numbers are as on the wire: 32-bit sequence numbers, a window that is not scaled.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from multitracer.capture import Flag
+from multitracer.errors import RemoteProtocolError
+
+IP_HEADER_BYTES = 20
+TCP_HEADER_BYTES = 20
+TCP_PROTOCOL = 6
+
+NOT_ECT, ECT_1, ECT_0, CE = range(4)
+"""The ECN field of the IP header (RFC 3168, section 5)."""
+
+_IP = struct.Struct("!BBHHHBBH4s4s")
+_TCP = struct.Struct("!HHIIHHHH")
+_TIMESTAMPS = struct.Struct("!BBBBII")
+_DONT_FRAGMENT = 0x4000
+_TTL = 64
+
+_END, _NOP, _MSS, _WINDOW_SCALE, _SACK_PERMITTED, _SACK, _TIMESTAMP = 0, 1, 2, 3, 4, 5, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An IPv4 address, 4 bytes, and a TCP port."""
+
+    address: bytes
+    port: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """One TCP segment; every number as on the wire."""
+
+    source_port: int
+    destination_port: int
+    seq: int
+    ack: int
+    flags: int
+    """Bits of `multitracer.capture.Flag`."""
+    window: int
+    payload: bytes = b""
+    mss_bytes: int | None = None
+    window_scale: int | None = None
+    sack_permitted: bool = False
+    timestamps: tuple[int, int] | None = None
+    """TSval and TSecr (RFC 7323)."""
+    sack_blocks: tuple[tuple[int, int], ...] = ()
+    """Left and right edge of each block, in the order of the option."""
+
+
+@dataclass(slots=True)
+class Packet:
+    """An IPv4 packet that carries a TCP segment."""
+
+    source: bytes
+    """IPv4 address, 4 bytes."""
+    destination: bytes
+    segment: Segment
+    identification: int = 0
+    ecn: int = NOT_ECT
+    checksum_ok: bool = field(default=True, compare=False)
+
+
+def internet_checksum(data: bytes) -> int:
+    """Return the ones' complement checksum of RFC 1071; over data with a correct one in it, 0."""
+    if len(data) & 1:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def build_packet(packet: Packet) -> bytes:
+    """Return `packet` as bytes, lengths and both checksums filled in.
+
+    Raises
+    ------
+    struct.error
+        If a field does not fit its width: a mistake of our own caller.
+    """
+    tcp = _build_segment(packet.segment)
+    pseudo = packet.source + packet.destination + struct.pack("!BBH", 0, TCP_PROTOCOL, len(tcp))
+    checksum = internet_checksum(pseudo + tcp)
+    tcp = tcp[:16] + checksum.to_bytes(2, "big") + tcp[18:]
+    header = _ip_header(packet, IP_HEADER_BYTES + len(tcp))
+    return header + tcp
+
+
+def _ip_header(packet: Packet, total_bytes: int) -> bytes:
+    def packed(checksum: int) -> bytes:
+        return _IP.pack(
+            *(0x45, packet.ecn, total_bytes, packet.identification, _DONT_FRAGMENT, _TTL),
+            *(TCP_PROTOCOL, checksum, packet.source, packet.destination),
+        )
+
+    return packed(internet_checksum(packed(0)))
+
+
+def _build_segment(segment: Segment) -> bytes:
+    options = _build_options(segment)
+    words = (TCP_HEADER_BYTES + len(options)) // 4
+    header = _TCP.pack(
+        *(segment.source_port, segment.destination_port, segment.seq, segment.ack),
+        *(words << 12 | segment.flags, segment.window, 0, 0),
+    )
+    return header + options + segment.payload
+
+
+def _build_options(segment: Segment) -> bytes:
+    options = b""
+    if segment.mss_bytes is not None:
+        options += struct.pack("!BBH", _MSS, 4, segment.mss_bytes)
+    if segment.sack_permitted:
+        options += bytes([_NOP, _NOP, _SACK_PERMITTED, 2])
+    if segment.timestamps is not None:
+        options += _TIMESTAMPS.pack(_NOP, _NOP, _TIMESTAMP, 10, *segment.timestamps)
+    if segment.window_scale is not None:
+        options += bytes([_NOP, _WINDOW_SCALE, 3, segment.window_scale])
+    if segment.sack_blocks:
+        blocks = b"".join(struct.pack("!II", *block) for block in segment.sack_blocks)
+        options += bytes([_NOP, _NOP, _SACK, 2 + len(blocks)]) + blocks
+    return options
+
+
+def sack_blocks_that_fit(*, timestamps: bool) -> int:
+    """Return how many SACK blocks the 40 bytes of options hold (RFC 2018, section 3)."""
+    return 3 if timestamps else 4
+
+
+def parse_packet(data: bytes) -> Packet:
+    """Return the packet that `data` holds; bytes behind its total length are ignored.
+
+    Raises
+    ------
+    RemoteProtocolError
+        If `data` is not an unfragmented IPv4 packet with a correct header checksum and a whole TCP
+        header with well-formed options.
+    """
+    header_bytes, total_bytes = _checked_ip_lengths(data)
+    _, ecn, _, identification, _, _, _, _, source, destination = _IP.unpack_from(data)
+    tcp = data[header_bytes:total_bytes]
+    if len(tcp) < TCP_HEADER_BYTES:
+        raise RemoteProtocolError(f"IPv4 packet: {len(tcp)} bytes cannot hold a TCP header")
+    pseudo = source + destination + struct.pack("!BBH", 0, TCP_PROTOCOL, len(tcp))
+    return Packet(
+        source=source,
+        destination=destination,
+        segment=_parse_segment(tcp),
+        identification=identification,
+        ecn=ecn & 3,
+        checksum_ok=internet_checksum(pseudo + tcp) == 0,
+    )
+
+
+def _checked_ip_lengths(data: bytes) -> tuple[int, int]:
+    if len(data) < IP_HEADER_BYTES or data[0] >> 4 != 4:
+        raise RemoteProtocolError("packet: not IPv4")
+    header_bytes = (data[0] & 0x0F) * 4
+    total_bytes = int.from_bytes(data[2:4], "big")
+    if not IP_HEADER_BYTES <= header_bytes <= total_bytes <= len(data):
+        raise RemoteProtocolError(
+            f"IPv4 packet: header {header_bytes}, total {total_bytes}, present {len(data)} bytes"
+        )
+    if internet_checksum(data[:header_bytes]) != 0:
+        raise RemoteProtocolError("IPv4 packet: wrong header checksum")
+    if int.from_bytes(data[6:8], "big") & 0x3FFF:
+        raise RemoteProtocolError("IPv4 packet: a fragment")
+    if data[9] != TCP_PROTOCOL:
+        raise RemoteProtocolError(f"IPv4 packet: protocol {data[9]}, not TCP")
+    return header_bytes, total_bytes
+
+
+def _parse_segment(tcp: bytes) -> Segment:
+    source, destination, seq, ack, offset_flags, window, _, _ = _TCP.unpack_from(tcp)
+    header_bytes = (offset_flags >> 12) * 4
+    if not TCP_HEADER_BYTES <= header_bytes <= len(tcp):
+        raise RemoteProtocolError(f"TCP segment: header of {header_bytes} bytes in {len(tcp)}")
+    segment = Segment(
+        source_port=source,
+        destination_port=destination,
+        seq=seq,
+        ack=ack,
+        flags=offset_flags & 0x1FF,
+        window=window,
+        payload=tcp[header_bytes:],
+    )
+    _parse_options(tcp[TCP_HEADER_BYTES:header_bytes], segment)
+    return segment
+
+
+def _parse_options(options: bytes, segment: Segment) -> None:
+    position = 0
+    while position < len(options) and options[position] != _END:
+        kind = options[position]
+        if kind == _NOP:
+            position += 1
+            continue
+        length = options[position + 1] if position + 1 < len(options) else 0
+        if length < 2 or position + length > len(options):
+            raise RemoteProtocolError(f"TCP option {kind}: length {length} does not fit")
+        _take_option(kind, options[position + 2 : position + length], segment)
+        position += length
+
+
+def _take_option(kind: int, body: bytes, segment: Segment) -> None:
+    """Store a known option of the right length; any other is ignored (RFC 9293, section 3.2)."""
+    if kind == _MSS and len(body) == 2:
+        segment.mss_bytes = int.from_bytes(body, "big")
+    elif kind == _WINDOW_SCALE and len(body) == 1:
+        segment.window_scale = body[0]
+    elif kind == _SACK_PERMITTED and not body:
+        segment.sack_permitted = True
+    elif kind == _TIMESTAMP and len(body) == 8:
+        tsval, tsecr = struct.unpack("!II", body)
+        segment.timestamps = (tsval, tsecr)
+    elif kind == _SACK and body and len(body) % 8 == 0:
+        numbers = struct.unpack(f"!{len(body) // 4}I", body)
+        segment.sack_blocks = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def has_flags(segment: Segment, flags: int) -> bool:
+    """Return whether all of `flags` are set."""
+    return segment.flags & flags == flags
+
+
+def sequence_length(segment: Segment) -> int:
+    """Return how many units of sequence space the segment takes: payload, SYN and FIN."""
+    return len(segment.payload) + bool(segment.flags & Flag.SYN) + bool(segment.flags & Flag.FIN)
+
+
+def is_ecn_capable(data: bytes) -> bool:
+    """Return whether the IPv4 packet `data` may be marked instead of dropped (RFC 3168, section 5)."""
+    return len(data) >= IP_HEADER_BYTES and data[0] >> 4 == 4 and data[1] & 3 in (ECT_0, ECT_1)
+
+
+def congestion_marked(data: bytes) -> bytes:
+    """Return an ECN-capable IPv4 packet with CE set and its header checksum mended."""
+    header_bytes = (data[0] & 0x0F) * 4
+    header = data[:1] + bytes([data[1] | CE]) + data[2:10] + b"\0\0" + data[12:header_bytes]
+    checksum = internet_checksum(header).to_bytes(2, "big")
+    return header[:10] + checksum + header[12:] + data[header_bytes:]

@@ -1,0 +1,98 @@
+"""What differs from one TCP implementation to the next, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from multitracer.errors import LocalProtocolError
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpProfile:
+    """The options and constants of one end of a connection; times in ns, sizes in bytes."""
+
+    congestion: str = "newreno"
+    """Name of the congestion control, see `congestion.ALGORITHMS`."""
+    mtu_bytes: int = 1500
+    """Largest IP packet; the MSS option announces 40 less (RFC 6691)."""
+    initial_window_segments: int = 10
+    """Initial window in segments (RFC 5681: 2 to 4; RFC 6928: 10)."""
+    timestamps: bool = True
+    """Offer the timestamps option (RFC 7323)."""
+    sack: bool = True
+    """Offer selective acknowledgments, D-SACK included (RFC 2018, 2883, 6675)."""
+    window_scaling: bool = True
+    """Offer the window scale option (RFC 7323)."""
+    ecn: bool = False
+    """Offer explicit congestion notification (RFC 3168)."""
+    limited_transmit: bool = True
+    """Send new data on the first two duplicate ACKs (RFC 3042)."""
+    nagle: bool = True
+    """Hold a short segment while anything is unacknowledged, unless it is the last (RFC 9293, 3.7.4)."""
+    send_buffer_bytes: int = 1 << 20
+    """What the application may write ahead of the acknowledgments."""
+    receive_buffer_bytes: int = 65_535
+    """The largest window that is advertised."""
+    initial_rto_ns: int = NS_PER_S
+    """Retransmission timeout before any sample (RFC 6298; 3 s in RFC 2988, 6 s in BSD)."""
+    min_rto_ns: int = NS_PER_S
+    """Lower bound of the retransmission timeout (RFC 6298: 1 s; Linux: 200 ms)."""
+    max_rto_ns: int = 60 * NS_PER_S
+    """Upper bound of the retransmission timeout, backed off or not; at least 60 s in RFC 6298."""
+    timer_tick_ns: int = NS_PER_MS
+    """Granularity of timers, of RTT samples and of TSval: 500 ms in BSD's slow timeout."""
+    sample_every_ack: bool = False
+    """Without timestamps, take an RTT sample of every segment instead of one per window."""
+    delayed_ack_ns: int = 200 * NS_PER_MS
+    """How long an ACK may wait for a second segment; 0 acknowledges at once (RFC 1122: < 500 ms)."""
+    max_retransmissions: int = 12
+    """The connection is given up when the same unit would be sent again after so many timeouts."""
+    msl_ns: int = 30 * NS_PER_S
+    """Maximum segment lifetime; TIME-WAIT lasts twice as long."""
+    quench_on_local_drop: bool = False
+    """Set cwnd to one segment when the interface queue refuses a packet (BSD's tcp_quench)."""
+
+
+BSD = TcpProfile(
+    congestion="reno",
+    initial_window_segments=1,
+    timestamps=True,
+    sack=False,
+    window_scaling=False,
+    limited_transmit=False,
+    send_buffer_bytes=8192,
+    receive_buffer_bytes=8192,
+    initial_rto_ns=6 * NS_PER_S,
+    min_rto_ns=NS_PER_S,
+    max_rto_ns=64 * NS_PER_S,
+    timer_tick_ns=500 * NS_PER_MS,
+    quench_on_local_drop=True,
+)
+"""A BSD of 1998, as in the papers: Reno, coarse timers, 8 KB socket buffers, source quench."""
+
+MODERN = TcpProfile(min_rto_ns=200 * NS_PER_MS, delayed_ack_ns=40 * NS_PER_MS, sample_every_ack=True)
+"""Defaults of a present system: NewReno with SACK, timestamps, an initial window of ten."""
+
+PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN}
+"""Profiles by the name that a scenario gives."""
+
+
+def tcp_profile(name: str, **changes: Any) -> TcpProfile:
+    """Return the named profile with `changes` to its fields.
+
+    Raises
+    ------
+    LocalProtocolError
+        If there is no such profile or no such field.
+    """
+    if name not in PROFILES:
+        raise LocalProtocolError(f"TCP profile {name!r}: unknown; choose one of {', '.join(PROFILES)}")
+    unknown = changes.keys() - set(TcpProfile.__dataclass_fields__)
+    if unknown:
+        raise LocalProtocolError(f"TCP profile {name!r}: no field {', '.join(sorted(unknown))}")
+    return replace(PROFILES[name], **changes)

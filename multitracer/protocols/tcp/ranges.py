@@ -1,0 +1,80 @@
+"""A set of integers kept as disjoint half-open ranges: what arrived, what was SACKed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class RangeSet:
+    """Disjoint, sorted ranges `[left, right)`; neighbours that touch are one range."""
+
+    def __init__(self) -> None:
+        self._lefts: list[int] = []
+        self._rights: list[int] = []
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._lefts, self._rights, strict=True))
+
+    def __reversed__(self) -> Iterator[tuple[int, int]]:
+        return zip(reversed(self._lefts), reversed(self._rights), strict=True)
+
+    def __len__(self) -> int:
+        """Return how many ranges there are."""
+        return len(self._lefts)
+
+    @property
+    def total(self) -> int:
+        """How many integers the ranges hold."""
+        return sum(self._rights) - sum(self._lefts)
+
+    @property
+    def highest(self) -> int | None:
+        """The end of the last range, or None."""
+        return self._rights[-1] if self._rights else None
+
+    def add(self, left: int, right: int) -> None:
+        """Put `[left, right)` in; an empty range changes nothing."""
+        if left >= right:
+            return
+        first = bisect_left(self._rights, left)
+        last = bisect_right(self._lefts, right)
+        if first < last:
+            left = min(left, self._lefts[first])
+            right = max(right, self._rights[last - 1])
+        self._lefts[first:last] = [left]
+        self._rights[first:last] = [right]
+
+    def remove_below(self, bound: int) -> None:
+        """Take out everything below `bound`."""
+        gone = bisect_right(self._rights, bound)
+        del self._lefts[:gone], self._rights[:gone]
+        if self._lefts and self._lefts[0] < bound:
+            self._lefts[0] = bound
+
+    def clear(self) -> None:
+        """Take out everything."""
+        self._lefts.clear()
+        self._rights.clear()
+
+    def holding(self, value: int) -> tuple[int, int] | None:
+        """Return the range that holds `value`, or None."""
+        i = bisect_right(self._lefts, value) - 1
+        if i >= 0 and value < self._rights[i]:
+            return self._lefts[i], self._rights[i]
+        return None
+
+    def covers(self, left: int, right: int) -> bool:
+        """Return whether all of `[left, right)` is in; an empty range is."""
+        if left >= right:
+            return True
+        found = self.holding(left)
+        return found is not None and right <= found[1]
+
+    def above(self, value: int) -> tuple[int, int] | None:
+        """Return the first range that begins above `value`, or None."""
+        i = bisect_right(self._lefts, value)
+        return (self._lefts[i], self._rights[i]) if i < len(self._lefts) else None

@@ -1,0 +1,196 @@
+"""The receiving half of a connection: reassembly, the window, and when to acknowledge.
+
+Units are unwrapped: 0 is the peer's SYN, 1 the first byte, the FIN follows the last byte; ends are
+exclusive.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.tcp.ranges import RangeSet
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp.profile import TcpProfile
+
+_ACK_EVERY_SEGMENTS = 2
+"""An ACK for at least every second full segment (RFC 5681, section 4.2)."""
+_REMEMBERED_ARRIVALS = 31
+"""Out-of-order arrivals from which SACK blocks are chosen; a header holds at most four."""
+
+
+class Receiver:
+    """Receive state of one connection.
+
+    Parameters
+    ----------
+    profile : TcpProfile
+        Size of the receive buffer and the ACK delay.
+    """
+
+    def __init__(self, profile: TcpProfile) -> None:
+        self.profile = profile
+        self.rcv_nxt = 0
+        self.peer_mss_bytes = 536
+        """Largest payload that the peer is expected to send: what "full segment" means."""
+        self.fin_received = False
+        """Everything up to and including the peer's FIN has arrived."""
+        self.duplicate_bytes = 0
+        """Payload that arrived although it was here already."""
+        self._readable = bytearray()
+        self._early: list[tuple[int, bytes]] = []
+        self._ranges = RangeSet()
+        self._recent: list[int] = []
+        self._dsack: tuple[int, int] | None = None
+        self._fin_at: int | None = None
+        self._right_edge = 0
+        self._unacknowledged_bytes = 0
+        self._acks_due = 0
+        self._delayed_ack_ns: int | None = None
+
+    # --- the window ---
+
+    @property
+    def readable_bytes(self) -> int:
+        """How much `read` would give."""
+        return len(self._readable)
+
+    @property
+    def window_bytes(self) -> int:
+        """The window now: the free buffer, or more where more was promised before."""
+        free = max(0, self.profile.receive_buffer_bytes - len(self._readable))
+        return max(free if self._worth_opening(free) else 0, self._right_edge - self.rcv_nxt)
+
+    def _worth_opening(self, free_bytes: int) -> bool:
+        """Return whether the window grows by enough to tell (RFC 9293, section 3.8.6.2.2)."""
+        gain = self.rcv_nxt + free_bytes - self._right_edge
+        return gain >= min(self.peer_mss_bytes, self.profile.receive_buffer_bytes // 2)
+
+    def window_field(self, shift: int) -> int:
+        """Return the window as the header carries it, and stand by it: it never shrinks."""
+        field = min(-(-self.window_bytes >> shift), 0xFFFF)
+        self._right_edge = max(self._right_edge, self.rcv_nxt + (field << shift))
+        return field
+
+    def acceptable(self, seq: int, end: int) -> bool:
+        """Return whether some unit of `[seq, end)` is in the window (RFC 9293, section 3.4)."""
+        edge = max(self._right_edge, self.rcv_nxt)
+        if seq == end:
+            return self.rcv_nxt <= seq <= edge
+        return seq < edge and end > self.rcv_nxt
+
+    # --- what arrives ---
+
+    def take(self, seq: int, payload: bytes, *, fin: bool, now_ns: int) -> None:
+        """Take the payload and FIN of a segment, whatever part of it is new."""
+        self.note_duplicate(seq, seq + len(payload))
+        if fin:
+            self._fin_at = seq + len(payload)
+        in_order = seq <= self.rcv_nxt
+        first = max(seq, self.rcv_nxt)
+        kept = payload[first - seq : max(0, self._right_edge - seq)]
+        had_holes = bool(self._early)
+        if kept and in_order:
+            self._deliver(kept)
+        elif kept:
+            self._keep_early(first, kept)
+        self._take_fin()
+        prompt = had_holes or bool(self._early) or len(kept) < len(payload) or not in_order or fin
+        self._plan_ack(len(kept), prompt=prompt, now_ns=now_ns)
+
+    def note_duplicate(self, seq: int, end: int) -> None:
+        """Remember what arrived again, for the D-SACK of the next ACK (RFC 2883)."""
+        if seq < self.rcv_nxt and seq < end:
+            self._dsack = (seq, min(end, self.rcv_nxt))
+        elif (held := self._ranges.holding(seq)) is not None and seq < end:
+            self._dsack = (seq, min(end, held[1]))
+        else:
+            return
+        self.duplicate_bytes += self._dsack[1] - self._dsack[0]
+
+    def _deliver(self, payload: bytes) -> None:
+        self._readable += payload
+        self.rcv_nxt += len(payload)
+        while self._early and self._early[0][0] <= self.rcv_nxt:
+            seq, early = self._early.pop(0)
+            rest = early[self.rcv_nxt - seq :]
+            self._readable += rest
+            self.rcv_nxt += len(rest)
+        self._ranges.remove_below(self.rcv_nxt)
+
+    def _keep_early(self, seq: int, payload: bytes) -> None:
+        """Keep the parts of an out-of-order stretch that are not held already."""
+        at, end = seq, seq + len(payload)
+        while at < end:
+            held = self._ranges.holding(at)
+            if held is not None:
+                at = held[1]
+                continue
+            above = self._ranges.above(at)
+            stop = end if above is None else min(end, above[0])
+            insort(self._early, (at, payload[at - seq : stop - seq]))
+            self._ranges.add(at, stop)
+            at = stop
+        self._recent = [*self._recent[-_REMEMBERED_ARRIVALS:], seq]
+
+    def _take_fin(self) -> None:
+        if self._fin_at == self.rcv_nxt and not self.fin_received:
+            self.fin_received = True
+            self.rcv_nxt += 1
+
+    def read(self, max_bytes: int) -> bytes:
+        """Take up to `max_bytes` of the stream; a window that opens by enough is announced."""
+        data = bytes(self._readable[:max_bytes])
+        del self._readable[:max_bytes]
+        gain = self.window_bytes - (self._right_edge - self.rcv_nxt)
+        enough = min(2 * self.peer_mss_bytes, self.profile.receive_buffer_bytes // 2)
+        if data and not self.fin_received and gain >= enough:
+            self._acks_due = max(self._acks_due, 1)
+        return data
+
+    # --- acknowledgments ---
+
+    def _plan_ack(self, new_bytes: int, *, prompt: bool, now_ns: int) -> None:
+        self._unacknowledged_bytes += new_bytes
+        full = self._unacknowledged_bytes >= _ACK_EVERY_SEGMENTS * self.peer_mss_bytes
+        if prompt or full or self.profile.delayed_ack_ns == 0:
+            self._acks_due += 1
+        elif self._delayed_ack_ns is None:
+            self._delayed_ack_ns = now_ns + self.profile.delayed_ack_ns
+
+    def demand_ack(self) -> None:
+        """Owe the peer one ACK, now."""
+        self._acks_due += 1
+
+    @property
+    def ack_due(self) -> bool:
+        """Whether an ACK has to leave now, with data or without."""
+        return self._acks_due > 0
+
+    def acknowledged(self, *, pure: bool) -> None:
+        """Note that an ACK leaves; one with data stands for all that are owed but duplicates."""
+        self._acks_due = max(0, self._acks_due - 1) if pure else 0
+        self._unacknowledged_bytes = 0
+        self._delayed_ack_ns = None
+
+    def sack_blocks(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Return up to `limit` blocks: a D-SACK, then the most recent first (RFC 2018, section 4)."""
+        duplicate = [self._dsack] if self._dsack is not None else []
+        self._dsack = None
+        held: dict[tuple[int, int], None] = {}
+        for seq in reversed(self._recent):
+            found = self._ranges.holding(seq)
+            if found is not None:
+                held[found] = None
+        return tuple([*duplicate, *held][:limit])
+
+    def next_timer_ns(self) -> int | None:
+        """Return when a delayed ACK must leave, or None."""
+        return self._delayed_ack_ns
+
+    def on_timer(self, now_ns: int) -> None:
+        """Let a delayed ACK go."""
+        if self._delayed_ack_ns is not None and self._delayed_ack_ns <= now_ns:
+            self._delayed_ack_ns = None
+            self._acks_due += 1

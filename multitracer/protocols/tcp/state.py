@@ -1,0 +1,107 @@
+"""What a TCP core tells and is told: states, counters, readings, and the fields of an ACK."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp.packet import Segment
+
+
+class State(StrEnum):
+    """States of a connection (RFC 9293, section 3.3.2)."""
+
+    CLOSED = "CLOSED"
+    LISTEN = "LISTEN"
+    SYN_SENT = "SYN-SENT"
+    SYN_RECEIVED = "SYN-RECEIVED"
+    ESTABLISHED = "ESTABLISHED"
+    FIN_WAIT_1 = "FIN-WAIT-1"
+    FIN_WAIT_2 = "FIN-WAIT-2"
+    CLOSE_WAIT = "CLOSE-WAIT"
+    CLOSING = "CLOSING"
+    LAST_ACK = "LAST-ACK"
+    TIME_WAIT = "TIME-WAIT"
+
+
+class CaState(StrEnum):
+    """State of the congestion machinery, in Linux' words (`tcpi_ca_state`)."""
+
+    OPEN = "open"
+    DISORDER = "disorder"
+    """Duplicate ACKs, fewer than three."""
+    CWR = "cwr"
+    """Reduced after an ECN echo."""
+    RECOVERY = "recovery"
+    """Fast recovery, or SACK-based."""
+    LOSS = "loss"
+    """Going back after a timeout."""
+
+
+@dataclass(slots=True)
+class SenderCounters:
+    """What happened so far."""
+
+    segments: int = 0
+    payload_bytes: int = 0
+    """Every copy counted."""
+    retransmitted_segments: int = 0
+    retransmitted_bytes: int = 0
+    timeouts: int = 0
+    fast_retransmits: int = 0
+    """Times fast or SACK recovery was entered."""
+    dsacks: int = 0
+    ecn_reductions: int = 0
+    zero_window_probes: int = 0
+    local_drops: int = 0
+    """Times the own interface refused a packet."""
+
+    def note_sent(self, payload_bytes: int, *, again: bool) -> None:
+        """Count a segment that leaves, `again` if it is a retransmission."""
+        self.segments += 1
+        self.payload_bytes += payload_bytes
+        if again:
+            self.retransmitted_segments += 1
+            self.retransmitted_bytes += payload_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckInfo:
+    """The fields of an arriving segment that matter to the sender, unwrapped and scaled."""
+
+    seq: int
+    """Sequence number of the segment, in the peer's units: which of two windows is newer."""
+    ack: int
+    window_bytes: int
+    blocks: tuple[tuple[int, int], ...] = ()
+    pure: bool = True
+    """No payload, SYN or FIN: it may be a duplicate ACK."""
+    echoed_ns: int | None = None
+    """When the TSval that it echoes was made."""
+    ece: bool = False
+
+
+class AnswerLimit:
+    """Keeps ACKs that answer a wrong segment without data at a distance.
+
+    Two ends that contradict each other would otherwise answer each other for ever (RFC 5961, section 7;
+    Linux tcp_invalid_ratelimit).
+    """
+
+    GAP_NS = 500 * NS_PER_MS
+
+    def __init__(self) -> None:
+        self._last_ns = -self.GAP_NS
+
+    def allow(self, segment: Segment, *, now_ns: int) -> bool:
+        """Return whether a wrong segment gets an answer: with data always, without not too often."""
+        if segment.payload:
+            return True
+        if now_ns - self._last_ns < self.GAP_NS:
+            return False
+        self._last_ns = now_ns
+        return True

@@ -1,0 +1,14 @@
+"""Van Jacobson's TCP/IP header compression (RFC 1144): a compressor and a decompressor.
+
+A lost compressed packet makes the decompressor's next headers wrong until an uncompressed one comes. How
+that shows depends on the slot id. If it may be left out (`compress_slot_id`), the decompressor tosses what
+comes after a framing error until a packet names its slot: the loss is seen at PPP. If it is always sent,
+wrong packets go up and fail the TCP checksum: the loss is seen at the receiver.
+"""
+
+from __future__ import annotations
+
+from multitracer.protocols.vj.compressor import VjCompressor
+from multitracer.protocols.vj.decompressor import VjDecompressor, VjError
+
+__all__ = ["VjCompressor", "VjDecompressor", "VjError"]

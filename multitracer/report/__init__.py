@@ -1,0 +1,1 @@
+"""Reports: analysed captures to one self-contained HTML file. Read `write.py` first."""

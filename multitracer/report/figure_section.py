@@ -1,0 +1,76 @@
+"""The section of a page in which `figure.js` draws: buttons, legend, plot, and how to read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.report.markup import Markup, element
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BUTTONS = (
+    ("left", "◀", "Earlier"),
+    ("right", "▶", "Later"),
+    ("in", "+", "Zoom in"),
+    ("out", "−", "Zoom out"),
+    ("whole", "Whole", "Show the whole connection"),
+)
+_HINT = (
+    "Time/sequence figure with flight, round-trip time and throughput. Drag to zoom in, double-click for the "
+    "whole. Keys: arrows move, plus and minus zoom, 0 shows the whole."
+)
+
+
+def figure_section(titles: Sequence[str]) -> Markup:
+    """Return the section for the figures with these titles, in the order of the page's figures."""
+    return element(
+        "section",
+        element("h2", "Time / sequence"),
+        element("div", _choice(titles), _buttons(), class_="bar"),
+        element("div", class_="places bar", role="group", aria_label="Places worth a look"),
+        _legend(),
+        element("div", class_="plot", tabindex="0", role="group", aria_label=_HINT),
+        element("p", class_="status", role="status"),
+        _how(),
+        element("noscript", element("p", "The figure needs JavaScript; all numbers below do not.")),
+        class_="figure",
+    )
+
+
+def _legend() -> Markup:
+    series = element("div", class_="legend", role="group", aria_label="Series; press to hide or show")
+    return element("details", element("summary", "Series"), series, class_="series", open=True)
+
+
+def _how() -> Markup:
+    """Return how to read the figure; the words of each series come from the figure itself."""
+    said = (
+        "Each dot is a data segment at its first byte; the line below is the next byte the receiver expects. "
+        "How far they are apart upwards is what is outstanding, and sideways the round-trip time. Where the "
+        "dots stop, the sender paused; where the line is level, nothing was acknowledged. The dotted line "
+        "above is how far the receiver lets the sender go. Point at a mark, or tap it, for its frame number."
+    )
+    return element(
+        "details",
+        element("summary", "How to read this"),
+        element("p", said),
+        element("dl", class_="docs"),
+        class_="how",
+    )
+
+
+def _choice(titles: Sequence[str]) -> Markup | None:
+    if len(titles) < 2:
+        return None
+    options = (element("option", title, value=number) for number, title in enumerate(titles))
+    return element("select", options, aria_label="Connection to draw")
+
+
+def _buttons() -> Markup:
+    moves = (
+        element("button", sign, type="button", data_action=action, title=says, aria_label=says)
+        for action, sign, says in _BUTTONS
+    )
+    save = element("button", "Save picture", type="button", data_action="save", class_="push")
+    return element("div", moves, save, class_="group")

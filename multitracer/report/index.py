@@ -1,0 +1,118 @@
+"""Several inputs: a report each, and a page that lists them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from multitracer.errors import InputError
+from multitracer.report.markup import Markup, element, printable
+from multitracer.report.page import document, write
+from multitracer.report.sections import verdict_of
+from multitracer.report.words import count
+from multitracer.report.write import Request, summary, write_report
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from multitracer.recording import Part
+
+INDEX = "index.html"
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What one report is made of."""
+
+    name: str
+    """As the user named it; its last part becomes the report's name."""
+    parts: Sequence[Part]
+    request: Request = field(default_factory=Request)
+
+
+def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Path:
+    """Write a report of each input and an index page into a folder, and return the index page's path.
+
+    Parameters
+    ----------
+    inputs : iterable of Input
+        Taken one by one, so that a generator needs the memory of one input only.
+    folder : path
+        Made if it is missing.
+
+    Raises
+    ------
+    InputError
+        If the folder or a file cannot be written; see also `write_report`.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise InputError(
+            f"{place}: cannot make this folder: {failure.strerror}; choose another one"
+        ) from failure
+    taken: set[str] = set()
+    rows: list[Markup] = []
+    try:
+        for each in inputs:
+            name = file_name(each.name, taken)
+            write_report(each.parts, place / name, each.request)
+            rows.append(_row(each, name))
+    finally:  # what was written before a failure is whole, and stays to be found
+        write(place / INDEX, document(count(len(rows), "report"), _section(rows)))
+    return place / INDEX
+
+
+def file_name(title: str, taken: set[str]) -> str:
+    """Return a plain file name that no input before has, and add it to `taken`.
+
+    Only ASCII letters, digits, dot, hyphen and underscore of the last part of the title are kept, so that a
+    hostile name leads nowhere.
+    """
+    last = re.split(r"[/\\]", title.rstrip("/\\"))[-1]
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-")[:_LONGEST_NAME] or "report"
+    names = (f"{stem}{number}.html" for number in ("", *(f"-{n}" for n in range(2, len(taken) + 4))))
+    name = next(n for n in names if n.lower() not in taken and n.lower() != INDEX)
+    taken.add(name.lower())
+    return name
+
+
+def _row(each: Input, name: str) -> Markup:
+    verdict = verdict_of(each.parts)
+    connections = sum(map(len, each.parts))
+    return element(
+        "tr",
+        element("td", element("a", printable(each.name), href=quote(name))),
+        element("td", verdict, class_=f"verdict {verdict}"),
+        element("td", f"{connections:,}", class_="number", data_value=connections),
+        element("td", summary(each.parts, each.request.connection), class_="wrap"),
+    )
+
+
+def _section(rows: list[Markup]) -> Markup:
+    heads = (("Input", False), ("Trust", False), ("Connections", True), ("The largest connection", False))
+    cells = [
+        element("th", element("button", name, type="button"), class_="number" if number else None)
+        for name, number in heads
+    ]
+    box = element("input", id="filter", type="search", placeholder="Filter…", aria_label="Filter rows")
+    told = element("span", id="filter-told", class_="muted", role="status")
+    table = element(
+        "table",
+        element("thead", element("tr", cells)),
+        element("tbody", rows),
+        class_="sortable cards",
+        data_filter="filter",
+    )
+    return element(
+        "section",
+        element("div", box, told, class_="bar"),
+        element("div", table, class_="scroll"),
+        class_="long",
+    )

@@ -1,0 +1,84 @@
+"""HTML that cannot be injected into: the one place where text becomes markup.
+
+A page is built from `element` calls. Text is escaped unless it is `Markup`, and only this module and the
+program's own CSS and JavaScript make `Markup`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable
+from typing import Any
+
+_VOID = frozenset({"meta", "link", "input", "br", "hr"})
+
+
+class Markup(str):
+    """A string that is HTML already."""
+
+    __slots__ = ()
+
+
+Child = str | Markup | Iterable["Child"] | None
+
+
+def element(tag: str, /, *children: Child, **attributes: Any) -> Markup:
+    """Return one HTML element.
+
+    Parameters
+    ----------
+    tag : str
+        Tag name; the program's own, never from input.
+    children : str, Markup, iterable of them, or None
+        A str is shown as it is; None is left out.
+    attributes
+        A trailing underscore is dropped and others become hyphens (``class_``, ``aria_label``). True writes
+        the bare name; None and False leave the attribute out.
+    """
+    opening = f"<{tag}{''.join(_attribute(n, v) for n, v in attributes.items())}>"
+    if tag in _VOID:
+        return Markup(opening)
+    return Markup(f"{opening}{join(children)}</{tag}>")
+
+
+def join(children: Iterable[Child]) -> Markup:
+    """Return the children one after the other, text escaped."""
+    return Markup("".join(_child(child) for child in children))
+
+
+def _child(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return child
+    return html.escape(child) if isinstance(child, str) else join(child)
+
+
+def _attribute(name: str, value: Any) -> str:
+    if value is None or value is False:
+        return ""
+    name = name.removesuffix("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
+
+
+def printable(text: str) -> str:
+    """Return text with what a screen cannot show, or what turns its order around, as escapes.
+
+    Bytes of a file name that are no UTF-8 (surrogates) become escapes too.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def json_text(value: Any) -> Markup:
+    """Return JSON that is safe inside a script element and in JavaScript: no <, >, & and line separators."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def script_hash(code: str) -> str:
+    """Return the source expression that lets a content security policy run exactly this script."""
+    digest = hashlib.sha256(code.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

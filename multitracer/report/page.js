@@ -1,0 +1,93 @@
+/* The page around the figures: theme, printing, and tables that sort and filter. */
+"use strict";
+
+(() => {
+  const root = document.documentElement;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  function setTheme(theme) {
+    if (root.dataset.theme === theme) return;
+    root.dataset.theme = theme;
+    document.dispatchEvent(new Event("themechange"));
+  }
+
+  setTheme(dark.matches ? "dark" : "light");
+  dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
+  document.querySelector(".theme")?.addEventListener("click", () => {
+    setTheme(root.dataset.theme === "dark" ? "light" : "dark");
+  });
+
+  /* On paper: light colours, everything unfolded, and the figure as wide as A4 and Letter leave room for. */
+  let screen = null;
+  window.addEventListener("beforeprint", () => {
+    screen = root.dataset.theme;
+    root.dataset.print = "";
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    root.dataset.theme = "light";
+    document.dispatchEvent(new Event("themechange"));
+  });
+  window.addEventListener("afterprint", () => {
+    delete root.dataset.print;
+    root.dataset.theme = screen ?? root.dataset.theme;
+    document.dispatchEvent(new Event("themechange"));
+  });
+
+  function sortable(table) {
+    const body = table.tBodies[0];
+    const heads = [...table.tHead.rows[0].cells];
+    const key = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+    heads.forEach((head, column) => {
+      head.querySelector("button")?.addEventListener("click", () => {
+        const number = head.classList.contains("number");
+        const down = head.getAttribute("aria-sort") === (number ? "descending" : "ascending");
+        const falling = number ? !down : down;
+        const compare = (a, b) =>
+          number ? Number(key(a, column)) - Number(key(b, column)) : key(a, column).localeCompare(key(b, column));
+        const rows = [...body.rows].sort((a, b) => (falling ? -compare(a, b) : compare(a, b)));
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+        body.replaceChildren(...rows);
+      });
+    });
+  }
+
+  function filterable(input, table, told) {
+    input.addEventListener("input", () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let left = 0;
+      for (const row of table.tBodies[0].rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        left += row.hidden ? 0 : 1;
+      }
+      told.textContent = words.length ? `${left} of ${table.tBodies[0].rows.length} rows match` : "";
+    });
+  }
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    sortable(table);
+    const input = document.getElementById(table.dataset.filter ?? "");
+    if (input) filterable(input, table, document.getElementById(`${input.id}-told`));
+  }
+
+  const figure = document.querySelector(".figure");
+  const data = document.getElementById("figures");
+  if (!figure || !data) return;
+
+  function mark(number) {
+    for (const row of document.querySelectorAll("tr[data-figure]")) {
+      row.classList.toggle("current", row.dataset.figure === String(number));
+    }
+  }
+
+  window.report = Figures.mount(figure, JSON.parse(data.textContent), mark).then((shown) => {
+    for (const button of document.querySelectorAll("button[data-show]")) {
+      button.addEventListener("click", () => {
+        shown.open(Number(button.dataset.show));
+        figure.scrollIntoView({ block: "start" });
+        figure.querySelector(".plot").focus({ preventScroll: true });
+      });
+    }
+    return shown;
+  });
+})();

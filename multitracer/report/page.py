@@ -1,0 +1,115 @@
+"""The frame of every page: one file that asks the network for nothing.
+
+The content security policy forbids all loading and allows exactly the scripts that are written here, by their
+hashes; a script that came in with a host's name could not run even if it were not escaped.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multitracer import __version__
+from multitracer.errors import InputError
+from multitracer.report.beside import replacing
+from multitracer.report.markup import Markup, element, join, json_text, script_hash
+
+if TYPE_CHECKING:
+    import os
+
+    from multitracer.report.markup import Child
+
+_DOCTYPE = "<!doctype html>\n"
+
+
+def document(title: str, *sections: Child, figures: list[dict[str, Any]] | None = None) -> str:
+    """Return a whole page.
+
+    Parameters
+    ----------
+    title : str
+        Of the window and the page.
+    sections
+        What goes into ``main``.
+    figures : list of dict, optional
+        From `embed.embed`; with them plotly.js goes into the page, once.
+
+    Raises
+    ------
+    InputError
+        If there are figures and plotly is not installed.
+    """
+    scripts = [_own("page.js")]
+    if figures:
+        scripts = [plotly_js(), _own("figure.js"), *scripts]
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="generator", content=f"MultiTracer {__version__}"),
+        element("title", title),
+        element("style", Markup(_own("page.css"))),
+    )
+    data = element("script", json_text(figures), type="application/json", id="figures") if figures else None
+    code = join(element("script", Markup(script)) for script in scripts)
+    body = element("body", *_frame(title, sections), data, code)
+    return _DOCTYPE + element("html", head, body, lang="en", data_theme="light")
+
+
+def _frame(title: str, sections: tuple[Child, ...]) -> list[Markup]:
+    theme = element(
+        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
+    )
+    names = element("div", element("p", "MultiTracer report", class_="kicker"), element("h1", title))
+    made = f"Made by MultiTracer {__version__}. This file is complete: it needs no network and no server."
+    return [
+        element("header", names, theme),
+        element("main", sections),
+        element("footer", element("p", made)),
+    ]
+
+
+def _policy(scripts: list[str]) -> str:
+    """Return a policy that allows these scripts, the styles that plotly makes, and pictures it saves."""
+    hashes = " ".join(script_hash(script) for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _own(name: str) -> str:
+    return (resources.files("multitracer.report") / name).read_text("utf-8")
+
+
+def plotly_js() -> str:
+    """Return the plotly.js that comes with plotly, without importing plotly.
+
+    Raises
+    ------
+    InputError
+        If plotly is not installed.
+    """
+    package = find_spec("plotly")
+    for folder in (package.submodule_search_locations or []) if package else []:
+        code = (Path(folder) / "package_data" / "plotly.min.js").read_text("utf-8")
+        return code.replace("</script", r"<\/script")
+    raise InputError("report: plotly is not installed; pip install 'multitracer[figures]'")
+
+
+def write(path: str | os.PathLike[str], page: str) -> None:
+    """Write a page beside its place and rename it, so that a reader never meets half of it.
+
+    A place that is no regular file (a pipe, /dev/null) is written to, never replaced.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    with replacing(path) as beside:
+        beside.write_bytes(page.encode("utf-8", "backslashreplace"))

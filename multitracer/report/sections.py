@@ -1,0 +1,105 @@
+"""The first sections of a report: how far the capture can be trusted, and what happened, in a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.analysis.rtt import Provenance
+from multitracer.figures.direction import NEAR_RECEIVER
+from multitracer.report.markup import Markup, element, printable
+from multitracer.report.sentence import NOTHING, goodput, payload_ns, sentence
+from multitracer.report.words import count, duration, rate, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.recording import Part
+    from multitracer.report.drawn import Drawn
+
+_VERDICTS = ("good", "caution", "poor")
+_SAYS = {
+    "good": "✓ Trust: good. Nothing that matters speaks against these numbers.",
+    "caution": "! Trust: caution. Read the numbers with this in mind:",
+    "poor": "✗ Trust: poor. The capture does not support firm conclusions:",
+}
+_NOTES = 50
+
+
+def verdict_of(parts: Sequence[Part]) -> str:
+    """Return the worst verdict of the captures."""
+    return max((part.analysis.trust.verdict for part in parts), key=_VERDICTS.index, default="poor")
+
+
+def trust_section(parts: Sequence[Part]) -> Markup:
+    """Return how far the captures can be trusted, with every reason."""
+    trusts = [(part, part.analysis.trust) for part in parts]
+    verdict = verdict_of(parts)
+    several = len(parts) > 1
+    said = [
+        element("li", f"{printable(part.point.name)}: " if several else "", printable(note.sentence))
+        for part, trust in trusts
+        for note in trust.notes
+    ]
+    return element(
+        "section",
+        element("h2", _SAYS[verdict]),
+        element("ul", said[:_NOTES], more(len(said) - _NOTES)) if said else None,
+        class_=f"trust {verdict}",
+        aria_label="How far the capture can be trusted",
+    )
+
+
+def more(number: int) -> Markup | None:
+    """Return the item that says how many more there are."""
+    return element("li", f"and {number:,} more") if number > 0 else None
+
+
+def summary_section(drawn: Drawn | None, *, connections: int) -> Markup:
+    """Return the summary: one sentence, then the numbers behind it."""
+    if drawn is None:
+        return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
+    which = f"This is connection {drawn.number} of {connections:,}; all of them are listed below the figure."
+    return element(
+        "section",
+        element("h2", "Summary"),
+        element("p", sentence(drawn), class_="lead"),
+        element("dl", _facts(drawn), class_="facts") if drawn.direction["unique_bytes"] else None,
+        element("p", which, class_="muted") if connections > 1 else None,
+    )
+
+
+def _facts(drawn: Drawn) -> list[Markup]:
+    row, speed, again = drawn.direction, goodput(drawn.direction), drawn.direction["retransmitted_segments"]
+    window = drawn.opposite["max_window_bytes"]
+    return [
+        _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
+        _fact("Goodput", rate(speed) if speed else "unknown", _over(payload_ns(row))),
+        _fact("Retransmitted", count(again, "segment"), _share_of_all(again, row["data_segments"])),
+        _rtt_fact(drawn),
+        _fact("Most in flight", size(row["max_flight_bytes"]), f"largest window offered {size(window)}"),
+    ]
+
+
+def _over(ns: int | None) -> str:
+    return f"over {duration(ns)}" if ns else "sent in a single moment"
+
+
+def _share_of_all(again: int, segments: int) -> str:
+    return f"{share(again, segments)} of them all" if again else "nothing was sent twice"
+
+
+def _rtt_fact(drawn: Drawn) -> Markup:
+    row, worst = drawn.direction, drawn.worst_rtt
+    if row["vantage"] == NEAR_RECEIVER:
+        return _fact("Median RTT", "not here", "captured near the receiver, which cannot tell")
+    if not row["rtt_count"] or worst is None:
+        return _fact("Median RTT", "none", "no ACK ends exactly at a segment sent once")
+    how = {Provenance.EXACT_ACK: "", Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
+    spread = (
+        f"95 % below {duration(row['rtt_p95_ns'])}, worst {duration(worst.rtt_ns)}{how[worst.provenance]}"
+    )
+    return _fact("Median RTT", duration(row["rtt_p50_ns"]), spread)
+
+
+def _fact(name: str, value: str, more: str) -> Markup:
+    return element("div", element("dt", name), element("dd", value, element("small", more)))

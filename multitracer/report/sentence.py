@@ -1,0 +1,62 @@
+"""One direction of a connection in a sentence that a field engineer understands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from multitracer.figures.direction import NEAR_RECEIVER
+from multitracer.report.words import duration, rate, share, size
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.report.drawn import Drawn, Worst
+
+NOTHING = "There is no TCP connection in this capture."
+
+
+def sentence(drawn: Drawn) -> str:
+    """Return what happened in one direction: who sent how much to whom, how fast, what twice, what delay."""
+    direction = drawn.direction
+    sender, receiver = drawn.ends
+    if not direction["unique_bytes"]:
+        return f"{sender} sent no data to {receiver} that this capture holds."
+    parts = [f"{sender} sent {size(direction['unique_bytes'])} to {receiver}{_took(direction)}"]
+    parts += [_twice(direction), _rtt(direction, drawn.worst_rtt)]
+    return "; ".join(parts) + "."
+
+
+def payload_ns(direction: dict[str, Any]) -> int | None:
+    """Return the time from the first to the last payload of a direction; None if it is not known."""
+    first, last = direction["first_payload_ns"], direction["last_payload_ns"]
+    return None if first is None or last is None else int(last - first)
+
+
+def goodput(direction: dict[str, Any]) -> float | None:
+    """Return new payload in bit/s from the first to the last payload; None for a single moment."""
+    took = payload_ns(direction)
+    return float(direction["unique_bytes"]) * BITS_PER_BYTE * NS_PER_S / took if took else None
+
+
+def _took(direction: dict[str, Any]) -> str:
+    took = payload_ns(direction)
+    if took is None or took < 0:
+        return ""
+    if took == 0:
+        return " in a single moment"
+    return f" in {duration(took)} ({rate(goodput(direction) or 0)})"
+
+
+def _twice(direction: dict[str, Any]) -> str:
+    again = direction["retransmitted_bytes"]
+    if direction["capture_duplicates"]:
+        return "many packets were captured twice, so what was sent twice is not told"
+    return f"{share(again, direction['unique_bytes'])} of it twice" if again else "none of it twice"
+
+
+def _rtt(direction: dict[str, Any], worst: Worst | None) -> str:
+    if direction["vantage"] == NEAR_RECEIVER:
+        return "RTT not measurable here, near the receiver"
+    if worst is None:
+        return "no RTT sample"
+    median = f"median RTT {duration(direction['rtt_p50_ns'])}, " if direction["rtt_count"] else "RTT "
+    return f"{median}worst {duration(worst.rtt_ns)} at {worst.at_s:,.1f} s"

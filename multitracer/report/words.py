@@ -1,0 +1,89 @@
+"""Numbers as an engineer says them: three digits and the unit that fits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import isnan
+
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+UNKNOWN = "unknown"
+
+
+def size(number: float) -> str:
+    """Return bytes in decimal units: 2.4 MB."""
+    return _scaled(number, "B")
+
+
+def rate(bits_per_second: float) -> str:
+    """Return a bit rate: 612 kbit/s."""
+    return _scaled(bits_per_second, "bit/s")
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 packet, 1,234 packets."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def share(part: float, whole: float) -> str:
+    """Return a percentage: 1.8 %; a share that is not nothing never reads 0 %."""
+    if not whole:
+        return UNKNOWN
+    percent = 100 * part / whole
+    if 0 < percent < 0.01:
+        return "< 0.01 %"
+    return f"{_three(percent)} %"
+
+
+def duration(ns: float | None) -> str:
+    """Return a length of time: 31 s, 120 ms, 2 h 5 min; "unknown" for NA."""
+    if ns is None or ns == NOT_A_TIME or isnan(ns):
+        return UNKNOWN
+    seconds = ns / NS_PER_S
+    if abs(seconds) >= 100:
+        return _long(round(seconds))
+    for unit, name in _TIME:
+        if abs(seconds) >= unit:
+            return f"{_three(seconds / unit)} {name}"
+    return "0 s" if not ns else f"{ns:.0f} ns"
+
+
+def moment(ns: int | None) -> str:
+    """Return a point in time as UTC with milliseconds; the number of ns where no calendar reaches."""
+    if ns is None or ns == NOT_A_TIME:
+        return UNKNOWN
+    try:
+        when = datetime.fromtimestamp(ns // NS_PER_S, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ns} ns since 1970"
+    return f"{when:%Y-%m-%d %H:%M:%S}.{ns % NS_PER_S // 1_000_000:03d} UTC"
+
+
+def _long(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
+    said = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(said[:2])
+
+
+def _scaled(number: float, unit: str) -> str:
+    for factor, prefix in _SI:
+        if abs(number) >= factor:
+            scaled = number / factor
+            return f"{f'{scaled:.0f}' if factor == 1 else _three(scaled)} {prefix}{unit}"
+    return f"0 {unit}" if not number else f"{_three(number)} {unit}"
+
+
+def _three(number: float) -> str:
+    """Return up to three significant digits without an exponent: 4.0, 4.25, 31, 31.5, 1,234."""
+    if abs(number) >= 99.95:
+        return f"{number:,.0f}"
+    if abs(number) >= 9.995:
+        return f"{number:.1f}".removesuffix(".0")
+    text = f"{number:.2f}"
+    return text[:-1] if text.endswith("0") else text

@@ -1,0 +1,149 @@
+"""From analysed captures to one self-contained HTML file, and to an index of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multitracer.figures.places import places
+from multitracer.figures.stacked import stacked_panels, stacked_places
+from multitracer.figures.time_sequence import cut, time_sequence_panels
+from multitracer.layers import Layers, SenderLogs
+from multitracer.report.connection_table import connection_section
+from multitracer.report.drawn import choose, origin_ns
+from multitracer.report.embed import embed
+from multitracer.report.figure_section import figure_section
+from multitracer.report.markup import printable
+from multitracer.report.page import document, write
+from multitracer.report.provenance import digests, provenance_section
+from multitracer.report.sections import summary_section, trust_section
+from multitracer.report.sentence import NOTHING, sentence
+from multitracer.report.words import size
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from multitracer.recording import Part
+    from multitracer.report.drawn import Drawn
+
+MOST_FIGURES = 6
+MOST_ROWS = 200
+FIRST_BYTES = 1_900_000
+FURTHER_BYTES = 800_000
+"""Of packed series in the first figure, and in all others together: a page stays below 8 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    Parameters
+    ----------
+    connection : int, optional
+        Number of the connection to draw first and to summarise; by default the one with most unique bytes.
+    from_ns, to_ns : int, optional
+        Draw only this interval; the numbers are those of the analysis.
+    title : str
+        By default the names of the capture points.
+    command : str
+        The command line, for the provenance.
+    notes : sequence of str
+        What was passed over when the input was opened.
+    logs : SenderLogs, optional
+        What the hosts logged of their TCP; drawn beside the packets of its senders.
+    """
+
+    connection: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    title: str = ""
+    command: str = ""
+    notes: Sequence[str] = ()
+    logs: SenderLogs | None = None
+
+
+def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: Request = Request()) -> None:
+    """Write one self-contained HTML report.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        The capture points of one recording; usually one.
+    path : path
+        Of the file to write; it appears whole or not at all.
+    request : Request
+
+    Raises
+    ------
+    InputError
+        If there is no such connection, the file cannot be written or plotly is not installed.
+    """
+    drawn = choose(parts, connection=request.connection, most=MOST_FIGURES)
+    body = [
+        trust_section(parts),
+        summary_section(drawn[0] if drawn else None, connections=_count(parts)),
+        figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
+        connection_section(parts, drawn, most=MOST_ROWS),
+        provenance_section(parts, command=request.command, notes=request.notes, hashes=digests(parts)),
+    ]
+    title = request.title or ", ".join(Path(part.point.name).name or part.point.name for part in parts)
+    write(path, document(printable(title), body, figures=_figures(parts, drawn, request)))
+
+
+def summary(parts: Sequence[Part], connection: int | None = None) -> str:
+    """Return the sentence on the chosen or largest connection."""
+    drawn = choose(parts, connection=connection, most=1)
+    if not drawn:
+        return NOTHING
+    return sentence(drawn[0])
+
+
+def _count(parts: Sequence[Part]) -> int:
+    return sum(map(len, parts))
+
+
+def _title(drawn: Drawn, *, several: bool) -> str:
+    sender, receiver = drawn.ends
+    where = f", captured at {printable(drawn.part.point.name)}" if several else ""
+    return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
+
+
+def _figures(parts: Sequence[Part], drawn: list[Drawn], request: Request) -> list[dict[str, Any]]:
+    further = FURTHER_BYTES // max(len(drawn) - 1, 1)
+    budgets = [FIRST_BYTES] + [further] * len(drawn)
+    return [
+        _figure(
+            _layers(parts, each, request), each, request, identity=f"figure {number}", budget_bytes=budget
+        )
+        for number, (each, budget) in enumerate(zip(drawn, budgets, strict=False))
+    ]
+
+
+def _layers(parts: Sequence[Part], drawn: Drawn, request: Request) -> Layers | None:
+    """Return what more the recording holds of what is drawn; at the receiver of a connection, nothing."""
+    logs = request.logs or SenderLogs.none()
+    layers = Layers.of(parts, logs, drawn.part, drawn.connection, reverse=drawn.reverse)
+    return layers if layers.has_more and layers.part is drawn.part else None
+
+
+def _figure(
+    layers: Layers | None, drawn: Drawn, request: Request, *, identity: str, budget_bytes: int
+) -> dict[str, Any]:
+    begin, end = request.from_ns, request.to_ns
+    if layers is None:
+        panels, worth = cut(time_sequence_panels(drawn.tables), begin, end), places(drawn.tables)
+    else:
+        panels, worth = stacked_panels(layers, from_ns=begin, to_ns=end), stacked_places(layers)
+    figure = embed(
+        panels,
+        [place for place in worth if place.meets(begin, end)],
+        identity=identity,
+        origin_ns=origin_ns(drawn.part),
+        budget_bytes=budget_bytes,
+    )
+    return figure | {
+        "options": f"--connection {drawn.number}",
+        "filename": f"connection-{drawn.number}",
+    }

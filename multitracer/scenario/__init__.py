@@ -1,0 +1,12 @@
+"""What a testbed run is told and what it tells: scenarios (TOML) and the summary of a run.
+
+The simulator (virtual time) and the testbed (real kernels) run the same scenarios and write the same
+summary. Read `model.py` first; the bundled scenarios are the files in `bundled/`.
+"""
+
+from __future__ import annotations
+
+from multitracer.scenario.library import bundled_names, load_scenario, read_error_trace
+from multitracer.scenario.model import Clock, Scenario, Traffic
+
+__all__ = ["Clock", "Scenario", "Traffic", "bundled_names", "load_scenario", "read_error_trace"]

@@ -1,0 +1,81 @@
+"""Where scenarios come from: the bundled ones by name, others by path."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.channel.error_trace import ErrorTrace, parse_error_trace
+from multitracer.errors import InputError
+from multitracer.manifest import inside
+from multitracer.scenario.toml import parse_scenario
+
+if TYPE_CHECKING:
+    from multitracer.scenario.model import Scenario
+
+_SUFFIX = ".toml"
+_MAX_BYTES = 16 << 20
+
+
+def bundled_names() -> list[str]:
+    """Return the names of the bundled scenarios, sorted."""
+    folder = files("multitracer.scenario") / "bundled"
+    return sorted(entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if _is_scenario(entry.name))
+
+
+def _is_scenario(name: str) -> bool:
+    return name.endswith(_SUFFIX)
+
+
+def load_scenario(name: str) -> Scenario:
+    """Return a bundled scenario by name, or any other by the path of its TOML file.
+
+    Raises
+    ------
+    InputError
+        If there is no such scenario or file.
+    FormatError
+        If the file is not a scenario.
+    """
+    if name in bundled_names():
+        entry = files("multitracer.scenario") / "bundled" / f"{name}{_SUFFIX}"
+        return parse_scenario(entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace)
+    if not _is_scenario(name):
+        known = ", ".join(bundled_names())
+        raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
+    path = Path(name)
+    return parse_scenario(
+        _text(path),
+        name=path.stem,
+        path=name,
+        read_trace=lambda relative: read_error_trace(inside(path.parent, relative)),
+    )
+
+
+def _no_trace(name: str) -> ErrorTrace:
+    raise InputError(f"{name}: a bundled scenario has no error trace beside it")
+
+
+def read_error_trace(path: Path) -> ErrorTrace:
+    """Return the error trace in a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no error trace.
+    """
+    return parse_error_trace(_text(path), path=str(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path}: longer than {_MAX_BYTES >> 20} MiB; this is another kind of file")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not text") from error

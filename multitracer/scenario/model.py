@@ -1,0 +1,67 @@
+"""What a run is told: hosts, link, traffic and script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from multitracer.channel.gsm_config import LinkConfig, ScriptEvent
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.tcp import BSD, TcpProfile
+
+Host = Literal["mobile", "fixed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """One TCP connection, opened by the mobile, that carries data one way."""
+
+    direction: Literal["up", "down"] = "up"
+    """Up: from the mobile to the fixed host."""
+    bytes: int
+    """How much is sent."""
+    start_s: float = 0.0
+    """When the mobile connects, in link seconds after the first packet of the run."""
+    reads_bytes_per_s: int = 0
+    """How fast the receiving application reads; 0 as fast as it comes."""
+    aborts_after_s: float = 0.0
+    """When the user gives up, counted from `start_s`: the mobile closes without waiting; 0 never."""
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1 or min(self.start_s, self.reads_bytes_per_s, self.aborts_after_s) < 0:
+            raise LocalProtocolError("traffic: bytes is at least 1, no time or rate is negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """An error of the fixed host's clock against the mobile's, put into its logs only."""
+
+    offset_s: float = 0.0
+    skew_ppm: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One run, complete but for its seed."""
+
+    name: str
+    title: str = ""
+    figure: str = ""
+    """Figure of the paper that it shows."""
+    limit_s: float = 3_600.0
+    """The run ends then at the latest, in link seconds."""
+    mobile: TcpProfile = BSD
+    fixed: TcpProfile = BSD
+    link: LinkConfig = field(default_factory=LinkConfig)
+    traffic: tuple[Traffic, ...] = ()
+    """The first one is what the summary is about."""
+    events: tuple[ScriptEvent, ...] = ()
+    clock: Clock = Clock()
+    seed: int = 1
+    """Used unless another one is given."""
+
+    def __post_init__(self) -> None:
+        if not self.traffic:
+            raise LocalProtocolError("a scenario needs [[traffic]]")
+        if not 0 < self.limit_s <= 86_400:
+            raise LocalProtocolError("limit_s is above 0 and at most a day")

@@ -1,0 +1,184 @@
+"""A scenario as TOML: tables and keys are those of the classes that they fill, unknown ones are refused.
+
+A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hosts, `[tcp.mobile]` and
+`[tcp.fixed]` for one; `profile` names what the other keys change. `[[event]]` is the script. The error
+trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file beside the scenario, named by `trace`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, ScriptEvent
+from multitracer.channel.queue import QueueConfig
+from multitracer.errors import FormatError, LocalProtocolError
+from multitracer.protocols.tcp import TcpProfile, tcp_profile
+from multitracer.scenario.model import Clock, Scenario, Traffic
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.channel.error_trace import ErrorTrace
+
+    ReadTrace = Callable[[str], ErrorTrace]
+
+T = TypeVar("T")
+Document = dict[str, Any]
+_UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
+_HOSTS = ("mobile", "fixed")
+_PLAIN = {"title", "figure", "limit_s", "seed"}
+
+
+def parse_scenario(text: str, *, name: str, path: str, read_trace: ReadTrace) -> Scenario:
+    """Return the scenario that `text` holds.
+
+    Parameters
+    ----------
+    text : str
+        A whole TOML file.
+    name : str
+        What the scenario is called.
+    path : str
+        The file's name, for messages.
+    read_trace : callable
+        Returns the error trace of a name in `trace`.
+
+    Raises
+    ------
+    FormatError
+        If it is not TOML, or a table, key or value is not one that a scenario has.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(path, f"not TOML: {error}") from error
+    return _Reader(path, read_trace).scenario(document, name)
+
+
+class _Reader:
+    """Builds the parts of one scenario; keeps the path for messages."""
+
+    def __init__(self, path: str, read_trace: ReadTrace) -> None:
+        self._path = path
+        self._read_trace = read_trace
+
+    def scenario(self, document: Document, name: str) -> Scenario:
+        known = _PLAIN | {"tcp", "link", "traffic", "event", "clock"}
+        self._refuse(document.keys() - known, "the scenario")
+        plain = {key: value for key, value in document.items() if key in _PLAIN}
+        tcp = self._table(document, "tcp")
+        return self._build(
+            Scenario,
+            plain,
+            "the scenario",
+            name=name,
+            mobile=self._profile(tcp, "mobile"),
+            fixed=self._profile(tcp, "fixed"),
+            link=self._link(self._table(document, "link")),
+            traffic=self._list(Traffic, document, "traffic"),
+            events=self._list(ScriptEvent, document, "event"),
+            clock=self._build(Clock, self._table(document, "clock"), "[clock]"),
+        )
+
+    def _profile(self, tcp: Document, host: str) -> TcpProfile:
+        both = {key: value for key, value in tcp.items() if key not in _HOSTS}
+        changes = both | self._table(tcp, host)
+        where = f"[tcp.{host}]"
+        base = changes.pop("profile", "bsd")
+        converted = self._values(TcpProfile, changes, where)
+        return self._checked(lambda: tcp_profile(str(base), **converted), where)
+
+    def _link(self, table: Document) -> LinkConfig:
+        rest = {key: value for key, value in table.items() if key not in ("queue", "up", "down")}
+        return self._build(
+            LinkConfig,
+            rest,
+            "[link]",
+            queue=self._build(QueueConfig, self._table(table, "queue"), "[link.queue]"),
+            up=self._errors(table, "up"),
+            down=self._errors(table, "down"),
+        )
+
+    def _errors(self, link: Document, direction: str) -> ErrorConfig:
+        table = dict(self._table(link, direction))
+        trace = table.pop("trace", None)
+        more: Document = {}
+        if trace is not None:
+            recorded = self._read_trace(str(trace))
+            more["replayed"] = recorded.up if direction == "up" else recorded.down
+        return self._build(ErrorConfig, table, f"[link.{direction}]", **more)
+
+    def _list(self, kind: type[T], document: Document, key: str) -> tuple[T, ...]:
+        tables = document.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise FormatError(self._path, f"{key} is no list of tables; write [[{key}]]")
+        return tuple(self._build(kind, table, f"[[{key}]]") for table in tables)
+
+    def _table(self, document: Document, key: str) -> Document:
+        table = document.get(key, {})
+        if not isinstance(table, dict):
+            raise FormatError(self._path, f"{key} is no table; write [{key}]")
+        return table
+
+    def _build(self, kind: type[T], table: Document, where: str, **more: Any) -> T:
+        values = self._values(kind, table, where)
+        return self._checked(lambda: kind(**values, **more), where)
+
+    def _checked(self, make: Callable[[], T], where: str) -> T:
+        try:
+            return make()
+        except LocalProtocolError as error:
+            raise FormatError(self._path, f"{where}: {error}") from error
+
+    def _values(self, kind: type, table: Document, where: str) -> Document:
+        """Return the values for the fields of a dataclass, checked and in its units."""
+        assert is_dataclass(kind)
+        known = {field.name: field for field in fields(kind)}
+        hints = get_type_hints(kind, localns=globals())
+        values: Document = {}
+        unknown = set()
+        for key, value in table.items():
+            name, factor = _field_of(key, known)
+            if name is None:
+                unknown.add(key)
+            else:
+                values[name] = self._value(value, hints[name], f"{where} {key}", factor)
+        self._refuse(unknown, where)
+        lacking = [n for n, field in known.items() if _is_required(field) and n not in values and n != "name"]
+        if lacking:
+            raise FormatError(self._path, f"{where} lacks {', '.join(sorted(lacking))}")
+        return values
+
+    def _value(self, value: Any, hint: Any, where: str, factor: int) -> Any:
+        if factor != 1 and type(value) in (int, float):
+            return round(value * factor)
+        if get_origin(hint) is Literal:
+            if value in get_args(hint):
+                return value
+            raise FormatError(self._path, f"{where} is {value!r}; choose one of {get_args(hint)}")
+        if hint is float and type(value) is int:
+            return float(value)
+        if type(value) is not hint:
+            raise FormatError(self._path, f"{where} is {value!r}, not {getattr(hint, '__name__', hint)}")
+        return value
+
+    def _refuse(self, unknown: set[str], where: str) -> None:
+        if unknown:
+            raise FormatError(self._path, f"{where} has no key {', '.join(sorted(unknown))}")
+
+
+def _field_of(key: str, known: dict[str, Field[Any]]) -> tuple[str | None, int]:
+    if key in known:
+        return key, 1
+    for suffix, factor in _UNITS.items():
+        name = key.removesuffix(suffix) + "_ns"
+        if key.endswith(suffix) and name in known:
+            return name, factor
+    return None, 1
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING

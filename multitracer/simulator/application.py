@@ -1,0 +1,98 @@
+"""What runs on a host above TCP: one object per socket, which writes, reads and closes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.tcp import State
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp import Connection
+
+_READ_EVERY_NS = 100 * NS_PER_MS
+_LINE = b"%07d the quick brown fox jumps over the lazy dog and runs away\n"
+
+
+def payload(begin: int, end: int) -> bytes:
+    """Return bytes `[begin, end)` of the stream that every transfer sends: numbered lines of text.
+
+    Text, because PPP escapes control characters; numbered, so that each byte's place can be checked.
+    """
+    length = len(_LINE % 0)
+    first, last = begin // length, -(-end // length)
+    lines = b"".join(_LINE % number for number in range(first, last))
+    return lines[begin - first * length : end - first * length]
+
+
+class Application(ABC):
+    """Drives one connection; asked after everything that may have changed it."""
+
+    @abstractmethod
+    def advance(self, connection: Connection, now_ns: int) -> None:
+        """Write, read or close, as far as is possible now."""
+
+    def next_timer_ns(self) -> int | None:
+        """Return when `advance` wants to be called without anything else happening, or None."""
+        return None
+
+
+class BulkSender(Application):
+    """Writes as much as the send buffer takes, closes when all is written, ignores what comes back.
+
+    Parameters
+    ----------
+    size_bytes : int
+        How much to send.
+    """
+
+    def __init__(self, *, size_bytes: int) -> None:
+        self._size = size_bytes
+        self.written_bytes = 0
+
+    def advance(self, connection: Connection, now_ns: int) -> None:
+        """Fill the send buffer."""
+        del now_ns
+        connection.read()
+        while self.written_bytes < self._size and connection.sender.stream.free_bytes:
+            end = min(self._size, self.written_bytes + connection.sender.stream.free_bytes)
+            self.written_bytes += connection.write(payload(self.written_bytes, end))
+        if self.written_bytes == self._size and not connection.sender.stream.closed:
+            connection.close()
+
+
+class Reader(Application):
+    """Reads to the end, then closes; compares each byte with what was sent.
+
+    Parameters
+    ----------
+    bytes_per_s : int
+        How fast to read; 0 as fast as it comes.
+    """
+
+    def __init__(self, *, bytes_per_s: int = 0) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._due_ns: int | None = None
+        self.read_bytes = 0
+
+    def advance(self, connection: Connection, now_ns: int) -> None:
+        """Read what may be read now."""
+        if self._bytes_per_s == 0:
+            self._take(connection.read())
+        elif self._due_ns is None or now_ns >= self._due_ns:
+            self._take(connection.read(self._bytes_per_s * _READ_EVERY_NS // NS_PER_S))
+            waiting = connection.receiver.readable_bytes > 0 or connection.state is State.ESTABLISHED
+            self._due_ns = now_ns + _READ_EVERY_NS if waiting else None
+        if connection.at_end and not connection.sender.stream.closed:
+            connection.close()
+
+    def _take(self, data: bytes) -> None:
+        if data != payload(self.read_bytes, self.read_bytes + len(data)):
+            raise LocalProtocolError(f"TCP delivered other bytes than were sent, after {self.read_bytes}")
+        self.read_bytes += len(data)
+
+    def next_timer_ns(self) -> int | None:
+        """Return the time of the next read, if reading is slow."""
+        return self._due_ns

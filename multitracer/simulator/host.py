@@ -1,0 +1,207 @@
+"""A host in virtual time: sockets by their addresses, timers, an interface that is captured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from multitracer.capture import Flag
+from multitracer.errors import RemoteProtocolError
+from multitracer.protocols.tcp import (
+    Connection,
+    Endpoint,
+    Packet,
+    Segment,
+    State,
+    TcpProfile,
+    build_packet,
+    parse_packet,
+)
+from multitracer.protocols.tcp.packet import sequence_length
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.channel.gsm_link import Side
+    from multitracer.simulator.application import Application
+
+
+class World(Protocol):
+    """What a host lives in."""
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+
+    def at(self, time_ns: int, call: Callable[[], None]) -> None:
+        """Call something later."""
+
+    def initial_sequence_number(self) -> int:
+        """Return a number of 32 bits."""
+
+    def transmit(self, host: Host, data: bytes) -> bool:
+        """Give a packet to the link; False if the host's interface refused it."""
+
+    def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
+        """Take notice of a packet at a host's interface, as a capture sees it."""
+
+    def saw_state(self, host: Host, socket: Socket) -> None:
+        """Take notice that a socket's variables may have changed."""
+
+
+@dataclass(slots=True)
+class Socket:
+    """A connection and the application on it."""
+
+    connection: Connection
+    application: Application
+    timer_ns: int | None = None
+    """When the loop will wake this socket."""
+    number: int = 0
+    """Counts the sockets of a host, from 1."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the socket needs nothing any more."""
+        return self.connection.state in {State.CLOSED, State.TIME_WAIT}
+
+
+class Host:
+    """One host with one interface.
+
+    Parameters
+    ----------
+    name : {"mobile", "fixed"}
+        Its side of the link, and its folder in a session.
+    address : bytes
+        IPv4 address, 4 bytes.
+    profile : TcpProfile
+        Of all its sockets.
+    world : World
+        Time, the link, and who watches.
+    """
+
+    FIRST_EPHEMERAL_PORT = 1025
+
+    def __init__(self, name: Side, *, address: bytes, profile: TcpProfile, world: World) -> None:
+        self.name = name
+        self.address = address
+        self.profile = profile
+        self.sockets: list[Socket] = []
+        self.checksum_errors = 0
+        """Segments whose checksum was wrong: TcpInCsumErrors of nstat."""
+        self.malformed_packets = 0
+        self._world = world
+        self._by_address: dict[tuple[int, bytes, int], Socket] = {}
+        self._listening: dict[int, Callable[[], Application]] = {}
+
+    def listen(self, port: int, application: Callable[[], Application]) -> None:
+        """Accept connections to `port`, each with a new application."""
+        self._listening[port] = application
+
+    def connect(self, remote: Endpoint, application: Application) -> Socket:
+        """Open a connection from the next free port."""
+        local = Endpoint(self.address, self.FIRST_EPHEMERAL_PORT + len(self.sockets))
+        isn = self._world.initial_sequence_number()
+        connection = Connection.connect(self.profile, local=local, remote=remote, isn=isn)
+        socket = self._add(connection, application)
+        self._by_address[local.port, remote.address, remote.port] = socket
+        self._pump(socket)
+        return socket
+
+    def _add(self, connection: Connection, application: Application) -> Socket:
+        socket = Socket(connection, application, number=len(self.sockets) + 1)
+        self.sockets.append(socket)
+        return socket
+
+    def abort(self, socket: Socket) -> None:
+        """Let the user give up: the connection is reset."""
+        socket.connection.abort()
+        self._pump(socket)
+
+    # --- packets ---
+
+    def deliver(self, data: bytes) -> None:
+        """Take a packet from the link."""
+        try:
+            packet = parse_packet(data)
+        except RemoteProtocolError:
+            self.malformed_packets += 1
+            return
+        self._world.saw_packet(self, packet, data, outgoing=False)
+        if not packet.checksum_ok:
+            self.checksum_errors += 1
+            return
+        socket = self._socket_for(packet)
+        if socket is None:
+            self._refuse(packet)
+            return
+        socket.connection.receive(packet, now_ns=self._world.now_ns)
+        self._pump(socket)
+
+    def _socket_for(self, packet: Packet) -> Socket | None:
+        segment = packet.segment
+        key = segment.destination_port, packet.source, segment.source_port
+        socket = self._by_address.get(key)
+        if socket is not None and socket.connection.state is not State.CLOSED:
+            return socket
+        application = self._listening.get(segment.destination_port)
+        if application is None or segment.flags & (Flag.SYN | Flag.ACK | Flag.RST) != Flag.SYN:
+            return None
+        local = Endpoint(self.address, segment.destination_port)
+        isn = self._world.initial_sequence_number()
+        connection = Connection.listen(self.profile, local=local, isn=isn)
+        self._by_address[key] = self._add(connection, application())
+        return self._by_address[key]
+
+    def _refuse(self, packet: Packet) -> None:
+        """Answer a segment that belongs to no connection with a RST (RFC 9293, section 3.5.2)."""
+        segment = packet.segment
+        if segment.flags & Flag.RST:
+            return
+        has_ack = bool(segment.flags & Flag.ACK)
+        reset = Segment(
+            source_port=segment.destination_port,
+            destination_port=segment.source_port,
+            seq=segment.ack if has_ack else 0,
+            ack=0 if has_ack else (segment.seq + sequence_length(segment)) % (1 << 32),
+            flags=Flag.RST if has_ack else Flag.RST | Flag.ACK,
+            window=0,
+        )
+        self._emit(Packet(self.address, packet.source, reset))
+
+    def _emit(self, packet: Packet) -> bool:
+        data = build_packet(packet)
+        self._world.saw_packet(self, packet, data, outgoing=True)
+        return self._world.transmit(self, data)
+
+    # --- sockets ---
+
+    def _pump(self, socket: Socket) -> None:
+        """Let the application and TCP do all that they can do now, then set the alarm."""
+        now_ns, connection = self._world.now_ns, socket.connection
+        if connection.state is not State.CLOSED:
+            socket.application.advance(connection, now_ns)
+        while (packet := connection.next_packet(now_ns)) is not None:
+            if not self._emit(packet):
+                connection.sender.on_local_drop()
+            if connection.state is not State.CLOSED:
+                socket.application.advance(connection, now_ns)
+        self._world.saw_state(self, socket)
+        self._set_alarm(socket)
+
+    def _set_alarm(self, socket: Socket) -> None:
+        timers = socket.connection.next_timer_ns(), socket.application.next_timer_ns()
+        due_ns = min((t for t in timers if t is not None), default=None)
+        if due_ns is None or socket.connection.state is State.CLOSED:
+            socket.timer_ns = None
+        elif due_ns != socket.timer_ns:
+            socket.timer_ns = max(due_ns, self._world.now_ns)
+            self._world.at(socket.timer_ns, lambda: self._ring(socket))
+
+    def _ring(self, socket: Socket) -> None:
+        if socket.timer_ns != self._world.now_ns:
+            return  # another alarm was set meanwhile
+        socket.timer_ns = None
+        socket.connection.on_timer(self._world.now_ns)
+        self._pump(socket)

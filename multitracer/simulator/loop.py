@@ -1,0 +1,36 @@
+"""Virtual time: one queue of events, run in order of time and, at one time, of scheduling."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[[], None]
+
+
+class EventLoop:
+    """Calls functions at their time; no clock is read, `now_ns` jumps from event to event."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        """Time since the start of the run."""
+        self._events: list[tuple[int, int, Call]] = []
+        self._scheduled = 0
+
+    def at(self, time_ns: int, call: Call) -> None:
+        """Call `call` at `time_ns`, which is not in the past."""
+        if time_ns < self.now_ns:
+            raise LocalProtocolError(f"event loop: {time_ns} ns is over, it is {self.now_ns} ns")
+        heapq.heappush(self._events, (time_ns, self._scheduled, call))
+        self._scheduled += 1
+
+    def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
+        """Run events until `stop` holds before one, none is left, or the next one is after `until_ns`."""
+        while self._events and self._events[0][0] <= until_ns and not stop():
+            self.now_ns, _, call = heapq.heappop(self._events)
+            call()

@@ -1,0 +1,221 @@
+"""One run in virtual time: two hosts, the link between them, traffic, and who watches.
+
+Everything happens on one event loop. A run is determined by its scenario and its seed alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from multitracer.channel.gsm_link import FAR, SIDES, GsmLink, Side
+from multitracer.protocols.tcp import Endpoint
+from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
+from multitracer.simulator.application import BulkSender, Reader
+from multitracer.simulator.host import Host
+from multitracer.simulator.loop import EventLoop
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.channel.gsm_link import OnAir
+    from multitracer.protocols.link_events import LinkEvent
+    from multitracer.protocols.tcp import Packet
+    from multitracer.scenario.model import Scenario, Traffic
+    from multitracer.simulator.application import Application
+    from multitracer.simulator.host import Socket
+
+ADDRESSES: dict[Side, bytes] = {"mobile": bytes([10, 64, 0, 1]), "fixed": bytes([10, 64, 0, 2])}
+FIRST_PORT = 5001
+_PATIENCE_NS = 10 * NS_PER_S
+"""How long a run goes on after its call was dropped."""
+
+
+class Observer(Protocol):
+    """Who watches a run; each method is called as things happen, times since the start of the run."""
+
+    def packet(self, side: Side, packet: Packet, data: bytes, *, now_ns: int, outgoing: bool) -> None:
+        """Take a packet at a host's interface."""
+
+    def state(self, side: Side, socket: Socket, *, now_ns: int) -> None:
+        """Take notice that a socket's variables may have changed."""
+
+    def link_event(self, side: Side, event: LinkEvent) -> None:
+        """Take an event of one end of the link."""
+
+    def on_air(self, frame: OnAir) -> None:
+        """Take one frame's fate."""
+
+
+class VirtualRun:
+    """A run of one scenario; it is also the `World` of its hosts.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What happens.
+    seed : int, optional
+        Another one than the scenario's.
+    observers : sequence of Observer
+        Who watches.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, seed: int | None = None, observers: Sequence[Observer] = ()
+    ) -> None:
+        self.scenario = scenario
+        self.seed = scenario.seed if seed is None else seed
+        self._observers = observers
+        self._loop = EventLoop()
+        self._luck = Random(f"{self.seed} hosts")
+        self.link = GsmLink(
+            scenario.link, seed=self.seed, script=scenario.events, on_air=self._on_air if observers else None
+        )
+        profiles = {"mobile": scenario.mobile, "fixed": scenario.fixed}
+        self.hosts: dict[Side, Host] = {
+            side: Host(side, address=ADDRESSES[side], profile=profiles[side], world=self) for side in SIDES
+        }
+        self._to_start = len(scenario.traffic)
+        self._dropped_ns: int | None = None
+        self._meet_main_connection()
+
+    def _meet_main_connection(self) -> None:
+        """Prepare the meters of the first traffic, whose sender is "the data sender"."""
+        self._sender: Side = "mobile" if self.scenario.traffic[0].direction == "up" else "fixed"
+        ends: dict[Side, tuple[bytes, int]] = {
+            "mobile": (ADDRESSES["mobile"], Host.FIRST_EPHEMERAL_PORT),
+            "fixed": (ADDRESSES["fixed"], FIRST_PORT),
+        }
+        self.link_meter = LinkMeter(self._sender)
+        self.transfer_meter = TransferMeter(ends[self._sender], ends[FAR[self._sender]])
+
+    def run(self) -> Summary:
+        """Run to the end; return the summary."""
+        self._listen()
+        self._loop.at(self.scenario.link.slot_ns, self._tick)
+        self._loop.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
+        self.link.count_idle()
+        self._drain_events()
+        return self._summary()
+
+    # --- the hosts' world ---
+
+    @property
+    def now_ns(self) -> int:
+        """Time since the start of the run."""
+        return self._loop.now_ns
+
+    def at(self, time_ns: int, call: Callable[[], None]) -> None:
+        """Call something later."""
+        self._loop.at(time_ns, call)
+
+    def initial_sequence_number(self) -> int:
+        """Return the next random number of 32 bits."""
+        return self._luck.getrandbits(32)
+
+    def transmit(self, host: Host, data: bytes) -> bool:
+        """Offer a packet to the link."""
+        return self.link.send(host.name, data, now_ns=self.now_ns)
+
+    def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
+        """Tell meters and observers of a packet at a host's interface."""
+        if host.name == self._sender:
+            self.transfer_meter.at_sender(packet, now_ns=self.now_ns)
+        elif not outgoing:
+            self.transfer_meter.at_receiver(packet, now_ns=self.now_ns)
+        for observer in self._observers:
+            observer.packet(host.name, packet, data, now_ns=self.now_ns, outgoing=outgoing)
+
+    def saw_state(self, host: Host, socket: Socket) -> None:
+        """Tell observers of a socket that may have changed."""
+        for observer in self._observers:
+            observer.state(host.name, socket, now_ns=self.now_ns)
+
+    # --- the link ---
+
+    def _tick(self) -> None:
+        was_up = self.link.is_up
+        for delivery in self.link.tick(self.now_ns):
+            self.hosts[delivery.side].deliver(delivery.packet)
+        self._drain_events()
+        if self.link.is_up and not was_up and self._to_start == len(self.scenario.traffic):
+            self._start_traffic()
+        if self.link.is_dropped and self._dropped_ns is None:
+            self._dropped_ns = self.now_ns
+        self._loop.at((self.link.slot + 1) * self.scenario.link.slot_ns, self._tick)
+
+    def _drain_events(self) -> None:
+        for side in SIDES:
+            for event in self.link.events(side):
+                self.link_meter.note(side, event)
+                for observer in self._observers:
+                    observer.link_event(side, event)
+
+    def _on_air(self, frame: OnAir) -> None:
+        for observer in self._observers:
+            observer.on_air(frame)
+
+    # --- the traffic ---
+
+    def _listen(self) -> None:
+        for number, traffic in enumerate(self.scenario.traffic):
+            self.hosts["fixed"].listen(FIRST_PORT + number, partial(_fixed_end, traffic))
+
+    def _start_traffic(self) -> None:
+        for number, traffic in enumerate(self.scenario.traffic):
+            start_ns = self.now_ns + int(traffic.start_s * NS_PER_S)
+            self._loop.at(start_ns, partial(self._connect, number, traffic))
+
+    def _connect(self, number: int, traffic: Traffic) -> None:
+        self._to_start -= 1
+        remote = Endpoint(ADDRESSES["fixed"], FIRST_PORT + number)
+        mobile = self.hosts["mobile"]
+        socket = mobile.connect(remote, _mobile_end(traffic))
+        if traffic.aborts_after_s:
+            give_up_ns = self.now_ns + int(traffic.aborts_after_s * NS_PER_S)
+            self._loop.at(give_up_ns, partial(mobile.abort, socket))
+
+    def _is_over(self) -> bool:
+        if self._dropped_ns is not None:
+            return self.now_ns > self._dropped_ns + _PATIENCE_NS
+        if self._to_start:
+            return False
+        return self.link.is_quiet and all(s.is_done for host in self.hosts.values() for s in host.sockets)
+
+    # --- the end ---
+
+    def _summary(self) -> Summary:
+        link, transfer = self.link_meter, self.transfer_meter
+        counters = [socket.connection.sender.counters for socket in self.hosts[self._sender].sockets]
+        return Summary(
+            goodput_bytes_per_s=transfer.goodput_bytes_per_s,
+            rlp_slope_bytes_per_s=link.rlp.slope,
+            rlp_resets=link.resets,
+            rlp_retransmissions=link.retransmissions,
+            xoff_gaps_s=[gap / NS_PER_S for gap in link.xoff_gaps_ns],
+            tcp_retransmissions=sum(c.retransmitted_segments for c in counters),
+            tcp_timeouts=sum(c.timeouts for c in counters),
+            tcp_fast_retransmits=sum(c.fast_retransmits for c in counters),
+            checksum_errors=self.hosts[FAR[self._sender]].checksum_errors,
+            longest_receiver_hole_s=_seconds(transfer.longest_hole_ns),
+            max_rtt_s=_seconds(transfer.max_rtt_ns),
+            ledger=self.link.balance(),
+        )
+
+
+def _fixed_end(traffic: Traffic) -> Application:
+    if traffic.direction == "up":
+        return Reader(bytes_per_s=traffic.reads_bytes_per_s)
+    return BulkSender(size_bytes=traffic.bytes)
+
+
+def _mobile_end(traffic: Traffic) -> Application:
+    if traffic.direction == "up":
+        return BulkSender(size_bytes=traffic.bytes)
+    return Reader(bytes_per_s=traffic.reads_bytes_per_s)
+
+
+def _seconds(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else duration_ns / NS_PER_S

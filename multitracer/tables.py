@@ -1,0 +1,261 @@
+"""Tables: what one room hands to the next, and the segments of a capture as they were seen.
+
+A table is a set of NumPy columns of equal length (struct of arrays). Decoding and analysis never need
+pandas; `Table.to_pandas` makes a DataFrame at the border. Column names carry their unit. Time is int64
+nanoseconds since 1970 UTC.
+
+A value that is missing is `NA` of its column: `NOT_A_TIME` in int64 columns whose unit is ns, `-1` in
+signed integer columns marked `na`, NaN in floats. `to_pandas` turns each into `pandas.NA` / `NaT`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+NOT_A_TIME = int(np.iinfo(np.int64).min)
+"""The missing value of an int64 nanosecond column (the same bits as `numpy.datetime64('NaT')`)."""
+
+NA = -1
+"""The missing value of a signed integer column that is marked `na`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a schema: its name, NumPy dtype, unit, meaning, and whether a cell may be missing."""
+
+    name: str
+    dtype: str
+    doc: str
+    unit: str = ""
+    na: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        """Whether cells are points in time (not durations)."""
+        return self.unit == "ns since 1970"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The name and the columns of a kind of table."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names in order."""
+        return tuple(column.name for column in self.columns)
+
+    def extended(self, name: str, *columns: Column) -> Schema:
+        """Return a schema with this one's columns, then `columns`."""
+        return Schema(name, self.columns + columns)
+
+
+@dataclass(slots=True)
+class Table:
+    """Columns of equal length that follow a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns that must be there, no more and no fewer.
+    columns : mapping of str to ndarray, each of shape (n_rows,)
+        Cast to the schema's dtypes where that is safe ("same_kind").
+    provenance : dict
+        Where the rows come from: source file, clock, what was skipped and why.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing, unknown, of another length or of a dtype that cannot be cast.
+    """
+
+    schema: Schema
+    columns: dict[str, Array]
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = self.columns.keys() - set(self.schema.names)
+        missing = set(self.schema.names) - self.columns.keys()
+        if unknown or missing:
+            raise SchemaError(
+                f"table {self.schema.name}: columns unknown {sorted(unknown)}, missing {sorted(missing)}"
+            )
+        self.columns = {c.name: self._checked(c) for c in self.schema}
+
+    def _checked(self, column: Column) -> Array:
+        values = np.asarray(self.columns[column.name])
+        want = np.dtype(column.dtype)
+        if values.ndim != 1 or len(values) != len(next(iter(self.columns.values()))):
+            raise SchemaError(f"table {self.schema.name}: column {column.name} has shape {values.shape}")
+        if values.dtype != want and not np.can_cast(values.dtype, want, "same_kind"):
+            raise SchemaError(
+                f"table {self.schema.name}: column {column.name} is {values.dtype}, expected {want}"
+            )
+        return values.astype(want, copy=False)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def __getitem__(self, name: str) -> Array:
+        return self.columns[name]
+
+    @classmethod
+    def empty(cls, schema: Schema) -> Table:
+        """Return a table of `schema` without rows."""
+        return cls(schema, {c.name: np.empty(0, dtype=c.dtype) for c in schema})
+
+    @classmethod
+    def concatenate(cls, schema: Schema, parts: list[Table]) -> Table:
+        """Return the rows of all `parts`, in order."""
+        if not parts:
+            return cls.empty(schema)
+        return cls(schema, {n: np.concatenate([p.columns[n] for p in parts]) for n in schema.names})
+
+    def take(self, index: Array) -> Table:
+        """Return the rows that `index` (positions or a boolean mask) selects."""
+        picked = {name: values[index] for name, values in self.columns.items()}
+        return Table(self.schema, picked, dict(self.provenance))
+
+    def missing(self, name: str) -> Array:
+        """Return the mask of the cells of a column that hold no value."""
+        column = next(c for c in self.schema if c.name == name)
+        return np.asarray(_is_missing(column, self.columns[name]), dtype=bool)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each row as a dict of Python values, a missing one as None; for small tables."""
+        for i in range(len(self)):
+            yield {c.name: _python_value(c, self.columns[c.name][i]) for c in self.schema}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a DataFrame: times as datetime64[ns, UTC], addresses as text, a missing cell NA or NaT."""
+        import pandas as pd
+
+        frame = pd.DataFrame({c.name: self._pandas_column(c) for c in self.schema})
+        frame.attrs.update(self.provenance)
+        return frame
+
+    def _pandas_column(self, column: Column) -> Any:
+        values = self.columns[column.name]
+        if column.dtype == "V16":
+            return _address_texts(values, self.columns["ip_version"])
+        return _pandas_column(column, values)
+
+
+def _is_missing(column: Column, values: Any) -> Any:
+    kind = np.dtype(column.dtype).kind
+    if kind == "i" and column.unit.startswith("ns") and column.dtype == "int64":
+        return values == NOT_A_TIME
+    if kind == "i" and column.na:
+        return values == NA
+    return values != values if kind == "f" else np.zeros_like(values, dtype=bool)  # noqa: PLR0124
+
+
+def _python_value(column: Column, value: Any) -> Any:
+    if _is_missing(column, value):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _address_texts(values: Array, versions: Array) -> list[str]:
+    pairs = list(zip(values.tolist(), versions.tolist(), strict=True))
+    texts = {(raw, v): str(ip_address(raw[:4] if v == 4 else raw)) for raw, v in set(pairs)}
+    return [texts[pair] for pair in pairs]
+
+
+def _pandas_column(column: Column, values: Array) -> Any:
+    import pandas as pd
+
+    if column.is_time:  # NOT_A_TIME has the bits of NaT
+        return pd.Series(values.view("datetime64[ns]")).dt.tz_localize("UTC")
+    missing = _is_missing(column, values)
+    if np.dtype(column.dtype).kind == "i" and (column.na or column.unit.startswith("ns")):
+        return pd.arrays.IntegerArray(values.copy(), np.asarray(missing, dtype=bool))
+    return values
+
+
+_TIME = Column("time_ns", "int64", "when the capture point saw it", "ns since 1970")
+
+SEGMENTS = Schema(
+    "segments",
+    (
+        _TIME,
+        Column("frame", "uint32", "packet number in its file, from 1 (as Wireshark counts)"),
+        Column("file", "uint16", "index into Capture.files"),
+        Column("flow", "int32", "2 x row in flows, + 1 if sent by the flow's endpoint b"),
+        Column("seq", "uint32", "sequence number as on the wire"),
+        Column("ack", "uint32", "acknowledgment number as on the wire"),
+        Column("payload_bytes", "int32", "TCP payload, by the IP length where there is one", "bytes"),
+        Column("flags", "uint16", "TCP flags, NS (0x100) to FIN (0x001)"),
+        Column("window", "uint16", "window field, not scaled"),
+        Column("ip_id", "uint16", "IPv4 identification; 0 for IPv6"),
+        Column("tsval", "uint32", "timestamps option; valid where marks has HAS_TIMESTAMPS"),
+        Column("tsecr", "uint32", "timestamps option; valid where marks has HAS_TIMESTAMPS"),
+        Column("sack_blocks", "uint8", "number of SACK blocks; the blocks are in sack_blocks"),
+        Column("marks", "uint16", "bits of Mark: what is special about how it was captured"),
+    ),
+)
+"""A TCP segment as a capture point saw it, in capture order; nothing is derived yet."""
+
+FLOWS = Schema(
+    "flows",
+    (
+        Column("ip_version", "uint8", "4 or 6"),
+        Column(
+            "address_a",
+            "V16",
+            "address of the endpoint seen sending first; IPv4 in the first 4 bytes",
+        ),
+        Column("address_b", "V16", "address of the other endpoint"),
+        Column("port_a", "uint16", "TCP port of a"),
+        Column("port_b", "uint16", "TCP port of b"),
+        Column(
+            "vlan",
+            "int64",
+            "VLAN ids, outermost first, 12 bits each, + 1 << 12 n; -1 untagged",
+            na=True,
+        ),
+    ),
+)
+"""An unordered pair of TCP endpoints within one VLAN; one pair may carry several connections."""
+
+SACK_BLOCKS = Schema(
+    "sack_blocks",
+    (
+        Column("row", "int64", "row in segments"),
+        Column("left", "uint32", "first byte of the block (RFC 2018)"),
+        Column("right", "uint32", "byte after the block"),
+    ),
+)
+"""SACK blocks in the order of the option, so that a D-SACK is the first one of its row (RFC 2883)."""
+
+SYN_OPTIONS = Schema(
+    "syn_options",
+    (
+        Column("row", "int64", "row in segments"),
+        Column("mss_bytes", "int32", "maximum segment size option", "bytes", na=True),
+        Column("window_scale", "int16", "window scale shift as sent", na=True),
+        Column("sack_permitted", "bool", "SACK-permitted option seen"),
+        Column("mptcp", "bool", "any MPTCP option seen"),
+        Column("fast_open", "bool", "TCP Fast Open option (34 or 254/0xF989) seen"),
+    ),
+)
+"""The options that only SYN segments carry."""

@@ -1,0 +1,163 @@
+"""What the analysis says of TCP: connections, their directions and segments, and series over them.
+
+The segments as they were captured are `multitracer.tables.SEGMENTS`; docs/analysis.md tells how each number
+is counted.
+"""
+
+from __future__ import annotations
+
+from multitracer.tables import SACK_BLOCKS, SEGMENTS, Column, Schema
+
+CONNECTIONS = Schema(
+    "connections",
+    (
+        Column("connection", "int32", "number of the connection, from 1, in order of its first segment"),
+        Column("file", "uint16", "index into Capture.files of its first segment"),
+        Column("forward_flow", "int32", "directed flow (as in segments) of the initiator's segments"),
+        Column("start_ns", "int64", "first segment", "ns since 1970"),
+        Column("end_ns", "int64", "last segment", "ns since 1970"),
+        Column("segments", "int64", "segments both ways, SYN to last"),
+        Column("syn_seen", "bool", "a SYN of the initiator was captured"),
+        Column("handshake_seen", "bool", "SYN, SYN-ACK and the ACK of it were captured"),
+        Column("close", "uint8", "how it ended here: 0 still open, 1 FIN one way, 2 FIN both ways, 3 RST"),
+        Column("bulk_direction", "uint8", "0 forward, 1 reverse: the direction with more unique bytes"),
+    ),
+)
+"""A TCP connection: what lies between one SYN (or first sight) of a flow and its end or its port's reuse."""
+
+DIRECTIONS = Schema(
+    "directions",
+    (
+        Column("connection", "int32", "as in connections"),
+        Column("reverse", "bool", "False: initiator to responder"),
+        Column("packets", "int32", "segments"),
+        Column("data_segments", "int32", "segments with payload, every copy"),
+        Column("payload_bytes", "int64", "payload by the IP length, every copy counted", "bytes"),
+        Column("unique_bytes", "int64", "union of the payload's sequence ranges", "bytes"),
+        Column("retransmitted_segments", "int32", "data, SYN or FIN of which a unit was seen before"),
+        Column(
+            "retransmitted_bytes",
+            "int64",
+            "their units seen before: payload, 1 each for SYN and FIN",
+            "bytes",
+        ),
+        Column("partial_retransmissions", "int32", "retransmitted segments that also carry new units"),
+        Column("out_of_order", "int32", "segments that fill a hole below the highest unit seen"),
+        Column("capture_duplicates", "int32", "the same packet captured twice (same IP id)"),
+        Column("duplicate_acks", "int32", "RFC 5681 duplicate acknowledgments"),
+        Column("triple_duplicate_acks", "int32", "times a third duplicate acknowledgment was seen"),
+        Column("dsack_segments", "int32", "segments whose first SACK block is a D-SACK (RFC 2883)"),
+        Column("sack_segments", "int32", "segments with SACK blocks"),
+        Column("zero_window_segments", "int32", "segments without SYN, FIN, RST that offer a window of 0"),
+        Column("zero_window_probes", "int32", "1-byte probes of a closed window"),
+        Column("keep_alives", "int32", "keep-alive segments (RFC 9293, section 3.8.4)"),
+        Column("window_updates", "int32", "pure ACKs that change only the window"),
+        Column("acks_of_unseen", "int32", "ACKs of units that the capture does not hold"),
+        Column("acks_before_data", "int32", "ACKs captured before the units that they acknowledge"),
+        Column(
+            "missing_bytes", "int64", "units between the first and the last that were not captured", "bytes"
+        ),
+        Column(
+            "max_flight_bytes", "int64", "most units outstanding: highest end sent - highest ACK", "bytes"
+        ),
+        Column("max_window_bytes", "int64", "largest advertised window, scaled", "bytes"),
+        Column("syn", "int32", "segments with SYN"),
+        Column("fin", "int32", "segments with FIN"),
+        Column("rst", "int32", "segments with RST"),
+        Column("mss_bytes", "int32", "MSS option as announced in this direction", "bytes", na=True),
+        Column("window_scale", "int16", "window scale option as announced", na=True),
+        Column("sack_permitted", "bool", "SACK permitted option announced"),
+        Column("timestamps", "bool", "timestamps option on the SYN, or on most segments without one"),
+        Column("mptcp", "bool", "MPTCP options seen"),
+        Column("first_ns", "int64", "first segment of the direction", "ns since 1970"),
+        Column("last_ns", "int64", "last segment of the direction", "ns since 1970"),
+        Column("first_payload_ns", "int64", "first payload", "ns since 1970"),
+        Column("last_payload_ns", "int64", "last payload", "ns since 1970"),
+        Column("rtt_count", "int32", "RTT samples: exact ACKs, Karn's rule"),
+        Column("rtt_min_ns", "int64", "smallest sample", "ns"),
+        Column("rtt_mean_ns", "float64", "mean", "ns"),
+        Column("rtt_p50_ns", "float64", "median", "ns"),
+        Column("rtt_p95_ns", "float64", "95th percentile", "ns"),
+        Column("rtt_max_ns", "int64", "largest sample", "ns"),
+        Column(
+            "vantage", "uint8", "0 unknown, 1 near this direction's sender, 2 near its receiver, 3 between"
+        ),
+    ),
+)
+"""One direction of a connection; rows 2 (n - 1) and 2 (n - 1) + 1 belong to connection n."""
+
+TCP_SEGMENTS = SEGMENTS.extended(
+    "tcp_segments",
+    Column("reverse", "bool", "False: sent by the initiator"),
+    Column("seq_bytes", "int64", "first unit, unwrapped; the direction's first unit (SYN) is 0", "bytes"),
+    Column("end_bytes", "int64", "unit after the last (SYN and FIN count one), unwrapped", "bytes"),
+    Column("ack_bytes", "int64", "ACK on the other direction's scale; NA without ACK flag", "bytes", na=True),
+    Column("window_bytes", "int64", "advertised window, scaled where the scale is known", "bytes"),
+    Column("new_bytes", "int32", "payload bytes seen for the first time", "bytes"),
+    Column("flight_bytes", "int64", "outstanding in this row's data direction after it", "bytes"),
+    Column("flight_sack_bytes", "int64", "the same less SACKed bytes", "bytes"),
+    Column("kind", "uint32", "bits of analysis.Kind"),
+    Column("rtt_ns", "int64", "time to the ACK that ends exactly here, Karn's rule", "ns"),
+    Column("rtt_timestamp_ns", "int64", "time to the ACK that echoes this segment's tsval first", "ns"),
+)
+"""One connection's segments with what the analysis says of each; rows in capture order."""
+
+TCP_SACK_BLOCKS = SACK_BLOCKS.extended(
+    "tcp_sack_blocks",
+    Column("left_bytes", "int64", "first byte of the block on the acknowledged direction's scale", "bytes"),
+    Column("right_bytes", "int64", "byte after the block on that scale", "bytes"),
+    Column("dsack", "bool", "a D-SACK: these bytes arrived twice (RFC 2883)"),
+)
+"""One connection's SACK blocks; `row` is the row in its tcp_segments."""
+
+RTT_SAMPLES = Schema(
+    "rtt_samples",
+    (
+        Column("time_ns", "int64", "when the answer was captured", "ns since 1970"),
+        Column("reverse", "bool", "whose segment was answered: False the initiator's"),
+        Column("row", "int64", "row in tcp_segments of the segment that was answered"),
+        Column("answer_row", "int64", "row in tcp_segments of the segment that answers"),
+        Column("rtt_ns", "int64", "time between the two; negative where the capture's clock went back", "ns"),
+        Column("provenance", "uint8", "0 exact ACK (Karn's rule), 1 timestamp echo, 2 SACK"),
+    ),
+)
+"""Round-trip times of one connection, in order of their answers; the three provenances are kept apart."""
+
+RTO_STATES = Schema(
+    "rto_states",
+    (
+        Column("time_ns", "int64", "when the sample was taken", "ns since 1970"),
+        Column("rtt_ns", "int64", "the sample", "ns"),
+        Column("srtt_ns", "float64", "smoothed round-trip time after it", "ns"),
+        Column("rttvar_ns", "float64", "round-trip time variation after it", "ns"),
+        Column("rto_ns", "float64", "retransmission timeout after it, without back-off", "ns"),
+    ),
+)
+"""RFC 6298 run over RTT samples: reconstructed, never the sender's own values."""
+
+RATES = Schema(
+    "rates",
+    (
+        Column("time_ns", "int64", "from when on the value holds, until the next row", "ns since 1970"),
+        Column("bytes_per_s", "float64", "moving average over the window that ends here", "bytes/s"),
+    ),
+)
+"""A rate over time, as steps."""
+
+PACKET_PAIRS = Schema(
+    "packet_pairs",
+    (
+        Column("near_row", "int64", "row in the near capture's segments", na=True),
+        Column("far_row", "int64", "row in the far capture's segments", na=True),
+        Column("near_ns", "int64", "when the near point saw it, by its clock", "ns since 1970"),
+        Column("far_ns", "int64", "when the far point saw it, by its clock", "ns since 1970"),
+        Column("delay_ns", "int64", "far less near time: one-way delay plus the clocks' difference", "ns"),
+        Column(
+            "copy", "int32", "0 for the first packet with this identity at that point, 1 for the next, ..."
+        ),
+        Column(
+            "outcome", "uint8", "0 matched, 1 lost between, 2 only at the far point, 3 not covered by both"
+        ),
+    ),
+)
+"""Packets of two capture points, matched; in order of the near point, then those only the far one saw."""

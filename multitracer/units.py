@@ -1,0 +1,8 @@
+"""Unit constants. Time is int64 nanoseconds inside; seconds appear only at the edges."""
+
+from __future__ import annotations
+
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+BITS_PER_BYTE = 8

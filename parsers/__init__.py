@@ -1,0 +1,11 @@
+"""Raw logs become tables: one format, one module that ends in `FORMAT = Format(...)`.
+
+Read first: `_format.py` (the contract), `_registry.py` (how formats are found), then `pcap.py`. A file is
+recognised by its content, never by its name; see docs/formats.md for what is read and how to add a format.
+"""
+
+from parsers._format import HEAD_BYTES, Format, Match
+from parsers._read import detect, read, read_capture
+from parsers._registry import formats, recognise
+
+__all__ = ["HEAD_BYTES", "Format", "Match", "detect", "formats", "read", "read_capture", "recognise"]

@@ -1,0 +1,87 @@
+"""Reads captures: what the packet formats have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from parsers._packets.decode import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from multitracer.capture import Capture, SourceFile
+    from parsers._packets.decode import Records
+    from parsers._packets.layers import Ints
+    from parsers._window import Readable
+
+
+_LARGEST_PACKET = 256 * 1024
+_LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
+"""USB and D-Bus records may be larger than any packet of a network."""
+
+
+def largest_packet(link_type: int) -> int:
+    """Return the captured length in bytes beyond which a record must be damaged."""
+    return _LARGEST_OF_LINK.get(link_type, _LARGEST_PACKET)
+
+
+class Clock:
+    """Notes in a file's facts what its time stamps show."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self._source = source
+        self._last: int | None = None
+
+    def note(self, time_ns: Ints) -> None:
+        """Take in the next times, in the order of the file."""
+        known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
+        self._source.without_time += len(time_ns) - len(known)
+        if not len(known):
+            return
+        steps = np.diff(known, prepend=known[0] if self._last is None else self._last)
+        back = steps[steps < 0]
+        self._last = int(known[-1])
+        facts = self._source
+        facts.time_steps_back += len(back)
+        facts.largest_step_back_ns = max(facts.largest_step_back_ns, -int(back.min(initial=0)))
+        lowest, highest = int(known.min()), int(known.max())
+        facts.first_ns = lowest if facts.first_ns is None else min(facts.first_ns, lowest)
+        facts.last_ns = highest if facts.last_ns is None else max(facts.last_ns, highest)
+
+
+def decode_file(
+    blocks: Iterable[Records],
+    source: SourceFile,
+    decoder: Decoder,
+    *,
+    max_packets: int | None = None,
+    share: Callable[[], float | None] = lambda: None,
+) -> None:
+    """Decode the blocks of one file; stop after `max_packets` of it.
+
+    `share` tells how much of the file has been read, from 0 to 1, if that is known.
+    """
+    decoder.files.append(source)
+    clock = Clock(source)
+    for block in blocks:
+        if not len(block):
+            continue
+        left = len(block) if max_packets is None else max_packets - source.packets
+        kept = block.first(left) if left < len(block) else block
+        clock.note(kept.time_ns)
+        decoder.add(kept, source, share=share())
+        if left <= len(block) and max_packets is not None:
+            return
+
+
+def decode_stream(
+    stream: BinaryIO, source: SourceFile, blocks: Callable[[Readable, SourceFile], Iterable[Records]]
+) -> Capture:
+    """Return the capture that one stream holds."""
+    readable = cast("Readable", stream)
+    decoder = Decoder()
+    decode_file(blocks(readable, source), source, decoder)
+    return decoder.finish()

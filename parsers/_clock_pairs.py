@@ -1,0 +1,73 @@
+"""From CLOCK_MONOTONIC to wall-clock time, by readings of both that a collector took together.
+
+On Linux the two differ by an offset that changes only when the wall clock is set; slewing moves both. Between
+two pairs the offset is interpolated, and its error is bounded by their brackets and by how much it moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Times = NDArray[np.int64]
+
+LATEST_NS = 1 << 62
+"""Year 2116: a time stamp beyond it is damage, and may not overflow a sum."""
+
+
+@dataclass(slots=True)
+class ClockPairs:
+    """Pairs of readings, in the order of their log."""
+
+    _middles: list[int] = field(default_factory=list)
+    _offsets: list[int] = field(default_factory=list)
+    _errors: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._middles)
+
+    def add(self, record: Mapping[str, Any]) -> bool:
+        """Take a clock record of a collector; return whether it makes sense."""
+        keys = ("monotonic_before_ns", "realtime_ns", "monotonic_after_ns")
+        before, realtime, after = (record.get(key) for key in keys)
+        if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
+            return False
+        if self._middles and before < self._middles[-1]:
+            return False
+        middle = (before + after) // 2
+        self._middles.append(middle)
+        self._offsets.append(realtime - middle)
+        self._errors.append(after - middle)
+        return True
+
+    def place(self, monotonic_ns: Times) -> Times:
+        """Return the wall-clock times of instants; unchanged if there is no pair."""
+        if not self._middles:
+            return monotonic_ns
+        base = self._offsets[0]
+        moved = [offset - base for offset in self._offsets]
+        return monotonic_ns + base + np.rint(np.interp(monotonic_ns, self._middles, moved)).astype(np.int64)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader should know of the mapping, as provenance."""
+        if not self._middles:
+            return {"from": "monotonic", "to": None, "pairs": 0}
+        moves = [abs(b - a) for a, b in zip(self._offsets, self._offsets[1:], strict=False)]
+        return {
+            "from": "monotonic",
+            "to": "realtime",
+            "pairs": len(self._middles),
+            "uncertainty_ns": max(self._errors) + max(moves, default=0),
+        }
+
+
+def is_time(value: object) -> TypeGuard[int]:
+    """Return whether a value of a record is a time in nanoseconds that can be."""
+    return type(value) is int and 0 <= value < LATEST_NS

@@ -1,0 +1,95 @@
+"""Lines with which people stamp a loop: `date` in its forms, seconds since 1970, ISO 8601."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from parsers._sender import decimal_ns
+
+_EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?(?=[\s:;,]|$)")
+_DAY = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
+_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+_HALF = r"(?: (?P<half>[AaPp])[Mm])?"
+_ZONE = r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d|[A-Z]{2,5}))?"
+_MONTH = r"(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DATES = tuple(
+    re.compile(form)
+    for form in (
+        rf"{_DAY}[T ]{_CLOCK}{_ZONE}",
+        rf"(?:[A-Z][a-z]{{2}},? +)?{_MONTH} +(?P<day>\d\d?) +{_CLOCK}{_HALF}{_ZONE} +(?P<year>\d{{4}})",
+        rf"(?:[A-Z][a-z]{{2}},? +)?(?P<day>\d\d?) {_MONTH} (?P<year>\d{{4}}) +{_CLOCK}{_HALF}{_ZONE}",
+        _CLOCK,
+    )
+)
+_LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_GREENWICH = ("UTC", "GMT", "UT", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class DateLine:
+    """A time stamp at the start of a line: the instant, how coarse it is, and what follows it."""
+
+    time_ns: int
+    resolution_ns: int
+    rest: str
+    doubt: str | None = None
+    """What had to be assumed: the zone, or the day."""
+
+
+def date_line(text: str) -> DateLine | None:
+    """Return the time stamp that a line begins with, None if it begins with none."""
+    lead = _LEAD.match(text)
+    begin = lead.end() if lead else 0
+    try:
+        if epoch := _EPOCH.match(text, begin):
+            return _epoch(epoch, text[epoch.end() :].strip())
+        for form in _DATES:
+            if found := form.match(text, begin):
+                rest = text[found.end() :].strip()
+                return None if rest and form is _DATES[-1] else _date(found.groupdict(), rest)
+    except ValueError:  # a 13th month, a zone 99 hours away, the year 9999
+        return None
+    return None
+
+
+def _epoch(found: re.Match[str], rest: str) -> DateLine:
+    fraction = found["fraction"] or found["digits"] or ""
+    return DateLine(decimal_ns(found["s"], fraction), 10 ** (9 - len(fraction)), rest)
+
+
+def _date(parts: dict[str, str | None], rest: str) -> DateLine:
+    fraction = parts["fraction"] or ""
+    zone, doubt = _zone(parts.get("zone"))
+    if parts.get("year") is None:
+        doubt = "the day is not given; taken as 1970-01-01"
+    instant = datetime(
+        int(parts.get("year") or 1970), _month(parts), int(parts.get("day") or 1), _hour(parts),
+        int(parts["minute"] or 0), min(int(parts["second"] or 0), 59), tzinfo=zone,
+    )  # fmt: skip
+    seconds = int((instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    return DateLine(decimal_ns(str(seconds), fraction), 10 ** (9 - len(fraction)), rest, doubt)
+
+
+def _month(parts: dict[str, str | None]) -> int:
+    name = parts.get("name")
+    return _MONTHS.index(name) + 1 if name else int(parts.get("month") or 1)
+
+
+def _hour(parts: dict[str, str | None]) -> int:
+    hour, half = int(parts["hour"] or 0), (parts.get("half") or "").lower()
+    return hour if not half else hour % 12 + (12 if half == "p" else 0)
+
+
+def _zone(text: str | None) -> tuple[timezone, str | None]:
+    if text is None:
+        return UTC, "the time zone is not given; taken as UTC"
+    if text in _GREENWICH:
+        return UTC, None
+    if text[0] in "+-":
+        digits = text[1:].replace(":", "")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        return timezone(offset if text[0] == "+" else -offset), None
+    return UTC, f"the time zone {text} can mean several; taken as UTC"

@@ -1,0 +1,165 @@
+"""Decompression in bounded memory: gzip, Zstandard, xz and bzip2, any number of members in a row.
+
+Stored bytes are taken in small pieces and no more output is made than was asked for; where the library
+cannot limit its output (Zstandard: up to 32 KiB out per byte in), pieces are 256 bytes. A window or
+dictionary of over 64 MiB is refused. Sources: RFC 1952, RFC 8878, the xz file format 1.2.1, bzip2.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from typing import Protocol
+
+from multitracer.errors import FormatError
+
+_WINDOW_BYTES = 64 * 1024 * 1024
+_XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
+_PIECE_BYTES = 64 * 1024
+_ZSTD_PIECE_BYTES = 256
+_MAGICS = (("gzip", b"\x1f\x8b\x08"), ("zstd", b"\x28\xb5\x2f\xfd"), ("xz", b"\xfd7zXZ\0"), ("bzip2", b"BZh"))
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
+"""Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f."""
+
+
+def compression_of(head: bytes) -> str | None:
+    """Return the name of the compression that `head` begins with, or None."""
+    if head[1:4] == _ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50:
+        return "zstd"
+    return next((name for name, magic in _MAGICS if head.startswith(magic)), None)
+
+
+class Source(Protocol):
+    """Something to read bytes from."""
+
+    def readinto(self, view: memoryview, /) -> int:
+        """Fill some of `view`; return how many bytes, 0 only at the end."""
+
+
+class _Decoder(Protocol):
+    """One compressed member."""
+
+    eof: bool
+    hungry: bool
+
+    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+        """Return some output, about `size` bytes at most, and the part of `data` that is still to be fed."""
+
+
+class _Gzip:
+    hungry = True
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+        self.eof = False
+
+    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+        out = self._inner.decompress(data, size)
+        self.eof = self._inner.eof
+        return out, self._inner.unused_data if self.eof else self._inner.unconsumed_tail
+
+
+class _Buffering:
+    """xz and bzip2: the library keeps what it could not yet use."""
+
+    def __init__(self, inner: lzma.LZMADecompressor | bz2.BZ2Decompressor) -> None:
+        self._inner = inner
+        self.eof = False
+        self.hungry = True
+
+    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+        out = self._inner.decompress(data, size)
+        self.eof = self._inner.eof
+        self.hungry = self._inner.needs_input
+        return out, self._inner.unused_data if self.eof else b""
+
+
+class _Zstd:
+    hungry = True
+
+    def __init__(self) -> None:
+        import zstandard  # noqa: PLC0415 - 20 ms that only .zst files should cost
+
+        self._inner = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
+        self._error = zstandard.ZstdError
+        self.eof = False
+
+    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+        del size
+        piece = data[:_ZSTD_PIECE_BYTES]
+        try:
+            out = self._inner.decompress(piece)
+        except self._error as error:
+            raise ValueError(str(error)) from error
+        self.eof = self._inner.eof
+        return out, (self._inner.unused_data if self.eof else b"") + data[_ZSTD_PIECE_BYTES:]
+
+
+def _new_decoder(compression: str) -> _Decoder:
+    if compression == "gzip":
+        return _Gzip()
+    if compression == "zstd":
+        return _Zstd()
+    if compression == "xz":
+        return _Buffering(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
+    return _Buffering(bz2.BZ2Decompressor())
+
+
+class Members:
+    """The decompressed bytes of one or more members, one after the other; padding with zeros is skipped."""
+
+    def __init__(self, stored: Source, compression: str, *, path: str) -> None:
+        self._stored = stored
+        self._compression = compression
+        self._path = path
+        self._decoder: _Decoder | None = _new_decoder(compression)
+        self._pending = b""
+        self._out = memoryview(b"")
+        self._consumed = 0
+
+    def readinto(self, view: memoryview, /) -> int:
+        """Fill some of `view`; return how many bytes, 0 only at the end.
+
+        Raises
+        ------
+        FormatError
+            If the compressed data are damaged, once everything before the damage was delivered.
+        """
+        while not self._out:
+            try:
+                ended = not self._advance(len(view))
+            except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+                raise FormatError(
+                    self._path,
+                    f"damaged {self._compression} data: {error}",
+                    offset=self._consumed - len(self._pending),
+                ) from error
+            if ended:
+                return 0
+        piece, self._out = self._out[: len(view)], self._out[len(view) :]
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def _advance(self, size: int) -> bool:
+        """Make one step towards more output; return False at the end of the last member."""
+        if self._decoder is None:
+            self._pending = self._pending.lstrip(b"\0")
+        if not self._pending and (self._decoder is None or self._decoder.hungry):
+            self._pending = self._more()
+            if not self._pending and self._decoder is not None:
+                raise EOFError("it ends in the middle")
+            return bool(self._pending)
+        if self._decoder is None:
+            self._decoder = _new_decoder(self._compression)
+        out, self._pending = self._decoder.feed(self._pending, size)
+        self._out = memoryview(out)
+        if self._decoder.eof:
+            self._decoder = None
+        return True
+
+    def _more(self) -> bytes:
+        piece = bytearray(_PIECE_BYTES)
+        n = self._stored.readinto(memoryview(piece))
+        self._consumed += n
+        return bytes(piece[:n])

@@ -1,0 +1,55 @@
+"""What a log format is to the rest of the program: the contract that every module of this room meets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
+
+if TYPE_CHECKING:
+    from multitracer.capture import Capture
+    from multitracer.tables import Table
+
+    Parsed = Capture | dict[str, Table]
+
+Match = Literal["no", "maybe", "yes"]
+"""How sure a format is that bytes are its own."""
+
+HEAD_BYTES = 4096
+"""How much of the (decompressed) start of a file `sniff` is shown."""
+
+
+class Parser(Protocol):
+    """The function that turns a stream into tables."""
+
+    def __call__(self, stream: BinaryIO, *, path: str) -> Parsed:
+        """Return what the stream holds; `path` is only for messages and provenance."""
+
+
+class Sniffer(Protocol):
+    """The function that recognises a format."""
+
+    def __call__(self, head: bytes, /) -> Match:
+        """Return whether `head`, the first 4096 bytes or the whole of a shorter file, is this format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One log format: bound to the name `FORMAT` at the end of one module of `parsers`.
+
+    `sniff` sees bytes only, never raises, and never answers "yes" to empty input. `parse` reads the stream
+    once from its start, in bounded pieces, without seeking; bad input raises only `FormatError`, and a log
+    that is cut or damaged in the middle gives what precedes the damage, with the reason in its provenance.
+    """
+
+    name: str
+    """Kebab case, unique: `pcapng`, `mahimahi-link`."""
+    layer: str
+    """The layer of the stack its records belong to: packet, tcp, link, radio, position, clock."""
+    description: str
+    """One line, for `multitracer formats`."""
+    source: str
+    """Where the format is defined: specification and section, manual page, kernel file."""
+    sniff: Sniffer
+    """Recognises the format."""
+    parse: Parser
+    """A `Capture` for the layer "packet", otherwise tables by name."""

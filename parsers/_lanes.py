@@ -1,0 +1,99 @@
+"""Finds the records of a window in many lanes at once.
+
+Records are a chain: each says only where the next one begins, and a loop over it in Python costs more than
+everything that comes after it. So the window is cut into lanes, a likely record is looked for near the start
+of each, and all lanes walk in step. The result is exact all the same: a lane is believed only if the lane
+before it arrives exactly where it began, and so back to the first one, which begins at a true record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from parsers._packets.layers import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from parsers._packets.layers import Bytes, Ints, Mask
+
+    Following = Callable[[Ints], Ints]
+
+_RECORDS_PER_LANE = 24
+_SMALLEST_LANE_BYTES = 4096
+_FEWEST_LANES = 16
+_LARGEST_SPAN_BYTES = 16_384
+"""How far from the start of a lane a record is looked for, at most."""
+
+
+class Layout(Protocol):
+    """How records are laid out."""
+
+    def following(self, data: Bytes) -> Following:
+        """Return a function from where records begin to where the next ones do; far away if there is none."""
+
+    def plausible(self, data: Bytes, at: Ints) -> Mask:
+        """Return where a record may well begin."""
+
+    def likely(self, pieces: NDArray[np.uint8]) -> Mask:
+        """Return where a record may begin in each row of bytes, by a cheap look; shape (lanes, bytes - 8)."""
+
+
+def walk_lanes(data: Bytes, begin: int, end: int, layout: Layout, *, sample: list[int]) -> tuple[Ints, int]:
+    """Return where whole records begin, from `begin` on, and where the next one after them begins.
+
+    Parameters
+    ----------
+    sample : list of int
+        Where some records just before `begin` begin; their lengths tell how far to look for one.
+
+    Notes
+    -----
+    May stop anywhere at a true record, even at `begin`: what is left is the caller's.
+    """
+    lengths = np.diff([*sample, begin])
+    if not len(lengths):
+        return np.empty(0, np.int64), begin
+    lanes = int((end - begin) // max(_SMALLEST_LANE_BYTES, _RECORDS_PER_LANE * lengths.mean()))
+    span = min(2 * int(lengths.max()), _LARGEST_SPAN_BYTES)
+    if lanes < _FEWEST_LANES:
+        return np.empty(0, np.int64), begin
+    near = begin + np.arange(lanes) * ((end - begin) // lanes)
+    first = _first_plausible(data, near[near + span + 8 <= end], span, end, layout)
+    first = np.concatenate([[begin], first[first > begin]])
+    most = 4 * (end - begin) // lanes // int(lengths.min()) + _RECORDS_PER_LANE
+    return _walk_in_step(first, end, layout.following(data), most)
+
+
+def _first_plausible(data: Bytes, near: Ints, span: int, end: int, layout: Layout) -> Ints:
+    """Return where the first plausible record at or after each of `near` begins; 0 without one."""
+    pieces = rows(data, near, span + 8)
+    likely = layout.likely(pieces.view(np.uint8).reshape(len(near), span + 8))
+    lane, offset = np.divmod(np.flatnonzero(likely), span)
+    at = near[lane] + offset
+    good = layout.plausible(data, at)
+    following = np.where(good, layout.following(data)(at), 0)
+    good &= (following > at) & (following + 8 <= end)
+    good[good] = layout.plausible(data, following[good])
+    found = np.zeros(len(near), np.int64)
+    found[lane[good][::-1]] = at[good][::-1]  # of several the first is written last
+    return found
+
+
+def _walk_in_step(first: Ints, end: int, following: Following, most: int) -> tuple[Ints, int]:
+    """Walk from each of `first` to the next; return the records up to the first lane that misses."""
+    target = np.append(first[1:], end)
+    steps = [first]
+    while len(steps) <= most and (len(steps) % 8 or (steps[-1] < target).any()):
+        steps.append(np.minimum(following(steps[-1]), end + 1))  # end + 1: there is no whole record
+    position = np.stack(steps, axis=1)
+    whole = (position[:, :-1] < target[:, None]) & (position[:, 1:] <= end)
+    count = np.count_nonzero(whole, axis=1)
+    arrival = position[np.arange(len(first)), count]
+    missed = np.flatnonzero(arrival[:-1] != target[:-1])
+    lanes = int(missed[0]) + 1 if len(missed) else len(first)
+    return position[:lanes, :-1][whole[:lanes]], int(arrival[lanes - 1])

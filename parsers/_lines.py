@@ -1,0 +1,70 @@
+"""Lines of a text log, in bounded memory, with what could not be used counted by reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST_LINE_BYTES = 1 << 20
+_MOST_WARNINGS = 100
+
+
+@dataclass(slots=True)
+class Lines:
+    """The lines of one log, and the books on them.
+
+    Iterating yields each line as text, without its end; a byte that is no UTF-8 becomes U+FFFD. A last line
+    that has no end was cut, and a number that was cut is another number: it is not yielded but kept in `cut`.
+    """
+
+    stream: BinaryIO
+    number: int = 0
+    """Of the current line, from 1."""
+    cut: bytes = b""
+    """A last line that has no end."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Reason -> lines that could not be used."""
+    first_skipped: dict[str, int] = field(default_factory=dict)
+    """Reason -> number of the first such line."""
+    warnings: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[str]:
+        while row := self.stream.readline(_LONGEST_LINE_BYTES):
+            self.number += 1
+            if row.endswith(b"\n"):
+                yield row.rstrip(b"\r\n").decode(errors="replace")
+            elif len(row) == _LONGEST_LINE_BYTES:
+                self._pass_over()
+            else:
+                self.cut = row
+
+    def _pass_over(self) -> None:
+        self.skip("longer than a line of any log")
+        while (row := self.stream.readline(_LONGEST_LINE_BYTES)) and not row.endswith(b"\n"):
+            pass
+
+    def skip(self, reason: str) -> None:
+        """Count the current line as not used."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+        self.first_skipped.setdefault(reason, self.number)
+
+    def warn(self, text: str) -> None:
+        """Note something about the log once."""
+        if text not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
+            self.warnings.append(text)
+
+    def provenance(self, path: str, name: str, **more: Any) -> dict[str, Any]:
+        """Return the books as a table's provenance."""
+        return {
+            "path": path,
+            "format": name,
+            "lines": self.number,
+            "skipped": self.skipped,
+            "first_skipped_line": self.first_skipped,
+            "damaged": f"the last line is cut after {len(self.cut)} bytes" if self.cut else None,
+            "warnings": self.warnings,
+            **more,
+        }

@@ -1,0 +1,118 @@
+"""The chain of headers from the start of a frame to its IP packets.
+
+Every kind of header is a number: EtherTypes are themselves, link types and what else may come next are
+numbers above them. A *step* takes one header off many packets and returns, for each packet it can follow, the
+number of the next header; it counts the others in the ledger. All steps are listed in `steps.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._packets.layers import u16
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from parsers._packets.layers import Ints, Ledger, Packets
+
+Step = Callable[["Packets", "Ledger"], "tuple[Packets, Ints]"]
+
+IPV4, IPV6 = 0x0800, 0x86DD
+RAW_IP, LLC, SNAP, BRIDGED, PPP, MPLS_PAYLOAD, CONTROL_WORD, PADDED_80211 = range(0x10000, 0x10008)
+GRE, ERSPAN_2, ETHERIP = range(0x10008, 0x1000B)
+_LINK = 0x100000
+_MOST_HEADERS = 16
+_LARGEST_LENGTH = 1500
+"""Up to here an EtherType field is a length, and LLC follows (IEEE 802.3, 3.2.6)."""
+_ETHERTYPES = {
+    0x0806: "arp",
+    0x8035: "rarp",
+    0x8137: "ipx",
+    0x8809: "slow-protocols",
+    0x8863: "pppoe-discovery",
+    0x888E: "eapol",
+    0x88CC: "lldp",
+    0x88F7: "ptp",
+}
+
+
+def link(link_type: int) -> int:
+    """Return the number of the header that frames of a link type begin with."""
+    return _LINK + link_type
+
+
+def ip_packets(
+    packets: Packets, kind: int, steps: Mapping[int, Step], ledger: Ledger
+) -> list[tuple[Packets, int]]:
+    """Return the IP packets in `packets`, and their version; all others are counted.
+
+    Parameters
+    ----------
+    packets : Packets
+        `at` is where a header of `kind` begins.
+    steps : mapping of int to Step
+        What takes each kind of header off.
+    """
+    found: list[tuple[Packets, int]] = []
+    pending = [(packets, np.full(len(packets), kind))]
+    for _ in range(_MOST_HEADERS):
+        following = []
+        for part, kinds in pending:
+            for number, same in _alike(part, kinds, steps, ledger):
+                if number in (IPV4, IPV6):
+                    found.append((same, 4 if number == IPV4 else 6))
+                else:
+                    following.append(steps[number](same, ledger))
+        pending = [(part, kinds) for part, kinds in following if len(part)]
+    for part, _ in pending:
+        ledger.dropped(f"more than {_MOST_HEADERS} headers before IP", len(part))
+    return found
+
+
+def _alike(
+    packets: Packets, kinds: Ints, steps: Mapping[int, Step], ledger: Ledger
+) -> list[tuple[int, Packets]]:
+    """Return the packets by the kind of their header; count those of a kind that has no step."""
+    distinct = [int(kinds[0])] if (kinds == kinds[0]).all() else np.unique(kinds).tolist()
+    known = [k for k in distinct if k in steps or k in (IPV4, IPV6)]
+    if len(known) < len(distinct):
+        _count_unknown(kinds[~np.isin(kinds, known)], ledger)
+    return [(k, packets.keep(kinds == k)) for k in known]
+
+
+def _count_unknown(kinds: Ints, ledger: Ledger) -> None:
+    link_types, counts = np.unique(kinds[kinds >= _LINK] - _LINK, return_counts=True)
+    for link_type, count in zip(link_types.tolist(), counts.tolist(), strict=True):
+        ledger.dropped(f"link type {link_type} not decoded", count)
+    ledger.found_each(kinds[kinds < _LINK], _ETHERTYPES, "ethertype 0x{:04x}")
+
+
+def ethertype_step(name: str, *, length: int, at: int) -> Step:
+    """Return the step for a header of `length` bytes with an EtherType, or a length, at a fixed place."""
+
+    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+        packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
+        return packets.advanced(length), ethertypes(packets, at)
+
+    return step
+
+
+def ethertypes(packets: Packets, offset: int) -> Ints:
+    """Return what follows by the EtherType at `offset`."""
+    ethertype = u16(packets.data, packets.at + offset)
+    short = ethertype <= _LARGEST_LENGTH
+    return np.where(short, LLC, ethertype) if short.any() else ethertype
+
+
+def fixed_step(name: str, *, length: int, following: int) -> Step:
+    """Return the step for a header of `length` bytes that one kind of header follows."""
+
+    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+        packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
+        return packets.advanced(length), np.full(len(packets), following)
+
+    return step

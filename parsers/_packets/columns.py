@@ -1,0 +1,70 @@
+"""Arrays and tables that grow block by block, without a second copy of them in the end.
+
+Memory that was asked for but not yet written costs nothing, so the room is made as large as the rest of the
+input lets expect, and otherwise doubled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from multitracer.tables import Schema
+
+_FIRST_ROOM = 1024
+_MARGIN = 1.05
+
+
+class GrowingArray:
+    """One array with room to spare."""
+
+    def __init__(self, dtype: str) -> None:
+        self._array: NDArray[Any] = np.empty(0, dtype)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """What was appended so far; a view."""
+        return self._array[: self._count]
+
+    def append(self, values: NDArray[Any], *, share: float | None = None) -> None:
+        """Append values; `share` is how much of the input has been read, from 0 to 1, if that is known."""
+        after = self._count + len(values)
+        if after > len(self._array):
+            expected = int(after / share * _MARGIN) if share else 0
+            larger = np.empty(max(expected, 2 * len(self._array), after, _FIRST_ROOM), self._array.dtype)
+            larger[: self._count] = self.values
+            self._array = larger
+        self._array[self._count : after] = values
+        self._count = after
+
+
+class GrowingTable:
+    """A table with room to spare."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._columns = {c.name: GrowingArray(c.dtype) for c in schema}
+
+    def __len__(self) -> int:
+        return len(self._columns[self._schema.names[0]])
+
+    def append(self, columns: Mapping[str, NDArray[Any]], *, share: float | None = None) -> None:
+        """Append rows, all columns of them; `share` as for an array."""
+        for name, column in self._columns.items():
+            column.append(columns[name], share=share)
+
+    def finish(self) -> Table:
+        """Return the table."""
+        return Table(self._schema, {name: column.values for name, column in self._columns.items()})

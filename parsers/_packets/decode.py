@@ -1,0 +1,273 @@
+"""From packet records to the tables of a capture, one block at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.capture import Capture, Mark, SourceFile
+from multitracer.tables import SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
+from parsers._packets.chain import ip_packets, link
+from parsers._packets.columns import GrowingTable
+from parsers._packets.flows import Endpoints, Flows
+from parsers._packets.fragments import Fragments
+from parsers._packets.ip import in_capture_order, ipv4, ipv6
+from parsers._packets.layers import UNTAGGED, Ledger, Packets
+from parsers._packets.one_way import joined_across_vlans
+from parsers._packets.steps import STEPS
+from parsers._packets.tcp import segments
+from parsers._packets.tunnel import INSIDE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multitracer.tables import Table
+    from parsers._packets.ip import Datagrams
+    from parsers._packets.layers import Bytes, Ints
+    from parsers._packets.tcp import Segments
+
+_TCP = 6
+_MOST_TUNNELS = 4
+_NAMES = {
+    1: "icmp",
+    2: "igmp",
+    6: "tcp",
+    17: "udp",
+    47: "gre",
+    50: "esp",
+    58: "icmpv6",
+    89: "ospf",
+    132: "sctp",
+}
+
+
+@dataclass(slots=True)
+class Records:
+    """Packet records of one block; arrays of shape (n,), in capture order."""
+
+    data: Bytes
+    """The block, with slack behind the last packet (see `layers.PAD_BYTES`)."""
+    start: Ints
+    """First captured byte of the packet."""
+    captured: Ints
+    """Bytes captured."""
+    original: Ints
+    """Bytes on the wire."""
+    time_ns: Ints
+    link_type: Ints | int
+    """One for all, or one each."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def first(self, count: int) -> Records:
+        """Return the first `count` records."""
+        link_type = self.link_type if isinstance(self.link_type, int) else self.link_type[:count]
+        return Records(
+            self.data,
+            self.start[:count],
+            self.captured[:count],
+            self.original[:count],
+            self.time_ns[:count],
+            link_type,
+        )
+
+
+class Decoder:
+    """Collects the segments of one or more files of one capture point."""
+
+    def __init__(self) -> None:
+        self.files: list[SourceFile] = []
+        self._flows = Flows()
+        self._segments = GrowingTable(SEGMENTS)
+        self._sack_blocks = GrowingTable(SACK_BLOCKS)
+        self._syn_options = GrowingTable(SYN_OPTIONS)
+        self._fragments = Fragments()
+        self._records = 0
+
+    def add(self, records: Records, source: SourceFile, *, share: float | None = None) -> None:
+        """Decode one block of `source`, which is `files[-1]`; its facts are brought up to date.
+
+        `share` is how much of the file has been read, from 0 to 1, if that is known.
+        """
+        ledger = Ledger(source.protocols, source.not_decoded)
+        found = self._datagrams(records, source, ledger)
+        versions = [[d for d in found if d.version == v and len(d)] for v in (4, 6)]
+        parts = [self._segments_of(in_capture_order(same), ledger) for same in versions if same]
+        self._append([p for p in parts if len(p.datagrams)], records, source.packets + 1, share)
+        source.packets += len(records)
+        self._records += len(records)
+
+    def _datagrams(self, records: Records, source: SourceFile, ledger: Ledger) -> list[Datagrams]:
+        """Return the IP datagrams of a block that carry no further IP packets."""
+        pending = []
+        for link_type, packets in _by_link_type(records):
+            source.link_types[link_type] = source.link_types.get(link_type, 0) + len(packets)
+            pending += ip_packets(packets, link(link_type), STEPS, ledger)
+        found: list[Datagrams] = []
+        for level in range(_MOST_TUNNELS + 1):
+            datagrams = [(ipv4 if v == 4 else ipv6)(packets, ledger) for packets, v in pending]
+            datagrams = [self._without_fragments(d, ledger) for d in datagrams]
+            if level == _MOST_TUNNELS:
+                return found + datagrams
+            pending = []
+            for outer in datagrams:
+                plain, inner = _opened(outer, ledger)
+                found.append(plain)
+                pending += inner
+            if not pending:
+                break
+        return found
+
+    def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:
+        """Note what fragments carry, and return the datagrams without the later ones."""
+        later = datagrams.fragment_offset > 0
+        fragment = later | datagrams.more_fragments
+        if not fragment.any():
+            return datagrams
+        self._fragments.add(datagrams.keep(fragment), self._records)
+        ledger.found("ip fragment", int(np.count_nonzero(later)))
+        return datagrams.keep(~later)
+
+    def _segments_of(self, datagrams: Datagrams, ledger: Ledger) -> Segments:
+        is_tcp = datagrams.protocol == _TCP
+        ledger.found_each(datagrams.protocol[~is_tcp], _NAMES, "ip protocol {}")
+        found = segments(datagrams.keep(is_tcp), ledger)
+        ledger.found("tcp", len(found.datagrams))
+        return found
+
+    def _append(self, parts: list[Segments], records: Records, first_frame: int, share: float | None) -> None:
+        """Append the segments of one block in capture order."""
+        if not parts:
+            return
+        record = np.concatenate([p.datagrams.packets.record for p in parts])
+        order = np.argsort(record, kind="stable") if len(parts) > 1 else None
+        record = record if order is None else record[order]
+        columns: dict[str, NDArray[Any]] = {
+            "time_ns": records.time_ns[record],
+            "frame": record + first_frame,
+            "file": np.full(len(record), len(self.files) - 1, np.uint16),
+            "flow": _joined([self._directed(p) for p in parts], order),
+        }
+        for name in parts[0].columns:
+            columns[name] = _joined([p.columns[name] for p in parts], order)
+        self._append_options(parts, order, share)
+        self._segments.append(columns, share=share)
+
+    def _directed(self, part: Segments) -> NDArray[np.int32]:
+        d = part.datagrams
+        return self._flows.directed(
+            Endpoints(*d.source, part.source_port),
+            Endpoints(*d.destination, part.destination_port),
+            d.packets.vlan,
+            d.packets.record + self._records,
+            ip_version=d.version,
+        )
+
+    def _append_options(self, parts: list[Segments], order: Ints | None, share: float | None) -> None:
+        """Append what the rare options say, with the rows of their segments."""
+        before, n = len(self._segments), sum(len(p.datagrams) for p in parts)
+        row_of = np.arange(before, before + n)
+        if order is not None:
+            row_of[order] = row_of.copy()
+        rows = np.split(row_of, np.cumsum([len(p.datagrams) for p in parts])[:-1])
+        for table, columns in (
+            (self._sack_blocks, [_sack_blocks(p, r) for p, r in zip(parts, rows, strict=True)]),
+            (self._syn_options, [_syn_options(p, r) for p, r in zip(parts, rows, strict=True)]),
+        ):
+            table.append(_sorted_by_row(columns), share=share)
+
+    def _credit_fragments(self, table: Table) -> None:
+        """Add what later fragments carry to the payload of their segments."""
+        self._fragments.finish()
+        if not self.files or not (self._fragments.extra_bytes or self._fragments.without_first):
+            return
+        ledger = Ledger(self.files[-1].protocols, self.files[-1].not_decoded)
+        ledger.moved("ip fragment", "IP fragment without its first", self._fragments.without_first)
+        first_record = np.cumsum([0, *(f.packets for f in self.files)])
+        record = first_record[table["file"]] + table["frame"].astype(np.int64) - 1
+        wanted = np.array(sorted(self._fragments.extra_bytes), np.int64)
+        row = np.searchsorted(record, wanted)
+        row, wanted = row[row < len(record)], wanted[row < len(record)]
+        there = record[row] == wanted  # what the first fragment began may not be TCP
+        extra = [self._fragments.extra_bytes[w] for w in wanted[there].tolist()]
+        table["payload_bytes"][row[there]] += np.array(extra, np.int32)
+
+    def finish(self) -> Capture:
+        """Return the capture; the decoder is used up."""
+        segments_table = self._segments.finish()
+        self._credit_fragments(segments_table)
+        flows, renumbered = self._flows.finish()
+        if renumbered is not None:
+            flow = segments_table["flow"]
+            segments_table.columns["flow"] = renumbered[flow >> 1] << 1 | flow & 1
+        flows, segments_table.columns["flow"] = joined_across_vlans(flows, segments_table["flow"])
+        return Capture(
+            self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish()
+        )
+
+
+def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple[Packets, int]]]:
+    """Return the datagrams that are no tunnels, and the IP packets inside those that are."""
+    if (datagrams.protocol == _TCP).all():
+        return datagrams, []
+    tunnel = np.isin(datagrams.protocol, tuple(INSIDE))
+    if not tunnel.any():
+        return datagrams, []
+    inner = []
+    for protocol in np.unique(datagrams.protocol[tunnel]).tolist():
+        here = datagrams.protocol == protocol
+        packets = datagrams.packets.pick(here)
+        packets.marks |= np.uint16(Mark.TUNNELLED)
+        packets.marks |= datagrams.more_fragments[here].astype(np.uint16) * np.uint16(Mark.FRAGMENT)
+        inner += ip_packets(packets, INSIDE[protocol], STEPS, ledger)
+    return datagrams.keep(~tunnel), inner
+
+
+def _by_link_type(records: Records) -> list[tuple[int, Packets]]:
+    end = records.start + records.captured
+    packets = Packets(
+        records.data,
+        np.arange(len(records)),
+        records.start,
+        end,
+        records.start + np.maximum(records.original, records.captured),
+        np.full(len(records), UNTAGGED, np.int64),
+        np.zeros(len(records), np.uint16),
+    )
+    link_type = np.broadcast_to(records.link_type, len(records))
+    if (link_type == link_type[0]).all():
+        return [(int(link_type[0]), packets)]
+    return [(kind, packets.keep(link_type == kind)) for kind in np.unique(link_type).tolist()]
+
+
+def _joined(pieces: list[NDArray[Any]], order: Ints | None) -> NDArray[Any]:
+    return pieces[0] if order is None else np.concatenate(pieces)[order]
+
+
+def _sack_blocks(part: Segments, rows: Ints) -> dict[str, NDArray[Any]]:
+    index, left, right = part.sack
+    return {"row": rows[index], "left": left, "right": right}
+
+
+def _syn_options(part: Segments, rows: Ints) -> dict[str, NDArray[Any]]:
+    syn = np.flatnonzero(part.columns["flags"] & 0x02)
+    options = part.options
+    return {
+        "row": rows[syn],
+        "mss_bytes": options.mss_bytes[syn],
+        "window_scale": options.window_scale[syn],
+        "sack_permitted": options.sack_permitted[syn],
+        "mptcp": options.mptcp[syn],
+        "fast_open": options.fast_open[syn],
+    }
+
+
+def _sorted_by_row(pieces: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    order = np.argsort(whole["row"], kind="stable")
+    return {name: values[order] for name, values in whole.items()}

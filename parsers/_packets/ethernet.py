@@ -1,0 +1,80 @@
+"""What may lie between Ethernet and IP: VLAN tags, MPLS labels, LLC; and IP without anything before it.
+
+Sources: IEEE 802.3, 802.1Q, 802.1ad; RFC 1042 (LLC and SNAP), RFC 2684 (bridged frames in SNAP), RFC 3032 and
+RFC 4448 (MPLS and Ethernet in it).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._packets.chain import BRIDGED, CONTROL_WORD, IPV4, IPV6, MPLS_PAYLOAD, SNAP, ethertypes, link
+from parsers._packets.layers import UNTAGGED, u16, u32
+
+if TYPE_CHECKING:
+    from parsers._packets.layers import Ints, Ledger, Packets
+
+_ETHERNET = link(1)
+_MOST_VLANS = 5
+"""VLAN ids that fit the 64 bits of the column."""
+_BRIDGED_ORGANISATION = 0x0080C2
+
+
+def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """IP with nothing before it; its first four bits tell the version."""
+    packets = packets.keep(ledger.whole(packets, 1, "IP header"))
+    version = packets.data[packets.at] >> 4
+    good = (version == 4) | (version == 6)
+    ledger.drop(~good, "neither IP version 4 nor 6")
+    return packets.keep(good), np.where(version[good] == 4, IPV4, IPV6)
+
+
+def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Take one VLAN tag off; the id 0 marks a priority, not a VLAN (IEEE 802.1Q, 6.9)."""
+    packets = packets.keep(ledger.whole(packets, 4, "VLAN tag"))
+    room = packets.vlan < 1 << 12 * _MOST_VLANS
+    ledger.drop(~room, f"more than {_MOST_VLANS} VLAN tags")
+    packets = packets.keep(room)
+    vlan = u16(packets.data, packets.at) & 0xFFF
+    outer = np.where(packets.vlan == UNTAGGED, 1, packets.vlan)
+    inside = packets.advanced(4)
+    inside.vlan = np.where(vlan == 0, packets.vlan, outer << 12 | vlan)
+    return inside, ethertypes(packets, 2)
+
+
+def mpls_label(kind: int, packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Take one label off; behind the bottom of the stack lies the payload."""
+    packets = packets.keep(ledger.whole(packets, 4, "MPLS label"))
+    bottom = packets.data[packets.at + 2] & 1 == 1
+    return packets.advanced(4), np.where(bottom, MPLS_PAYLOAD, kind)
+
+
+def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Nothing says what MPLS carries; as other tools do, guess by the first four bits."""
+    packets = packets.keep(ledger.whole(packets, 1, "MPLS payload"))
+    nibble = packets.data[packets.at] >> 4
+    guesses = [nibble == 4, nibble == 6, nibble == 0]
+    kinds = np.select(guesses, [IPV4, IPV6, CONTROL_WORD], _ETHERNET)
+    return packets, kinds
+
+
+def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Take LLC off; SNAP is behind it, or IP with its own SAP."""
+    packets = packets.keep(ledger.whole(packets, 3, "LLC header"))
+    saps = u16(packets.data, packets.at)
+    known = (saps == 0xAAAA) | (saps == 0x0606)
+    ledger.found("llc", int(np.count_nonzero(~known)))
+    return packets.advanced(3).keep(known), np.where(saps[known] == 0x0606, IPV4, SNAP)
+
+
+def snap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Take organisation and protocol off; a bridged frame is Ethernet again."""
+    packets = packets.keep(ledger.whole(packets, 5, "SNAP header"))
+    organisation = u32(packets.data, packets.at) >> 8
+    bridged = organisation == _BRIDGED_ORGANISATION
+    known = (organisation == 0) | (organisation == 0xF8) | bridged
+    ledger.found("snap", int(np.count_nonzero(~known)))
+    kinds = np.where(bridged, BRIDGED, ethertypes(packets, 3))
+    return packets.advanced(5).keep(known), kinds[known]

@@ -1,0 +1,232 @@
+"""IPv4 and IPv6 headers. Sources: RFC 791, RFC 8200, RFC 2675 (jumbograms), RFC 4302 (AH)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.capture import Mark
+from parsers._packets.layers import Packets, headers, joined, u16, u32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from parsers._packets.layers import Ints, Ledger, Mask
+
+    Words = NDArray[np.uint64]
+
+_IPV4 = np.dtype(
+    [
+        ("version_ihl", "u1"),
+        ("tos", "u1"),
+        ("total_length", ">u2"),
+        ("id", ">u2"),
+        ("fragment", ">u2"),
+        ("ttl", "u1"),
+        ("protocol", "u1"),
+        ("checksum", ">u2"),
+        ("source", ">u4"),
+        ("destination", ">u4"),
+    ]
+)
+_IPV6 = np.dtype(
+    [
+        ("version_class_label", ">u4"),
+        ("payload_length", ">u2"),
+        ("next_header", "u1"),
+        ("hop_limit", "u1"),
+        ("source", ">u8", 2),
+        ("destination", ">u8", 2),
+    ]
+)
+_TCP = 6
+_MORE_FRAGMENTS = 0x2000
+_OFFSET = 0x1FFF
+_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
+_EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, 135, 139, 140)
+_MOST_EXTENSIONS = 16
+_JUMBO_OPTION = 0xC204
+"""Type and length of the jumbo payload option (RFC 2675, section 2)."""
+
+
+@dataclass(slots=True)
+class Datagrams:
+    """IP packets without their headers; arrays of shape (n,)."""
+
+    version: int
+    packets: Packets
+    """`at` is where the transport header begins, `stop` where the IP length ends."""
+    protocol: Ints
+    source: tuple[Words, Words]
+    """Both halves of the address; the second is 0 for IPv4, the first then is the 32-bit address."""
+    destination: tuple[Words, Words]
+    identification: Ints
+    """IPv4 identification, or that of the IPv6 fragment header; 0 without one."""
+    fragment_offset: Ints
+    """Bytes before this fragment in the datagram."""
+    more_fragments: Mask
+
+    def __len__(self) -> int:
+        return len(self.protocol)
+
+    def keep(self, mask: Mask) -> Datagrams:
+        """Return the datagrams where `mask` is set."""
+        if mask.all():
+            return self
+        return Datagrams(
+            self.version,
+            self.packets.pick(mask),
+            self.protocol[mask],
+            (self.source[0][mask], self.source[1][mask]),
+            (self.destination[0][mask], self.destination[1][mask]),
+            self.identification[mask],
+            self.fragment_offset[mask],
+            self.more_fragments[mask],
+        )
+
+
+def in_capture_order(parts: list[Datagrams]) -> Datagrams:
+    """Return the datagrams of several parts of one block, all of one IP version."""
+    if len(parts) == 1:
+        return parts[0]
+    order = np.argsort(np.concatenate([p.packets.record for p in parts]), kind="stable")
+
+    def column(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(list(values))[order]
+
+    return Datagrams(
+        parts[0].version,
+        joined([p.packets for p in parts], order),
+        column(p.protocol for p in parts),
+        (column(p.source[0] for p in parts), column(p.source[1] for p in parts)),
+        (column(p.destination[0] for p in parts), column(p.destination[1] for p in parts)),
+        column(p.identification for p in parts),
+        column(p.fragment_offset for p in parts),
+        column(p.more_fragments for p in parts),
+    )
+
+
+def ipv4(packets: Packets, ledger: Ledger) -> Datagrams:
+    """Take the IPv4 headers off; packets whose header is cut or contradicts itself are counted, not kept."""
+    header = headers(packets.data, packets.at, _IPV4)
+    header_bytes = (header["version_ihl"] & 0x0F).astype(np.int64) << 2
+    total = header["total_length"].astype(np.int64)
+    captured = packets.at + np.maximum(header_bytes, 20) <= packets.end
+    valid = (
+        (header["version_ihl"] >> 4 == 4) & (header_bytes >= 20) & ((total >= header_bytes) | (total == 0))
+    )
+    good = captured & valid
+    if not good.all():
+        ledger.drop(~captured, "IPv4 header cut short")
+        ledger.drop(captured & ~valid, "IPv4 header not valid")
+        return ipv4(packets.pick(good), ledger)
+    fragment = header["fragment"].astype(np.int64)
+    zeros = np.zeros(len(packets), np.uint64)
+    datagrams = Datagrams(
+        4,
+        _bounded(packets, total).advanced(header_bytes),
+        header["protocol"].astype(np.int64),
+        (header["source"].astype(np.uint64), zeros),
+        (header["destination"].astype(np.uint64), zeros),
+        header["id"].astype(np.int64),
+        (fragment & _OFFSET) << 3,
+        fragment & _MORE_FRAGMENTS != 0,
+    )
+    return _without_extensions(datagrams, ledger, (_AUTHENTICATION,))
+
+
+def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
+    """Take the IPv6 headers and extension headers off; what is cut or not valid is counted, not kept."""
+    header = headers(packets.data, packets.at, _IPV6)
+    captured = packets.at + 40 <= packets.end
+    valid = header["version_class_label"] >> 28 == 6
+    good = captured & valid
+    if not good.all():
+        ledger.drop(~captured, "IPv6 header cut short")
+        ledger.drop(captured & ~valid, "IPv6 header not valid")
+        return ipv6(packets.pick(good), ledger)
+    payload = header["payload_length"].astype(np.int64)
+    next_header = header["next_header"].astype(np.int64)
+    jumbo = (payload == 0) & (next_header == _HOP_BY_HOP)
+    if jumbo.any():
+        payload[jumbo] = _jumbo_length(packets.pick(jumbo).advanced(40))
+    source, destination = header["source"].astype(np.uint64), header["destination"].astype(np.uint64)
+    datagrams = Datagrams(
+        6,
+        _bounded(packets, np.where(payload == 0, 0, payload + 40)).advanced(40),
+        next_header,
+        (source[:, 0], source[:, 1]),
+        (destination[:, 0], destination[:, 1]),
+        np.zeros(len(packets), np.int64),
+        np.zeros(len(packets), np.int64),
+        np.zeros(len(packets), np.bool_),
+    )
+    return _without_extensions(datagrams, ledger, _EXTENSIONS)
+
+
+def _bounded(packets: Packets, length: Ints) -> Packets:
+    """Return the packets ended by their IP length; 0 (segmentation offload) leaves the end as it is."""
+    stop = packets.at + length
+    beyond = (stop > packets.stop) & (packets.marks & Mark.FRAGMENT == 0)
+    marks = packets.marks
+    unknown = length == 0
+    if beyond.any():
+        marks = marks | np.where(beyond, np.uint16(Mark.BAD_LENGTH), np.uint16(0))
+    if unknown.any():
+        marks = marks | np.where(unknown, np.uint16(Mark.LENGTH_FROM_CAPTURE), np.uint16(0))
+        stop = np.where(unknown, packets.stop, stop)
+    stop = np.minimum(stop, packets.stop)
+    return replace(packets, stop=stop, end=np.minimum(packets.end, stop), marks=marks)
+
+
+def _jumbo_length(options: Packets) -> Ints:
+    """Return the jumbo payload length in each hop-by-hop header; 0 without one."""
+    length = np.zeros(len(options), np.int64)
+    for position in (2, 6, 10, 14):  # the option is aligned to 4 n + 2
+        inside = options.at + position + 6 <= options.end
+        found = inside & (u16(options.data, options.at + position) == _JUMBO_OPTION) & (length == 0)
+        length[found] = u32(options.data, options.at[found] + position + 2)
+    return length
+
+
+def _without_extensions(datagrams: Datagrams, ledger: Ledger, kinds: tuple[int, ...]) -> Datagrams:
+    """Walk the chain of extension headers of `kinds` until each datagram is at its transport header."""
+    for _ in range(_MOST_EXTENSIONS):
+        if (datagrams.protocol == _TCP).all():
+            return datagrams
+        extended = np.isin(datagrams.protocol, kinds) & (datagrams.fragment_offset == 0)
+        if not extended.any():
+            return datagrams
+        captured = datagrams.packets.at + 8 <= datagrams.packets.end
+        if (extended & ~captured).any():
+            ledger.drop(extended & ~captured, "IP extension header cut short")
+            datagrams = datagrams.keep(captured | ~extended)
+            extended = extended[captured | ~extended]
+        _step_over(datagrams, extended)
+        inside = datagrams.packets.at <= datagrams.packets.end
+        ledger.drop(~inside, "IP extension header cut short")
+        datagrams = datagrams.keep(inside)
+    ledger.drop(extended := np.isin(datagrams.protocol, kinds), "more than 16 IP extension headers")
+    return datagrams.keep(~extended)
+
+
+def _step_over(datagrams: Datagrams, extended: Mask) -> None:
+    """Move the extended datagrams past one extension header, in place."""
+    which = np.flatnonzero(extended)
+    data, at, kind = datagrams.packets.data, datagrams.packets.at[which], datagrams.protocol[which]
+    length = (data[at + 1].astype(np.int64) + 1) << 3
+    length = np.where(kind == _AUTHENTICATION, (data[at + 1].astype(np.int64) + 2) << 2, length)
+    fragment = kind == _FRAGMENT
+    if fragment.any():
+        length[fragment] = 8
+        where, header = which[fragment], at[fragment]
+        offset = u16(data, header + 2)
+        datagrams.fragment_offset[where] = offset & ~0x7
+        datagrams.more_fragments[where] = offset & 1 != 0
+        datagrams.identification[where] = u32(data, header + 4)
+    datagrams.protocol[which] = data[at]
+    datagrams.packets.at[which] += length

@@ -1,0 +1,72 @@
+"""PPP in its framings, and frame relay.
+
+Sources: RFC 1661 and 1662 (PPP, compressed fields), RFC 2516 (PPPoE), RFC 2427 (frame relay), Cisco HDLC as
+tcpdump.org's registry describes it (LINKTYPE_C_HDLC).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._packets.chain import IPV4, IPV6, PPP, SNAP, ethertypes
+from parsers._packets.layers import u16
+
+if TYPE_CHECKING:
+    from parsers._packets.layers import Ints, Ledger, Packets
+
+_MPLS = 0x8847
+_NAMES = {
+    0x002D: "vj-compressed tcp",
+    0x002F: "vj-uncompressed tcp",
+    0x003D: "ppp multilink",
+    0x00FD: "ppp ccp",
+}
+_NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
+
+
+def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """PPP as in HDLC: address and control FF 03, unless compressed away; Cisco HDLC by its own addresses."""
+    packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
+    first = packets.data[packets.at]
+    cisco = (first == 0x0F) | (first == 0x8F)
+    framed = u16(packets.data, packets.at) == 0xFF03
+    whole = ~cisco | (packets.at + 4 <= packets.end)
+    ledger.drop(~whole, "Cisco HDLC header cut short")
+    kinds = np.where(cisco, ethertypes(packets, 2), PPP)
+    inside = packets.advanced(np.where(cisco, 4, np.where(framed, 2, 0)))
+    return inside.keep(whole), kinds[whole]
+
+
+def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Take the protocol field off, of one byte if it is compressed."""
+    packets = packets.keep(ledger.whole(packets, 2, "PPP protocol"))
+    first = packets.data[packets.at].astype(np.int64)
+    short = first & 1 == 1
+    protocol = np.where(short, first, u16(packets.data, packets.at))
+    known = np.isin(protocol, (0x0021, 0x0057, 0x0281))
+    ledger.found_each(protocol[~known], _NAMES, "ppp protocol 0x{:04x}")
+    kinds = np.select([protocol == 0x0021, protocol == 0x0057], [IPV4, IPV6], _MPLS)
+    return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
+
+
+def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """PPP of Linux pppd: a direction, then PPP, with the control field or without (LINKTYPE_PPP_PPPD)."""
+    packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
+    control = packets.data[packets.at + 1] == 0x03
+    return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
+
+
+def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Frame relay with a two-byte address: RFC 2427, or an EtherType as Cisco does."""
+    packets = packets.keep(ledger.whole(packets, 5, "frame relay header"))
+    data, at = packets.data, packets.at
+    standard = data[at + 2] == 0x03
+    pad = standard & (data[at + 3] == 0)
+    nlpid = np.where(pad, data[at + 4], data[at + 3])
+    known = ~standard | np.isin(nlpid, (_NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6))
+    ledger.found_each(nlpid[~known].astype(np.int64), {}, "frame relay nlpid 0x{:02x}")
+    by_nlpid = np.select([nlpid == _NLPID_IPV4, nlpid == _NLPID_IPV6], [IPV4, IPV6], SNAP)
+    kinds = np.where(standard, by_nlpid, ethertypes(packets, 2))
+    return packets.advanced(np.where(pad, 5, 4)).keep(known), kinds[known]

@@ -1,0 +1,48 @@
+"""Tunnels: GRE, and IP packets inside IP packets.
+
+Sources: RFC 2003 (IP-in-IP), RFC 4213 (6in4), RFC 2473 (in IPv6), RFC 2784 and 2890 (GRE), RFC 2637 (enhanced
+GRE of PPTP), RFC 3378 (EtherIP), RFC 4023 (MPLS), draft-foschiano-erspan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._packets.chain import ERSPAN_2, ETHERIP, GRE, IPV4, IPV6, link
+from parsers._packets.layers import u16
+
+if TYPE_CHECKING:
+    from parsers._packets.layers import Ints, Ledger, Packets
+
+INSIDE = {4: IPV4, 41: IPV6, 47: GRE, 97: ETHERIP, 137: 0x8847}
+"""IP protocol of a tunnel -> the kind of header that comes next."""
+_CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _ACKNOWLEDGMENT = 0x8000, 0x4000, 0x2000, 0x1000, 0x0080
+_ERSPAN = 0x88BE
+
+
+def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """Take a GRE header off, of version 0 or 1 (PPTP)."""
+    packets = packets.keep(ledger.whole(packets, 4, "GRE header"))
+    flags = u16(packets.data, packets.at)
+    length = np.full(len(packets), 4)
+    for flag in (_CHECKSUM, _KEY, _SEQUENCE):
+        length += np.where(flags & flag != 0, 4, 0)
+    length += np.where((flags & 7 == 1) & (flags & _ACKNOWLEDGMENT != 0), 4, 0)
+    routed = flags & _ROUTING != 0
+    ledger.drop(routed, "GRE with source routing")
+    fits = packets.at + length <= packets.end
+    ledger.drop(~fits & ~routed, "GRE header cut short")
+    kinds = u16(packets.data, packets.at + 2)
+    erspan = kinds == _ERSPAN  # with a sequence number it has a header of its own (type II)
+    kinds = np.where(erspan, np.where(flags & _SEQUENCE != 0, ERSPAN_2, link(1)), kinds)
+    good = fits & ~routed
+    return packets.advanced(length).keep(good), kinds[good]
+
+
+def redirected(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    """WCCP: IP, or a redirect header of four bytes and then IP."""
+    packets = packets.keep(ledger.whole(packets, 5, "WCCP header"))
+    bare = packets.data[packets.at] >> 4 == 4
+    return packets.advanced(np.where(bare, 0, 4)), np.full(len(packets), IPV4)

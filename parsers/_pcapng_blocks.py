@@ -1,0 +1,211 @@
+"""The blocks of a pcapng file that are no packets: sections, interfaces and their statistics.
+
+Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is kept as it is and is escaped where it is shown.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from multitracer.capture import Interface, SourceFile
+from multitracer.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECTION_HEADER = b"\n\r\r\n"
+SECTION_KIND = 0x0A0D0D0A
+SECTION_BYTES = 28
+"""The smallest section header block."""
+INTERFACE_KIND, STATISTICS_KIND = 1, 5
+_MAGIC = 0x1A2B3C4D
+_END_OF_OPTIONS, _COMMENT = 0, 1
+_MOST_INTERFACES = 65536
+_MOST_COMMENTS = 10_000
+_LONGEST_TEXT = 4096
+
+
+def byte_order(head: bytes) -> str:
+    """Return struct's sign for the byte order of the section that `head` begins, "" if it has no magic."""
+    orders = [o for o in "<>" if head[8:12] == struct.pack(o + "I", _MAGIC)]
+    return orders[0] if orders else ""
+
+
+def options(body: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """Yield code and value of each option in `body`; stop where they do not fit any more."""
+    at = 0
+    while at + 4 <= len(body):
+        code, length = struct.unpack_from(order + "HH", body, at)
+        if code == _END_OF_OPTIONS or at + 4 + length > len(body):
+            return
+        yield code, body[at + 4 : at + 4 + length]
+        at += 4 + (length + 3 & ~3)
+
+
+def text(value: bytes) -> str:
+    """Return an option's text; what is not UTF-8 is replaced, what is endless is cut."""
+    return value[:_LONGEST_TEXT].decode("utf-8", "replace").rstrip("\0")
+
+
+class Resolution:
+    """How the time stamps of an interface count: ticks of 10^-n or 2^-n seconds, from an offset."""
+
+    __slots__ = ("binary", "exponent", "offset_s")
+
+    def __init__(self, code: int = 6, offset_s: int = 0) -> None:
+        self.binary = code & 0x80 != 0
+        self.exponent = code & 0x7F
+        self.offset_s = offset_s
+
+    @property
+    def ns(self) -> float:
+        """Length of a tick."""
+        return 1e9 * (2.0 if self.binary else 10.0) ** -self.exponent
+
+    @property
+    def key(self) -> tuple[bool, int, int]:
+        """What makes two of them equal."""
+        return self.binary, self.exponent, self.offset_s
+
+
+class Sections:
+    """The sections and interfaces met so far.
+
+    An interface that a later section describes in the same words is the same one. `local` lists interfaces
+    by their number within each section of the current window; `base` is where the current section begins.
+    """
+
+    def __init__(self, source: SourceFile) -> None:
+        self.source = source
+        self.order = "<"
+        self.local: list[int] = []
+        self.since: list[int] = []
+        """For each of `local`: packets of the window that came before its description."""
+        self.base = 0
+        self.resolutions: list[Resolution] = []
+        """By position in `source.interfaces`."""
+        self._known: dict[tuple[object, ...], int] = {}
+        self._dropped_before: dict[int, int] = {}
+        """By position in `source.interfaces`: packets dropped in the sections that have ended."""
+
+    def forget(self) -> None:
+        """Drop the sections that have ended; at the start of a window."""
+        self.local = self.local[self.base :]
+        self.since = [0] * len(self.local)
+        self.base = 0
+
+    def begin_section(self, block: bytes, order: str) -> str | None:
+        """Take in a section header block; return what is wrong with it."""
+        major, minor = struct.unpack_from(order + "HH", block, 12)
+        if (major, minor) not in ((1, 0), (1, 2)):
+            return f"version {major}.{minor} of pcapng is not known"
+        for known in self.local[self.base :]:
+            self._dropped_before[known] = self.source.interfaces[known].dropped_packets or 0
+        self.order = order
+        self.base = len(self.local)
+        source = self.source
+        for code, value in options(block[24:-4], order):
+            if code == _COMMENT:
+                self.comment(None, value)
+            elif code == 2:
+                source.hardware = source.hardware or text(value)
+            elif code == 3:
+                source.operating_system = source.operating_system or text(value)
+            elif code == 4:
+                source.application = source.application or text(value)
+        return None
+
+    def other(self, kind: int, block: bytes, *, packets_before: int) -> str | None:
+        """Take in any other block that is no packet; return what is wrong with it."""
+        if kind == INTERFACE_KIND:
+            return self._interface(block, packets_before)
+        if kind == STATISTICS_KIND and len(block) >= 24:
+            self._statistics(block)
+        return None
+
+    def _interface(self, block: bytes, packets_before: int) -> str | None:
+        if len(block) < 20:
+            return f"an interface description of {len(block)} bytes is too short"
+        link_type, _, snap_length = struct.unpack_from(self.order + "HHI", block, 8)
+        interface = Interface(link_type, snap_length or None)
+        code, offset_s = 6, 0
+        comments = []
+        for option, value in options(block[16:-4], self.order):
+            if option == _COMMENT:
+                comments.append(value)
+            elif option == 2:
+                interface.name = text(value)
+            elif option == 3:
+                interface.description = text(value)
+            elif option == 9 and value:
+                code = value[0]
+            elif option == 11 and value:
+                interface.filter = text(value[1:]) if value[0] == 0 else None
+            elif option == 14 and len(value) == 8:
+                offset_s = struct.unpack(self.order + "q", value)[0]
+        return self._remember(interface, Resolution(code, offset_s), comments, packets_before)
+
+    def _remember(
+        self, interface: Interface, resolution: Resolution, comments: list[bytes], packets_before: int
+    ) -> str | None:
+        interface.resolution_ns = resolution.ns
+        number = len(self.local) - self.base
+        words = (interface.link_type, interface.snap_length, interface.name, interface.description)
+        key = (number, *words, interface.filter, resolution.key)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) == _MOST_INTERFACES:
+                return f"more than {_MOST_INTERFACES} different interfaces"
+            known = self._known[key] = len(self.resolutions)
+            self.resolutions.append(resolution)
+            self.source.interfaces.append(interface)
+            for comment in comments:
+                self.comment(None, comment)
+        self.local.append(known)
+        self.since.append(packets_before)
+        return None
+
+    def _statistics(self, block: bytes) -> None:
+        """Note the drop counters; they count from the start of the section, so its last ones hold."""
+        number = struct.unpack_from(self.order + "I", block, 8)[0]
+        if self.base + number >= len(self.local):
+            return
+        known = self.local[self.base + number]
+        drops = [
+            struct.unpack(self.order + "Q", value)[0]
+            for option, value in options(block[20:-4], self.order)
+            if option in (5, 7) and len(value) == 8
+        ]
+        if drops:
+            before = self._dropped_before.get(known, 0)
+            self.source.interfaces[known].dropped_packets = before + sum(drops)
+
+    @property
+    def has_all_comments(self) -> bool:
+        """Whether further comments will be left out."""
+        return len(self.source.comments) > _MOST_COMMENTS
+
+    def comment(self, packet: int | None, value: bytes) -> None:
+        """Keep a comment."""
+        comments = self.source.comments
+        if len(comments) < _MOST_COMMENTS:
+            comments.append((packet, text(value)))
+        elif len(comments) == _MOST_COMMENTS:
+            comments.append((None, f"(the comments after the first {_MOST_COMMENTS} are left out)"))
+
+
+def first_section(head: bytes, path: str) -> str:
+    """Return the byte order of a file that begins with `head`.
+
+    Raises
+    ------
+    FormatError
+        If it does not begin with a section header.
+    """
+    order = byte_order(head)
+    if head[:4] != SECTION_HEADER or not order:
+        raise FormatError(path, "no section header with a byte-order magic", offset=0, excerpt=head[:12])
+    if len(head) < SECTION_BYTES:
+        raise FormatError(path, "the section header is cut short", offset=len(head))
+    return order

@@ -1,0 +1,177 @@
+"""Opens a log by its content: plain or compressed, from a file, a pipe or standard input.
+
+Memory is bounded whatever the input says; see `_expand.py` for compressed input.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from multitracer.errors import FormatError, InputError
+from parsers._expand import Members, Source, compression_of
+from parsers._format import HEAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _typeshed import WriteableBuffer
+
+STDIN = "-"
+SUSPICIOUS_RATIO = 200.0
+"""Decompressed over stored size from which on a warning is due; header-only captures reach about 50."""
+
+
+class _Stored:
+    """The bytes as stored, counted; the first few were read already, to see what they are."""
+
+    def __init__(self, raw: io.RawIOBase, *, path: str, progress: Callable[[int], None] | None) -> None:
+        self._raw = raw
+        self._path = path
+        self._progress = progress
+        self.count = 0
+        head = bytearray(6)
+        view = memoryview(head)
+        filled = 0
+        self._head = b""
+        while filled < len(head) and (n := self.readinto(view[filled:])):
+            filled += n
+        self._head = bytes(head[:filled])
+        self.compression = compression_of(self._head)
+
+    def readinto(self, view: memoryview) -> int:
+        """Fill some of `view`; return how many bytes, 0 only at the end."""
+        if self._head:
+            piece, self._head = self._head[: len(view)], self._head[len(view) :]
+            view[: len(piece)] = piece
+            return len(piece)
+        try:
+            n = self._raw.readinto(view) or 0
+        except OSError as error:
+            raise InputError(f"{self._path}: {error.strerror or error}") from error
+        self.count += n
+        if self._progress:
+            self._progress(self.count)
+        return n
+
+
+class Stream(io.RawIOBase):
+    """The decompressed bytes of one input, read once from its start.
+
+    Parameters
+    ----------
+    raw : io.RawIOBase
+        The bytes as stored.
+    path : str
+        For messages.
+    progress : callable, optional
+        Called with the number of stored bytes read so far.
+
+    Notes
+    -----
+    A damaged compression raises FormatError, but only after all bytes before the damage were delivered.
+    """
+
+    def __init__(
+        self, raw: io.RawIOBase, *, path: str, progress: Callable[[int], None] | None = None
+    ) -> None:
+        self.path = path
+        self.bytes_read = 0
+        """Decompressed bytes handed out so far."""
+        self._raw = raw
+        self._stored = _Stored(raw, path=path, progress=progress)
+        self.compression = self._stored.compression
+        """gzip, zstd, xz, bzip2 or None."""
+        self._source: Source = self._stored
+        if self.compression:
+            self._source = Members(self._stored, self.compression, path=path)
+        self._head = b""
+
+    def peek_head(self, size: int = HEAD_BYTES) -> bytes:
+        """Return the first `size` bytes without consuming them; only before anything was read."""
+        piece = bytearray(size)
+        while len(self._head) < size:
+            try:
+                n = self._source.readinto(memoryview(piece)[: size - len(self._head)])
+            except FormatError:
+                if not self._head:
+                    raise
+                break  # what precedes the damage is all there is to see; reading on meets it again
+            if n == 0:
+                break
+            self._head += piece[:n]
+        return self._head[:size]
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill some of `buffer`; return how many bytes, 0 only at the end."""
+        view = memoryview(buffer).cast("B")
+        n = min(len(self._head), len(view))
+        if n:
+            view[:n] = self._head[:n]
+            self._head = self._head[n:]
+        elif len(view):
+            n = self._source.readinto(view)
+        self.bytes_read += n
+        return n
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes taken from the file so far."""
+        return self._stored.count
+
+    def share_read(self) -> float | None:
+        """Return how much of the file has been read, from 0 to 1; None for a pipe."""
+        try:
+            status = os.fstat(self._raw.fileno())
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return None
+        return min(self._stored.count / status.st_size, 1.0)
+
+    @property
+    def expansion_ratio(self) -> float | None:
+        """Decompressed over stored size so far; None if the input is not compressed."""
+        return self.bytes_read / max(self._stored.count, 1) if self.compression else None
+
+    def close(self) -> None:
+        """Close the stored file too."""
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+
+def open_stream(path: str | os.PathLike[str], *, progress: Callable[[int], None] | None = None) -> Stream:
+    """Open a log for one pass over its decompressed bytes.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file, a named pipe, or "-" for standard input.
+    progress : callable, optional
+        Called with the number of stored bytes read so far.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or it cannot be read.
+    """
+    name = str(path)
+    if name == STDIN and sys.stdin is None:
+        raise InputError(f"{name}: standard input is closed; name a file")
+    try:
+        raw = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}; check the name and permissions") from error
+    try:
+        return Stream(raw, path=name, progress=progress)
+    except InputError:
+        raw.close()
+        raise

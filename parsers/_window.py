@@ -1,0 +1,92 @@
+"""A piece of a stream in one reused buffer: bounded memory for any file, and for pipes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from parsers._packets.layers import PAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parsers._packets.layers import Bytes
+
+
+class Readable(Protocol):
+    """Something to read bytes from: a `Stream`, or any binary file object."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill some of `buffer`; return how many bytes, 0 only at the end."""
+
+
+WINDOW_BYTES = 4 * 1024 * 1024
+
+
+class Window:
+    """The bytes `data[begin:end]` of a stream; what was read is given up as `begin` is moved on."""
+
+    def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:
+        self.data: Bytes = np.zeros(size + PAD_BYTES, np.uint8)
+        self.view = memoryview(self.data)  # type: ignore[arg-type]
+        self.begin = 0
+        self.end = 0
+        self.damage: str | None = None
+        """Why the stream ended early, if it did."""
+        # A buffered reader must not loop: what it had read when it met damage would be lost.
+        self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
+        self._size = size
+        self._first_offset = 0
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def offset(self) -> int:
+        """Where `begin` lies in the stream."""
+        return self.offset_of(self.begin)
+
+    def offset_of(self, position: int) -> int:
+        """Return where `data[position]` lies in the stream."""
+        return self._first_offset + position
+
+    @property
+    def is_full(self) -> bool:
+        """Whether reading on has to wait until `begin` is moved on."""
+        return len(self) == self._size
+
+    def remains(self, what: str) -> str | None:
+        """Return why the stream does not end where a record or block does; None if it does."""
+        if self.damage or not len(self):
+            return self.damage
+        left = "1 byte of it is" if len(self) == 1 else f"{len(self)} bytes of it are"
+        return f"the {what} at byte {self.offset} is cut off: only {left} left"
+
+    def refill(self) -> bool:
+        """Read on until the buffer is full or the stream ends; return whether there is more than before."""
+        kept = len(self)
+        self.data[:kept] = self.data[self.begin : self.end]
+        self._first_offset += self.begin
+        self.begin, self.end = 0, kept
+        while self.end < self._size and (n := self._read()):
+            self.end += n
+        return self.end > kept
+
+    def _read(self) -> int:
+        try:
+            return self._read_once(self.view[self.end : self._size]) or 0
+        except FormatError as error:
+            self.damage = f"{error.reason} at byte {error.offset}"
+            return 0
+
+    def skip(self, count: int) -> int:
+        """Move on by `count` bytes, which may be more than the buffer holds; return how many there were."""
+        skipped = 0
+        while True:
+            step = min(count - skipped, len(self))
+            self.begin += step
+            skipped += step
+            if skipped == count or not self.refill():
+                return skipped

@@ -1,0 +1,252 @@
+"""The log of `collectors.tcp_info`: one JSON record a line, a reading the raw `struct tcp_info` of a socket.
+
+The struct is decoded here again, from its bytes; what the record shows of it is for people. Source:
+collectors/tcp_info.py for the records, linux/tcp.h for the struct.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from multitracer.protocols.sock_diag import ReadBy, tcp_info_columns
+from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH
+from multitracer.sender import TCP_STATE
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.units import NS_PER_MS, NS_PER_US
+from parsers._clock_pairs import ClockPairs, is_time
+from parsers._format import Format, Match
+from parsers._lines import Lines
+from parsers._sender import Rows, address, filled, scaled_ns, times
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Table
+
+_FORMAT = "multitracer-tcp-info"
+_VERSION = 1
+_MOST_GAPS = 10_000
+_MOST = 1 << 53
+
+_FROM_RECORD = (
+    "read_before_ns", "read_after_ns", "ip_version", "address_local", "address_remote", "port_local",
+    "port_remote", "cookie", "inode", "state", "timer", "timer_expires_ns", "receive_queue_bytes",
+    "send_queue_bytes", "congestion_control",
+)  # fmt: skip
+_AS_READ = {
+    "ca_state": "ca_state",
+    "retransmits": "retransmits",
+    "backoff": "backoff",
+    "snd_mss_bytes": "snd_mss",
+    "cwnd_segments": "snd_cwnd",
+    "unacked_segments": "unacked",
+    "sacked_segments": "sacked",
+    "lost_segments": "lost",
+    "retransmitted_segments": "retrans",
+    "snd_wnd_bytes": "snd_wnd",
+    "rcv_wnd_bytes": "rcv_wnd",
+    "notsent_bytes": "notsent_bytes",
+    "total_sent_bytes": "bytes_sent",
+    "total_retransmitted_bytes": "bytes_retrans",
+    "total_acked_bytes": "bytes_acked",
+    "total_received_bytes": "bytes_received",
+    "total_retransmitted_segments": "total_retrans",
+    "total_timeouts": "total_rto",
+    "delivery_rate": "delivery_rate",
+    "app_limited": "app_limited",
+}
+"""Column -> field of struct tcp_info whose unit is the column's."""
+_MICROSECONDS = {
+    "srtt_ns": "rtt",
+    "rttvar_ns": "rttvar",
+    "min_rtt_ns": "min_rtt",
+    "rto_ns": "rto",
+    "busy_ns": "busy_time",
+    "rwnd_limited_ns": "rwnd_limited",
+    "sndbuf_limited_ns": "sndbuf_limited",
+}
+_NO_MIN_RTT = 0xFFFFFFFF
+_HEADER = b'{"kind":"header","format":"multitracer-tcp-info"'
+
+
+class _Log:
+    """What the records read so far add up to."""
+
+    def __init__(self, path: str, lines: Lines) -> None:
+        self.path = path
+        self.lines = lines
+        self.header: dict[str, Any] = {}
+        self.end: dict[str, Any] = {}
+        self.pairs = ClockPairs()
+        self.rows = Rows(TCP_STATE, _FROM_RECORD)
+        self.blobs: list[bytes] = []
+        self.gaps: list[tuple[int, int, int]] = []
+
+    def take(self, text: str) -> None:
+        """Use one line, or count why it could not be used."""
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            self.lines.skip("no JSON object")
+        elif not self.header:
+            self._begin(record)
+        elif not self._use(record):
+            self.lines.skip("not a record of this format")
+
+    def _begin(self, record: dict[str, Any]) -> None:
+        if record.get("kind") != "header" or record.get("format") != _FORMAT:
+            raise FormatError(self.path, f"no header of {_FORMAT}", line=self.lines.number)
+        if record.get("version") != _VERSION:
+            raise FormatError(
+                self.path, f"version {record.get('version')!r} of {_FORMAT}; update multitracer"
+            )
+        self.header = record
+
+    def _use(self, record: dict[str, Any]) -> bool:
+        kind = record.get("kind")
+        if kind == "reading":
+            return self._reading(record)
+        if kind == "clock":
+            return self.pairs.add(record)
+        if kind == "missed":
+            return self._gap(record)
+        if kind == "end":
+            self.end = record
+        return kind in ("end", "gone")
+
+    def _reading(self, record: dict[str, Any]) -> bool:
+        try:
+            row = _row(record)
+            blob = base64.b64decode(record["raw"], validate=True)
+        except (KeyError, TypeError, ValueError, binascii.Error):
+            return False
+        self.rows.append(*row)
+        self.blobs.append(blob)
+        return True
+
+    def _gap(self, record: dict[str, Any]) -> bool:
+        since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
+        if not (is_time(since) and is_time(until) and is_time(count)):
+            return False
+        self.gaps.append((since, until, count))
+        return True
+
+    def table(self) -> Table:
+        """Return the readings, on the wall clock where the log's clock records place them."""
+        columns = self.rows.columns()
+        info = tcp_info_columns(self.blobs, byte_order=_byte_order(self.header))
+        placed = [self.pairs.place(columns[f"read_{end}_ns"]) for end in ("before", "after")]
+        columns |= _variables(info) | dict(zip(("read_before_ns", "read_after_ns"), placed, strict=True))
+        columns["time_ns"] = placed[0] + (placed[1] - placed[0]) // 2
+        columns["method"] = np.full(len(self.blobs), ReadBy.TCP_INFO, dtype=np.uint8)
+        return filled(TCP_STATE, columns, self._provenance())
+
+    def _provenance(self) -> dict[str, Any]:
+        gaps = np.array([gap[:2] for gap in self.gaps[:_MOST_GAPS]], dtype=np.int64).reshape(-1, 2)
+        since, until = (self.pairs.place(gaps[:, side]).tolist() for side in (0, 1))
+        return self.lines.provenance(
+            self.path,
+            FORMAT.name,
+            header=self.header,
+            clock=self.pairs.facts(),
+            ended=self.end.get("reason"),
+            missed_reads=sum(count for _, _, count in self.gaps),
+            gaps=list(zip(since, until, (count for _, _, count in self.gaps), strict=False)),
+        )
+
+
+def _row(record: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the values of `_FROM_RECORD`; raise KeyError, TypeError or ValueError if one makes no sense."""
+    version, local = address(str(record["local"]))
+    other, remote = address(str(record["remote"]))
+    ports = [_number(record, key, 0xFFFF) for key in ("local_port", "remote_port")]
+    numbers = [_number(record, key, _MOST) for key in ("inode", "state", "timer", "expires_ms")]
+    queues = [_number(record, key, _MOST) for key in ("receive_queue_bytes", "send_queue_bytes")]
+    stamps = [record[key] for key in ("read_before_ns", "read_after_ns")]
+    if version != other or NA in ports or not all(map(is_time, stamps)) or stamps[0] > stamps[1]:
+        raise ValueError("an endpoint or a stamp makes no sense")
+    inode, state, timer, expires = numbers
+    expires_ns = NOT_A_TIME if NA in (timer, expires) or timer == 0 else expires * NS_PER_MS
+    cookie = max(_number(record, "cookie", (1 << 64) - 1), 0)
+    name = str(record.get("congestion_control") or "")[:16].encode("ascii", "replace").decode()
+    return (
+        *stamps,
+        version,
+        local,
+        remote,
+        *ports,
+        cookie,
+        inode or NA,
+        state,
+        timer,
+        expires_ns,
+        *queues,
+        name,
+    )
+
+
+def _number(record: dict[str, Any], key: str, most: int) -> int:
+    value = record.get(key)
+    if value is None:
+        return NA
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{key} is {value!r}")
+    return value
+
+
+def _variables(info: dict[str, Array]) -> dict[str, Array]:
+    """Return the columns that come from the struct."""
+    columns = {column: info[name] for column, name in _AS_READ.items()}
+    columns |= {column: scaled_ns(info[name], NS_PER_US) for column, name in _MICROSECONDS.items()}
+    unmeasured = info["rtt"] == 0
+    for column in ("srtt_ns", "rttvar_ns"):
+        columns[column][unmeasured] = NOT_A_TIME
+    columns["min_rtt_ns"][info["min_rtt"] == _NO_MIN_RTT] = NOT_A_TIME
+    ssthresh = np.where(info["snd_ssthresh"] >= INFINITE_SSTHRESH, NA, info["snd_ssthresh"])
+    columns["ssthresh_segments"] = ssthresh
+    columns["cwnd_bytes"] = times(info["snd_cwnd"], info["snd_mss"])
+    columns["ssthresh_bytes"] = times(ssthresh, info["snd_mss"])
+    columns["flight_bytes"] = times(info["unacked"], info["snd_mss"])
+    return columns
+
+
+def _byte_order(header: dict[str, Any]) -> Literal["little", "big"]:
+    return "big" if header.get("byte_order") == "big" else "little"
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a log that begins with our header."""
+    return "yes" if head.startswith(_HEADER) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `tcp_state`.
+
+    Raises
+    ------
+    FormatError
+        If the first record is not our header.
+    """
+    lines = Lines(stream)
+    log = _Log(path, lines)
+    for text in lines:
+        log.take(text)
+    if not log.header:
+        raise FormatError(path, f"no header of {_FORMAT}")
+    return {"tcp_state": log.table()}
+
+
+FORMAT = Format(
+    name="tcp-info",
+    layer="tcp",
+    description="variables of TCP senders, polled by MultiTracer's collector tcp_info",
+    source="collectors/tcp_info.py; struct tcp_info of linux/tcp.h",
+    sniff=sniff,
+    parse=parse,
+)

@@ -1,0 +1,173 @@
+"""A cellular link in miniature: two TUN devices and, between them, a slow modem with a deep queue.
+
+`python -m sample_traces.recording.link --log FILE` moves IP packets between the devices it makes, `wwan0`
+(the phone's modem) and `core0` (the operator's side), in real time: a queue that drops at the tail, a
+serializer, a constant delay, seeded random loss, and outages in which whatever is sent is lost. Each packet
+that it drops is a line of the log, so that a recording comes with the truth about its losses.
+
+A user-space link is used because the kernel's own (tc-netem) is not built everywhere, and because a queue
+inside the sender's kernel would hold TCP back (small queues), as a modem's does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import random
+import select
+import signal
+import struct
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+NS_PER_S = 1_000_000_000
+_TUNSETIFF = 0x400454CA
+_IFF_TUN_NO_PI = 0x1001
+_LARGEST_PACKET = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What one direction of the link does to packets."""
+
+    rate_bps: int
+    queue_bytes: int
+    """The queue drops what would make it longer."""
+    delay_ns: int
+    """Constant, after the last bit has been sent."""
+    loss_probability: float
+    seed: int
+    outages_ns: tuple[tuple[int, int], ...]
+    """Begin and end since the first packet; what is sent meanwhile is lost."""
+
+
+OUTAGES_NS = ((16_000_000_000, 17_400_000_000),)
+UPLINK = Conditions(2_000_000, 120_000, 35_000_000, 0.0006, 5, OUTAGES_NS)
+DOWNLINK = Conditions(8_000_000, 120_000, 35_000_000, 0.0, 6, OUTAGES_NS)
+
+
+class Direction:
+    """One direction: packets in, and out when their time has come. Reads no clock."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self._random = random.Random(conditions.seed)
+        self._queue: deque[tuple[int, int]] = deque()
+        self._queued_bytes = 0
+        self._flying: deque[tuple[int, bytes]] = deque()
+        self._free_ns = 0
+
+    def accept(self, packet: bytes, *, now_ns: int) -> str | None:
+        """Take a packet at `now_ns` after the first one; return why it is dropped, None if it is not."""
+        self._leave_queue(now_ns)
+        if self._queued_bytes + len(packet) > self.conditions.queue_bytes:
+            return "queue"
+        bits = len(packet) * 8
+        self._free_ns = max(now_ns, self._free_ns) + bits * NS_PER_S // self.conditions.rate_bps
+        self._queue.append((self._free_ns, len(packet)))
+        self._queued_bytes += len(packet)
+        lost = self._random.random() < self.conditions.loss_probability
+        if any(begin <= self._free_ns < end for begin, end in self.conditions.outages_ns):
+            return "outage"
+        if lost:
+            return "loss"
+        self._flying.append((self._free_ns + self.conditions.delay_ns, packet))
+        return None
+
+    def _leave_queue(self, now_ns: int) -> None:
+        while self._queue and self._queue[0][0] <= now_ns:
+            self._queued_bytes -= self._queue.popleft()[1]
+
+    def next_ns(self) -> int | None:
+        """Return when the next packet arrives at the other side."""
+        return self._flying[0][0] if self._flying else None
+
+    def arrived(self, now_ns: int) -> list[bytes]:
+        """Return the packets that have arrived by `now_ns`."""
+        out = []
+        while self._flying and self._flying[0][0] <= now_ns:
+            out.append(self._flying.popleft()[1])
+        return out
+
+
+def open_tun(name: str) -> int:
+    """Make a TUN device and return its file descriptor; the device may move to another namespace."""
+    fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH", name.encode(), _IFF_TUN_NO_PI))
+    return fd
+
+
+class Relay:
+    """The loop that carries packets between the two devices, against absolute deadlines."""
+
+    def __init__(self, log: Path) -> None:
+        phone, core = open_tun("wwan0"), open_tun("core0")
+        self._way = {phone: Direction(UPLINK), core: Direction(DOWNLINK)}
+        self._other = {phone: core, core: phone}
+        self._name = {phone: "uplink", core: "downlink"}
+        self._log = log.open("w", buffering=1)
+        self._first_ns: int | None = None
+
+    def run(self) -> None:
+        """Carry packets until the process is ended."""
+        while True:
+            readable, _, _ = select.select(list(self._way), [], [], self._patience_s())
+            now_ns = time.monotonic_ns()
+            for fd in readable:
+                self._read(fd, now_ns)
+            self._deliver(now_ns)
+
+    def _patience_s(self) -> float | None:
+        due = [ns for way in self._way.values() if (ns := way.next_ns()) is not None]
+        if not due or self._first_ns is None:
+            return None
+        return max(0, min(due) + self._first_ns - time.monotonic_ns()) / NS_PER_S
+
+    def _read(self, fd: int, now_ns: int) -> None:
+        while True:
+            try:
+                packet = os.read(fd, _LARGEST_PACKET)
+            except BlockingIOError:
+                return
+            if self._first_ns is None:
+                self._first_ns = now_ns
+            reason = self._way[fd].accept(packet, now_ns=now_ns - self._first_ns)
+            if reason is not None:
+                self._write_drop(self._name[fd], reason, packet)
+
+    def _deliver(self, now_ns: int) -> None:
+        if self._first_ns is None:
+            return
+        for fd, way in self._way.items():
+            for packet in way.arrived(now_ns - self._first_ns):
+                os.write(self._other[fd], packet)
+
+    def _write_drop(self, direction: str, reason: str, packet: bytes) -> None:
+        record = {
+            "entered_realtime_ns": time.time_ns(),
+            "direction": direction,
+            "dropped": reason,
+            "bytes": len(packet),
+            "ip_id": int.from_bytes(packet[4:6]),
+        }
+        self._log.write(json.dumps(record) + "\n")
+
+
+def main() -> None:
+    """Run the link until SIGTERM."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--log", type=Path, required=True)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    relay = Relay(options.log)
+    print("ready", flush=True)
+    relay.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Each thing that makes captures lie is noticed, counted and said; a clean capture is called good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from multitracer.analysis import analyse
+from multitracer.capture import Interface, Mark
+from parsers import read_capture
+from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.analysis.trust import Note
+
+C, S = 1001, 5001
+
+
+def data(offset: int, size: int = 100, **how: Any) -> Segment:
+    return Segment(0, C + offset, size, ack=S, **how)
+
+
+def ack(offset: int, **how: Any) -> Segment:
+    return Segment(1, S, ack=C + offset, **how)
+
+
+CLEAN = [*handshake(), *(s for i in range(20) for s in (data(100 * i), ack(100 * i + 100)))]
+
+
+def judged(segments: list[Segment], **facts: Any) -> tuple[str, dict[str, Note]]:
+    """Return the verdict and the notes by their codes."""
+    trust = analyse(capture(segments, **facts)).trust
+    assert len({note.code for note in trust.notes}) == len(trust.notes)
+    return trust.verdict, {note.code: note for note in trust.notes}
+
+
+def test_a_clean_capture_is_good():
+    assert judged(CLEAN) == ("good", {})
+
+
+def test_the_bundled_session_is_good(sample_sender: Path, sample_receiver: Path):
+    for path in (sample_sender, sample_receiver):
+        assert analyse(read_capture([path])).trust.verdict == "good"
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "count", "verdict"),
+    [
+        ({"damaged": "cut at byte 90"}, "damaged-file", 1, "caution"),
+        ({"interfaces": [Interface(1, dropped_packets=1)] * 2}, "kernel-drops", 2, "poor"),
+        ({"not_decoded": {"link type 182": 40}}, "not-decoded", 40, "poor"),
+        ({"without_time": 3}, "no-time", 3, "poor"),
+        ({"time_steps_back": 5, "largest_step_back_ns": 3_000}, "time-backwards", 5, "good"),
+        ({"time_steps_back": 5, "largest_step_back_ns": 30 * MS}, "time-backwards", 5, "caution"),
+        ({"time_steps_back": 1, "largest_step_back_ns": 5000 * MS}, "time-backwards", 1, "poor"),
+        ({"expansion_ratio": 1032.0}, "compression-bomb", 1, "caution"),
+    ],
+)
+def test_facts_of_a_file_become_notes_that_name_it(facts, code, count, verdict):
+    said, notes = judged(CLEAN, **facts)
+    assert (said, notes[code].count, notes[code].file) == (verdict, count, "made.pcap")
+    assert notes[code].sentence.endswith((".", "missing"))
+
+
+@pytest.mark.parametrize(
+    ("mark", "code"),
+    [
+        (Mark.HEADER_CUT, "headers-cut"),
+        (Mark.LENGTH_FROM_CAPTURE, "ip-length-zero"),
+        (Mark.BAD_LENGTH, "bad-length"),
+        (Mark.FRAGMENT, "fragments"),
+    ],
+)
+def test_how_a_segment_was_captured_is_said(mark, code):
+    verdict, notes = judged([*CLEAN, data(2000, marks=int(mark))])
+    assert (verdict, notes[code].count) == ("caution", 1)
+
+
+def test_packets_captured_twice_are_noticed():
+    doubled = [s for i in range(10) for s in [data(100 * i, ip_id=i + 1)] * 2]
+    verdict, notes = judged([*handshake(), *doubled])
+    assert (verdict, notes["captured-twice"].count) == ("poor", 10)
+
+
+def test_acks_of_data_that_was_never_captured_are_noticed():
+    verdict, notes = judged([*CLEAN, data(2100), ack(2200)])
+    assert notes["ack-of-unseen-data"].count == 1
+    assert "100 bytes" in notes["ack-of-unseen-data"].sentence
+    assert verdict == "caution"
+
+
+def test_acks_captured_before_their_data_are_noticed():
+    verdict, notes = judged([*CLEAN, ack(2100), data(2000)])
+    assert (verdict, notes["ack-before-data"].count) == ("caution", 1)
+
+
+def test_a_capture_that_began_too_late_is_noticed():
+    verdict, notes = judged(CLEAN[3:])
+    assert (verdict, notes["missing-syn"].count) == ("caution", 1)
+
+
+def test_little_that_began_before_the_capture_does_not_spoil_it():
+    verdict, notes = judged([Segment(0, 5, 10, pair=1), Segment(1, 9, ack=15, pair=1), *CLEAN])
+    assert (verdict, notes["missing-syn"].count) == ("good", 1)
+
+
+def test_a_one_sided_capture_is_noticed():
+    verdict, notes = judged([s for s in CLEAN if s.side == 0])
+    assert (verdict, notes["one-sided"].count) == ("caution", 1)
+
+
+def test_syns_that_nobody_answers_are_not_one_sided():
+    assert judged([Segment(0, 5, flags=SYN, pair=i) for i in range(9)]) == ("good", {})
+
+
+def test_segments_larger_than_the_mss_are_noticed():
+    begun = handshake()
+    accepts = Segment(**(begun[1].__dict__ | {"options": {"mss": 1460}}))
+    verdict, notes = judged([begun[0], accepts, begun[2], data(0, 14600), ack(14600)])
+    assert (verdict, notes["offload"].count) == ("caution", 1)
+
+
+def test_large_segments_that_the_receiver_accepts_are_fine():
+    begun = handshake()
+    accepts = Segment(**(begun[1].__dict__ | {"options": {"mss": 8960}}))
+    assert judged([begun[0], accepts, begun[2], data(0, 8960), ack(8960)])[0] == "good"
+
+
+def stamped(steps_ms: dict[int, int]) -> list[Segment]:
+    """Return a transfer whose capture clock steps before the n-th segment; timestamps tick at 100 Hz."""
+    segments, shift = [], 0
+    for i in range(60):
+        shift += steps_ms.get(i, 0)
+        time_ns = START_NS + (i * 50 + shift) * MS
+        segments.append(data(100 * i, time_ns=time_ns, stamp=(i * 5, 0)))
+        segments.append(ack(100 * i + 100, time_ns=time_ns + MS, stamp=(0, i * 5)))
+    return segments
+
+
+def test_a_step_of_the_clock_is_told_by_the_timestamps_of_a_sender():
+    assert "clock-step" not in judged(stamped({}))[1]
+    verdict, notes = judged(stamped({30: 37_000}))
+    assert (verdict, notes["clock-step"].count) == ("poor", 1)
+    assert "+37.0" in notes["clock-step"].sentence
+    back = judged(stamped({20: 5000, 40: -9000}))[1]["clock-step"]
+    assert back.count == 2
+    assert "-9.0" in back.sentence
+
+
+def test_a_pause_of_the_sender_is_no_step_of_the_clock():
+    segments = stamped({})
+    late = [
+        Segment(**(s.__dict__ | {"time_ns": s.time_ns + 60_000 * MS, "stamp": (s.stamp[0] + 6000, 0)}))
+        for s in stamped({})
+        if s.side == 0 and s.time_ns is not None and s.stamp
+    ]
+    assert "clock-step" not in judged([*segments, *late])[1]
+
+
+def test_round_trips_below_zero_are_noticed():
+    back = [data(0, time_ns=START_NS + 9 * MS), ack(100, time_ns=START_NS)]
+    assert judged(back)[1]["negative-rtt"].count == 1
+
+
+def test_the_worst_reason_comes_first_and_decides():
+    verdict, notes = judged([s for s in CLEAN if s.side == 0], without_time=9)
+    assert verdict == "poor"
+    assert list(notes) == ["no-time", "one-sided"]
+
+
+def test_a_deep_queue_that_drains_is_no_step_of_the_clock():
+    """Segments stamped at 100 Hz leave a queue half a second apart; it fills, and drains while TCP pauses."""
+    segments, sent_ms, seen_ms = [], 0, 0
+    for i in range(200):
+        sent_ms += 3000 if i % 40 == 0 else 420
+        seen_ms = max(seen_ms + 450, sent_ms)
+        segments.append(data(100 * i, time_ns=START_NS + seen_ms * MS, stamp=(sent_ms // 10, 0)))
+        segments.append(ack(100 * i + 100, time_ns=START_NS + (seen_ms + 1) * MS, stamp=(0, sent_ms // 10)))
+    assert "clock-step" not in judged(segments)[1]

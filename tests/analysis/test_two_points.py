@@ -1,0 +1,92 @@
+"""The same packets at two capture points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis import Analysis, analyse
+from multitracer.analysis.two_points import Outcome, compare, same_connections
+from parsers import read_capture
+from tests.analysis.traffic import MS, Segment, capture, handshake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def sent(count: int, *, first_id: int = 100) -> list[Segment]:
+    return [Segment(0, 1 + 100 * i, 100, ip_id=first_id + i, time_ns=10 * i * MS) for i in range(count)]
+
+
+def later(segments: list[Segment], ms: int) -> list[Segment]:
+    return [Segment(**(s.__dict__ | {"time_ns": (s.time_ns or 0) + ms * MS})) for s in segments]
+
+
+def both(near: list[Segment], far: list[Segment]) -> tuple[Analysis, Analysis]:
+    return analyse(capture(near)), analyse(capture(far))
+
+
+def test_what_only_the_near_point_shows_was_lost_between():
+    packets = sent(6)
+    near, far = both(packets, later([p for i, p in enumerate(packets) if i != 2], 40))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert seen.count(Outcome.LOST) == 1
+    assert seen.pairs["near_row"][seen.pairs["outcome"] == Outcome.LOST].tolist() == [2]
+    assert (seen.delays_ns == 40 * MS).all()
+
+
+def test_a_retransmission_is_another_packet_than_its_original():
+    original, again = sent(1)[0], Segment(0, 1, 100, ip_id=777, time_ns=50 * MS)
+    near, far = both([original, again, *sent(3)[1:]], later([again, *sent(3)[1:]], 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert seen.count(Outcome.MATCHED) == 3
+    assert seen.pairs["far_row"][seen.pairs["near_row"] == 0].tolist() == [-1]
+
+
+def test_what_lies_beyond_both_captures_is_not_called_lost():
+    packets = sent(6)
+    near, far = both(packets, later(packets[2:5], 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert seen.count(Outcome.NOT_COVERED) == 3
+    assert seen.count(Outcome.LOST) == 0
+
+
+def test_a_packet_doubled_on_the_way_is_a_duplicate():
+    packets = sent(4)
+    near, far = both(packets, later([packets[0], packets[1], packets[1], *packets[2:]], 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert (seen.duplicates, seen.count(Outcome.ONLY_FAR)) == (1, 1)
+
+
+def test_packets_without_an_identification_are_told_by_the_rest():
+    packets = [Segment(**(p.__dict__ | {"ip_id": 0})) for p in sent(4)]
+    near, far = both(packets, later(packets[1:], 5))
+    assert compare(near, 1, far, 1, reverse=False).count(Outcome.MATCHED) == 3
+
+
+def test_the_same_ports_used_again_are_matched_by_their_packets():
+    first = handshake(1000, 5000, ip_id=1)
+    second = handshake(70000, 90000, ip_id=2)
+    near, far = both([*first, *second], [*second])
+    assert len(near.connections) == 2
+    assert same_connections(near, far) == [(2, 1)]
+
+
+def test_captures_of_other_traffic_share_nothing():
+    near, far = both(sent(3), [Segment(0, 9, 5, pair=3)])
+    assert same_connections(near, far) == []
+
+
+def test_a_real_session_agrees_with_itself_at_both_ends(sample_sender: Path, sample_receiver: Path):
+    """The phone's own capture and the server's: what the server lacks is what was lost between them."""
+    near, far = (analyse(read_capture([path])) for path in (sample_sender, sample_receiver))
+    assert len(same_connections(near, far)) == len(near.connections) == len(far.connections)
+    seen = compare(near, 1, far, 1, reverse=False)
+    packets = near.directions["packets"][0], far.directions["packets"][0]
+    assert seen.count(Outcome.LOST) == packets[0] - packets[1] > 0
+    assert seen.count(Outcome.ONLY_FAR) == 0
+    resent = near.directions["retransmitted_segments"][0]
+    arrived_twice = far.directions["retransmitted_segments"][0]
+    assert seen.count(Outcome.LOST) == resent - arrived_twice
+    assert np.ptp(seen.delays_ns) > 0

@@ -1,0 +1,156 @@
+"""Our TCP against an independent judge: NewReno of ns-3 on the same lossy link.
+
+`python -m tests.benchmarks.ns3_judge` installs the wheel `ns3` (500 MB) into an environment of its own under
+.bench/ and compares, for each case, the bytes delivered and the congestion window over time. It fails if they
+differ by more than the stated limits.
+
+One difference is known and taken out first: at the third duplicate ACK ns-3 counts what is in flight less one
+segment (it takes a duplicate ACK for a segment that has left), RFC 5681 counts all that is outstanding.
+`--as-is` compares without that.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import venv
+from bisect import bisect_right
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from multitracer.protocols.tcp import congestion
+from multitracer.protocols.tcp.congestion.newreno import NewReno
+from tests.benchmarks.plain_link import Course, PlainLink
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".bench" / "ns3"
+WHEEL = "ns3==3.44.post0"
+_STEP_S = 0.05
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One case; data segments are numbered from 0, in order of arrival, copies included."""
+
+    name: str
+    lost: tuple[int, ...]
+    delivered_limit: float = 0.005
+    """Mean difference of the bytes delivered, of the whole transfer's."""
+    window_limit: float = 0.01
+    """Mean difference of the congestion window, of its mean."""
+    bytes: int = 1_000_000
+    mss_bytes: int = 1_000
+    initial_window_segments: int = 2
+    window_bytes: int = 65_535
+    rate_bps: int = 1_000_000
+    delay_ms: int = 50
+    seconds: int = 60
+
+
+def random_losses(rate: float, *, seed: int) -> tuple[int, ...]:
+    """Return which of 1200 segments are lost."""
+    luck = random.Random(seed)
+    return tuple(n for n in range(1_200) if luck.random() < rate)
+
+
+CASES = (
+    Settings("no loss", ()),
+    Settings("one loss", (150,)),
+    Settings("three losses of one window", (150, 152, 155)),
+    Settings("losses apart", (100, 300, 500, 700)),
+    Settings("1 % at random", random_losses(0.01, seed=1), delivered_limit=0.02, window_limit=0.10),
+    Settings("2 % at random", random_losses(0.02, seed=2), delivered_limit=0.02, window_limit=0.15),
+    Settings("a window of 20 KB", (100, 400), window_bytes=20_000),
+)
+
+
+def ns3_python() -> Path:
+    """Return the interpreter that has ns-3; install it first if need be."""
+    python = FOLDER / "venv" / "bin" / "python"
+    if not python.exists():
+        venv.create(FOLDER / "venv", with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", WHEEL], check=True)
+    return python
+
+
+def of_ns3(settings: Settings, python: Path) -> tuple[Course, Course]:
+    """Return ns-3's window and bytes delivered, since its SYN at 1 s."""
+    asked = FOLDER / "case.json"
+    asked.write_text(json.dumps(asdict(settings)), "utf-8")
+    side = Path(__file__).with_name("ns3_side.py")
+    done = subprocess.run([python, side, asked], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"ns-3 failed:\n{done.stderr[-2000:]}")
+    cwnd: Course = []
+    delivered: Course = [(0.0, 0)]
+    for line in asked.with_suffix(".trace").read_text("utf-8").splitlines():
+        kind, time, value = line.split()
+        if kind == "cwnd":
+            cwnd.append((float(time) - 1, min(int(value), settings.window_bytes)))
+        else:
+            delivered.append((float(time) - 1, delivered[-1][1] + int(value)))
+    return cwnd, delivered
+
+
+def of_ours(settings: Settings) -> tuple[Course, Course]:
+    """Return the same of our TCP."""
+    link = PlainLink(settings)
+    link.run()
+    return [(time, min(cwnd, settings.window_bytes)) for time, cwnd in link.cwnd], link.delivered
+
+
+def value_at(course: Course, time_s: float) -> int:
+    """Return the value that holds at a time."""
+    place = bisect_right(course, (time_s, 1 << 62)) - 1
+    return course[max(place, 0)][1]
+
+
+def difference(ours: Course, theirs: Course, *, until_s: float, of: float) -> float:
+    """Return the mean absolute difference of two courses, as a part of `of`."""
+    times = [n * _STEP_S for n in range(4, int(until_s / _STEP_S))]
+    return sum(abs(value_at(ours, t) - value_at(theirs, t)) for t in times) / len(times) / of
+
+
+def compare(settings: Settings, python: Path) -> bool:
+    """Print one case and return whether it is within the limits."""
+    our_cwnd, our_delivered = of_ours(settings)
+    their_cwnd, their_delivered = of_ns3(settings, python)
+    ends = [
+        next(t for t, total in course if total >= settings.bytes)
+        for course in (our_delivered, their_delivered)
+    ]
+    until_s = min(ends)
+    mean = sum(value_at(their_cwnd, n * _STEP_S) for n in range(int(until_s / _STEP_S))) * _STEP_S / until_s
+    delivered = difference(our_delivered, their_delivered, until_s=until_s, of=settings.bytes)
+    window = difference(our_cwnd, their_cwnd, until_s=until_s, of=mean)
+    fine = delivered <= settings.delivered_limit and window <= settings.window_limit
+    verdict = "agrees" if fine else "DIFFERS"
+    print(
+        f"{settings.name:28} delivered by {ends[0]:6.2f} s, ns-3 {ends[1]:6.2f} s; apart on the way "
+        f"{delivered:.2%}, window {window:.2%}: {verdict}"
+    )
+    return fine
+
+
+class CountsAsNs3(NewReno):
+    """NewReno with ns-3's count of what is in flight."""
+
+    def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
+        """Halve what is in flight, less one segment."""
+        super().on_loss(flight_bytes=flight_bytes - self.mss_bytes, now_ns=now_ns)
+
+
+def main() -> None:
+    """Compare every case."""
+    if "--as-is" not in sys.argv:
+        congestion.ALGORITHMS = {**congestion.ALGORITHMS, "newreno": CountsAsNs3}
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    python = ns3_python()
+    fine = [compare(settings, python) for settings in CASES]
+    sys.exit(0 if all(fine) else 1)
+
+
+if __name__ == "__main__":
+    main()

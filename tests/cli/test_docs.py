@@ -1,0 +1,57 @@
+"""Every command and option has help, an example that is true, and a place in docs/cli.md."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+import pytest
+
+from tests.cli.program import ROOT, run
+from tests.cli.reference import BEGIN, PAGE, commands, reference
+
+COMMANDS = dict(commands())
+HEAVY_MODULES = ("numpy", "pandas", "plotly", "pyarrow", "rich", "scapy")
+
+
+def test_reference_is_what_the_commands_say() -> None:
+    written = PAGE.read_text("utf-8").partition(BEGIN)[2].strip()
+    assert written == reference().strip(), "run: python -m tests.cli.reference"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_an_example(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    assert name in (command.epilog or "")
+    assert all(option.help or option.name == "theme" for option in _options(command))
+    assert "--debug" in [text for option in _options(command) for text in option.opts]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_name_real_commands_and_options(name: str) -> None:
+    for line in (COMMANDS[name].epilog or "").splitlines()[2:]:
+        words = shlex.split(line.partition(" | ")[0].partition(" > ")[0])
+        owner = next(" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in COMMANDS)
+        known = {
+            text for option in _options(COMMANDS[owner]) for text in (*option.opts, *option.secondary_opts)
+        }
+        used = {word for word in words if word.startswith("-") and word != "-"}
+        assert used <= known, line
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    return [param for param in command.params if isinstance(param, click.Option)]
+
+
+def test_help_of_the_program_lists_every_command() -> None:
+    shown = run("--help").stdout
+    for name in COMMANDS:
+        assert name.split()[1 if " " in name else 0] in shown
+
+
+@pytest.mark.parametrize("page", ["cli.md", "session.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    targets = [part.partition(")")[0] for part in text.split("](")[1:]]
+    assert all((ROOT / "docs" / target).exists() for target in targets if "://" not in target)

@@ -1,0 +1,103 @@
+"""What a person sees: on a real (pseudo) terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.program import COMMAND, ENVIRONMENT, run
+from tests.session.captures import Conversation, write_conversations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_MAY_SURVIVE = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]|\x1b\[[0-9]*[AK]|\x1b\[2K")
+
+
+def shown(*args: str | Path, columns: int = 100, **streams: object) -> str:
+    """Return what `multitracer` writes to a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {k: v for k, v in ENVIRONMENT.items() if k not in {"NO_COLOR", "COLUMNS"}} | {
+        "TERM": "xterm"
+    }
+    where = {"stdin": theirs, "stdout": theirs, "stderr": theirs, **streams}
+    with subprocess.Popen([*COMMAND, *args], env=environment, **where) as child:  # type: ignore[call-overload]
+        os.close(theirs)
+        text = b"".join(_everything(ours)).decode()
+        assert child.wait(60) == 0, text
+    os.close(ours)
+    return text
+
+
+def _everything(terminal: int) -> Iterator[bytes]:
+    """Yield what comes until the other side is closed, which Linux reports as EIO."""
+    with contextlib.suppress(OSError):
+        while piece := os.read(terminal, 65536):
+            yield piece
+
+
+@pytest.mark.parametrize("columns", [70, 80, 200])
+def test_summary_is_coloured_and_fits(sample_session: Path, columns: int) -> None:
+    text = shown("analyze", sample_session, columns=columns)
+    assert "\x1b[1;32mgood" in text
+    lines = [_ESCAPE.sub("", line).rstrip() for line in text.splitlines()]
+    table = lines[next(i for i, line in enumerate(lines) if "TCP connections" in line) :]
+    assert max(map(len, table)) <= columns
+    assert sum("10.0.3.2:58556  10.0.1.2:5001" in line for line in table) == 2
+    assert ("took" in table[1]) == (columns == 200)
+
+
+def test_the_same_words_as_into_a_pipe(sample_sender: Path) -> None:
+    def words(text: str) -> list[str]:
+        return _ESCAPE.sub("", text).split()
+
+    assert words(shown("inspect", sample_sender, columns=400)) == words(run("inspect", sample_sender).stdout)
+
+
+def test_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
+    path = write_conversations(tmp_path / "a\x1b]0;owned\x07\u202e.pcap", Conversation())
+    for command in ("inspect", "analyze"):
+        text = shown(command, path)
+        assert "owned" in text
+        assert "\x1b" not in _MAY_SURVIVE.sub("", text)
+        assert not {"\x07", "\u202e"} & set(text)
+
+
+def test_progress_shows_after_a_second_and_leaves(sample_session: Path) -> None:
+    """The capture comes through a pipe that pauses, with data on standard output in another file."""
+    whole = (sample_session / "mobile" / "tcp-0.pcap.gz").read_bytes()
+    reading, writing = os.pipe()
+    if os.fork() == 0:  # a writer that is slower than the program's patience
+        os.close(reading)
+        os.write(writing, whole[:60000])
+        time.sleep(2.5)
+        os.write(writing, whole[60000:])
+        os._exit(0)
+    os.close(writing)
+    text = shown("analyze", "--json", "-", stdin=reading, stdout=subprocess.DEVNULL)
+    os.close(reading)
+    os.wait()
+    assert "reading" in text
+    assert "kB" in text
+    assert text.rstrip().endswith(("\x1b[?25h", "\x1b[2K"))
+
+
+def test_no_progress_within_the_first_second(sample_sender: Path) -> None:
+    assert "reading" not in shown("analyze", "--json", sample_sender, stdout=subprocess.DEVNULL)
+
+
+def test_no_progress_into_a_pipe(sample_sender: Path) -> None:
+    assert run("analyze", "--json", sample_sender).stderr == ""

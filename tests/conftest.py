@@ -1,0 +1,81 @@
+"""What all tests share: where samples and fixtures lie, how hard Hypothesis tries, what a machine can run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).parents[1]
+FIXTURES = Path(os.environ.get("MULTITRACER_FIXTURES") or ROOT.parent / "shared" / "fixtures")
+SAMPLES = ROOT / "sample_traces"
+_NAMESPACE_TOOLS = ("ip", "tc", "nft", "ethtool", "tcpdump", "sysctl")
+
+_SLOW_MACHINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_MACHINE)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True)
+settings.register_profile("nightly", settings.get_profile("dev"), max_examples=5_000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run, and say why."""
+    reasons = {
+        "root": _why_no_root(),
+        "browser": _why_no_browser(),
+        "fixtures": _why_no_fixtures(),
+    }
+    for item in items:
+        for mark, reason in reasons.items():
+            if reason and item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _why_no_root() -> str | None:
+    if os.geteuid() != 0:
+        return "needs root (network namespaces)"
+    absent = [tool for tool in _NAMESPACE_TOOLS if shutil.which(tool) is None]
+    if absent:
+        return f"needs {', '.join(absent)}"
+    probe = subprocess.run(
+        ["unshare", "--net", "--mount", "true"], check=False, capture_output=True, text=True
+    )
+    return f"network namespaces are not allowed here: {probe.stderr.strip()}" if probe.returncode else None
+
+
+def _why_no_browser() -> str | None:
+    return None if shutil.which("chromium") else "needs chromium"
+
+
+def _why_no_fixtures() -> str | None:
+    return None if FIXTURES.is_dir() else f"no captures of other projects in {FIXTURES}"
+
+
+@pytest.fixture(scope="session")
+def fixture_folder() -> Path:
+    """Return the folder with captures of other projects; skip where there is none."""
+    if reason := _why_no_fixtures():
+        pytest.skip(reason)
+    return FIXTURES
+
+
+@pytest.fixture(scope="session")
+def sample_session() -> Path:
+    """Return the bundled session folder: a real upload, captured at both ends."""
+    return SAMPLES / "cellular_upload"
+
+
+@pytest.fixture(scope="session")
+def sample_sender(sample_session: Path) -> Path:
+    """Return the bundled session's capture at the sender (raw IP, nanoseconds, gzip)."""
+    return sample_session / "mobile" / "tcp-0.pcap.gz"
+
+
+@pytest.fixture(scope="session")
+def sample_receiver(sample_session: Path) -> Path:
+    """Return the bundled session's capture at the receiver (Ethernet, nanoseconds, gzip)."""
+    return sample_session / "fixed" / "tcp-0.pcap.gz"

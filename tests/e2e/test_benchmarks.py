@@ -1,0 +1,64 @@
+"""The benchmark's own instruments measure what they say they measure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import goals
+from tests.benchmarks.__main__ import table
+from tests.benchmarks.measure import cost
+from tests.benchmarks.record import Recipe, first_packets, merged, recorded
+from tests.benchmarks.traffic import sizes
+
+ROOT = Path(__file__).parents[2]
+
+
+MEASURE = """
+import sys
+from tests.benchmarks.measure import cost
+work = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+burn = "b = b'x' * 80_000_000\\nimport time\\nwhile time.process_time() < 0.4: pass"
+spent = cost([sys.executable, "-c", work, burn])
+print(spent.wall_s, spent.cpu_s, spent.peak_bytes)
+"""
+
+
+def test_cost_sees_time_work_and_memory_of_children_too() -> None:
+    argv = [sys.executable, "-c", MEASURE]  # a small process, as a child's peak begins at its parent's
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    wall_s, cpu_s, peak_bytes = map(float, done.stdout.split())
+    assert wall_s >= 0.4
+    assert cpu_s >= 0.4
+    assert 80_000_000 < peak_bytes < 120_000_000
+
+
+def test_cost_of_a_failing_command_is_an_error_with_its_words() -> None:
+    with pytest.raises(RuntimeError, match="on purpose"):
+        cost([sys.executable, "-c", "raise SystemExit('on purpose')"])
+
+
+def test_sizes_are_repeatable_and_sum_up() -> None:
+    once = sizes(connections=100, total_bytes=10_000_000)
+    assert once == sizes(connections=100, total_bytes=10_000_000)
+    assert sum(once) == pytest.approx(10_000_000, rel=1e-4)
+    assert max(once) > 5 * min(once)
+
+
+def test_table_shows_what_is_missed() -> None:
+    row = goals.Row("a", "b", "1 s", "2 s", "2.0 ×", "≥ 10 ×", met=False)
+    assert "**no**" in table([row])
+
+
+@pytest.mark.root
+def test_recorded_captures_are_whole_and_can_be_cut_and_merged(tmp_path: Path) -> None:
+    recipe = Recipe("small", 10, 3_000_000, "400mbit", 5200)
+    small = recorded(recipe, folder=tmp_path)
+    count = goals.packets(small)
+    assert count > 3_000_000 / 1448
+    assert goals.packets(first_packets(small, 100, "first")) == 100
+    assert goals.packets(merged([small, small], "both")) == 2 * count
+    assert not list(tmp_path.glob("*.unfinished"))

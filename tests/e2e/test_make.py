@@ -1,0 +1,66 @@
+"""The Makefile and what it calls, as far as a test can without a machine of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+INSTALLED_BY_MAKE = Path(sys.prefix, ".user").exists()
+
+
+def _make(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_help_lists_what_can_be_made() -> None:
+    shown = _make().stdout
+    for target in ("demo", "test", "lint", "bench", "fuzz", "clean"):
+        assert f"make {target} " in shown
+
+
+@pytest.mark.skipif(not INSTALLED_BY_MAKE, reason="this environment was not made by make")
+def test_demo_ends_with_the_path_of_a_report(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    done = _make("demo", f"VENV={sys.prefix}", f"REPORT={report}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(report)
+    assert report.read_text().lstrip().lower().startswith("<!doctype html>")
+
+
+def test_without_python_the_message_says_what_to_do(tmp_path: Path) -> None:
+    for tool in ("id", "dirname"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    done = subprocess.run(
+        [ROOT / ".ci" / "make-venv", tmp_path / "venv"],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert "make PYTHON=" in done.stderr
+
+
+def test_an_old_python_is_passed_over(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    for tool in ("id", "dirname"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    (tmp_path / "python3.12").symlink_to(sys.executable)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f". '{_functions(tmp_path)}'; find_python"],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(tmp_path / "python3.12")
+
+
+def _functions(folder: Path) -> Path:
+    """Return the script's functions without what it does with them."""
+    text = (ROOT / ".ci" / "make-venv").read_text().partition("\nif [ -x ")[0]
+    path = folder / "functions.sh"
+    path.write_text(text.replace("venv=$1", ""))
+    return path

@@ -1,0 +1,187 @@
+"""The stacked figure: groups apart, slopes, the sender's variables, and phases behind it all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from multitracer.analysis import analyse
+from multitracer.figures.stacked import stacked, stacked_panels, stacked_places
+from multitracer.layers import Layers, SenderLogs
+from multitracer.recording import Part
+from multitracer.session import open_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.figures.series import Series
+
+
+class Sample:
+    """The bundled session's parts and logs."""
+
+    def __init__(self, folder: Path) -> None:
+        session = open_session(folder)
+        self.parts: list[Part] = []
+        for point, capture in session.captures():
+            self.parts.append(Part(point, analyse(capture), sum(map(len, self.parts))))
+        self.logs = SenderLogs.of(session)
+
+    def layers(self, *, parts: int = 2, state: bool = True, at: int = 0) -> Layers:
+        logs = self.logs if state else SenderLogs.none()
+        chosen = self.parts[:parts] if at == 0 else self.parts[at : at + parts]
+        return Layers.of(chosen, logs, self.parts[at], 1)
+
+
+@pytest.fixture(scope="module")
+def sample(sample_session: Path) -> Sample:
+    return Sample(sample_session)
+
+
+def drawn(layers: Layers, **options: Any) -> dict[str, Series]:
+    panels = stacked_panels(layers, **options)
+    return {f"{panel.key} {series.label}": series for panel in panels for series in panel.drawn}
+
+
+def titles(layers: Layers) -> list[str]:
+    return [panel.title for panel in stacked_panels(layers)]
+
+
+def shades(layers: Layers, **options: Any) -> list[tuple[float, float]]:
+    shapes = stacked(layers, **options).to_dict()["layout"]["shapes"]
+    return sorted((shape["x0"], shape["x1"]) for shape in shapes)
+
+
+def test_all_layers_of_a_recording_are_drawn(sample: Sample) -> None:
+    labels = set(drawn(sample.layers()))
+    assert labels >= {
+        "sequence TcpSnd_data", "sequence TcpSnd_ack", "sequence TcpSnd_rexmt",
+        "sequence TcpRcv_data", "sequence TcpRcv_ack",
+        "flight TcpSnd_cwnd", "flight TcpSnd_ssthresh", "flight TcpSnd_flight", "flight TcpSnd_rwnd",
+        "rtt TcpSnd_rtt", "rtt TcpSnd_srtt", "rtt TcpSnd_rto", "throughput TcpSnd_goodput",
+        "phase slow start", "phase recovery", "phase loss",
+    }  # fmt: skip
+    assert not any("reconstructed" in label for label in labels), "the kernel's own values are there"
+
+
+def test_panels_share_the_time_axis_in_order(sample: Sample) -> None:
+    assert [panel.key for panel in stacked_panels(sample.layers())] == [
+        "phase", "sequence", "flight", "rtt", "throughput",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("offset_bytes", [0, 10_000, 250_000])
+def test_receiver_lies_the_offset_below_the_sender(sample: Sample, offset_bytes: int) -> None:
+    layers = sample.layers()
+    series = drawn(layers, offset_bytes=offset_bytes)
+    sent, received = (series[f"sequence Tcp{end}_data"].value for end in ("Snd", "Rcv"))
+    assert sent[0] - received[0] == offset_bytes
+    assert set(received + offset_bytes) <= set(layers.segments["seq_bytes"].tolist())
+
+
+def test_trendlines_tell_their_slopes(sample: Sample) -> None:
+    layers = sample.layers()
+    series = drawn(layers)
+    slopes = {k.split()[1]: float(k.split()[3].replace(",", "")) for k in series if "trend:" in k}
+    assert set(slopes) == {"TcpSnd_data", "TcpRcv_data"}
+    received = series["sequence TcpRcv_data"]
+    fitted = np.polyfit((received.time_ns - received.time_ns[0]) / 1e9, received.value.astype(float), 1)[0]
+    assert slopes["TcpRcv_data"] == pytest.approx(fitted, abs=1)
+    assert len(next(s for k, s in series.items() if "TcpSnd_data trend:" in k)) == 2
+
+
+def test_trendlines_are_fitted_to_the_interval(sample: Sample) -> None:
+    layers = sample.layers()
+    first = layers.part.capture.first_ns or 0
+    steady = drawn(layers, from_ns=first + 5 * 10**9, to_ns=first + 9 * 10**9)
+    label = next(label for label in steady if "TcpSnd_data trend:" in label)
+    assert float(label.split()[3].replace(",", "")) == pytest.approx(241_000, rel=0.05), "2 Mbit/s of link"
+
+
+def test_window_that_was_read_bounds_what_is_in_flight(sample: Sample) -> None:
+    series = drawn(sample.layers())
+    cwnd, flight = series["flight TcpSnd_cwnd"], series["flight TcpSnd_flight"]
+    first = sample.layers().part.capture.first_ns or 0
+    steady = (flight.time_ns > first + 5 * 10**9) & (flight.time_ns < first + 9 * 10**9)
+    at = np.searchsorted(cwnd.time_ns, flight.time_ns[steady], side="right") - 1
+    assert (flight.value[steady] <= cwnd.value[at] + 1448).mean() > 0.99
+
+
+def test_phases_shade_the_background_as_the_kernel_tells(sample: Sample) -> None:
+    layers = sample.layers()
+    assert titles(layers)[0] == "TCP phase, as the sender's kernel had it"
+    found = shades(layers)
+    assert found[0][0] < 0.1, "slow start comes first"
+    assert any(16.8 < begin < 17.1 and 18.2 < end < 18.6 for begin, end in found), "the timeout"
+    assert sum(end - begin for begin, end in found) < 5, "congestion avoidance is left white"
+    shape = stacked(layers).to_dict()["layout"]["shapes"][0]
+    assert (shape["yref"], shape["y0"], shape["y1"], shape["layer"]) == ("paper", 0, 1, "below")
+
+
+def test_an_interval_within_a_phase_is_shaded_whole(sample: Sample) -> None:
+    layers = sample.layers()
+    first = layers.part.capture.first_ns or 0
+    begin, end = first + 17 * 10**9, first + 18 * 10**9
+    assert shades(layers, from_ns=begin, to_ns=end) == [(17.0, 18.0)]
+
+
+def test_without_state_the_phases_are_said_to_be_reconstructed(sample: Sample) -> None:
+    layers = sample.layers(state=False)
+    assert "reconstructed (no sender state was recorded)" in titles(layers)[0]
+    assert "no congestion window" in titles(layers)[2]
+    labels = set(drawn(layers))
+    assert {"phase recovery", "rtt TcpSnd_rto (reconstructed)"} <= labels
+    assert not labels & {"flight TcpSnd_cwnd", "rtt TcpSnd_rto"}
+    assert len(shades(layers)) >= 4
+
+
+def test_state_without_congestion_state_is_marked(sample: Sample) -> None:
+    layers = sample.layers()
+    columns = dict(layers.state.columns) | {"ca_state": np.full(len(layers.state), -1)}
+    blind = replace(layers, state=type(layers.state)(layers.state.schema, columns))
+    assert "reconstructed (no congestion state" in titles(blind)[0]
+
+
+def test_at_the_receiver_alone_no_phase_is_guessed(sample: Sample) -> None:
+    layers = sample.layers(parts=1, state=False, at=1)
+    figure = stacked(layers).to_dict()["layout"]
+    assert any("Near the receiver" in note["text"] for note in figure["annotations"])
+    assert not figure.get("shapes")
+    assert not any("trend" in label and "TcpSnd" in label for label in drawn(layers))
+
+
+def test_sender_is_found_from_the_receivers_connection_too(sample: Sample) -> None:
+    layers = Layers.of(sample.parts, sample.logs, sample.parts[1], 1)
+    assert layers.part is sample.parts[0]
+    assert layers.has_state
+    assert layers.receiver is not None
+
+
+def test_presets_zoom_to_what_happened(sample: Sample) -> None:
+    menu = stacked(sample.layers()).to_dict()["layout"]["updatemenus"][0]["buttons"]
+    views = {button["label"]: button["args"][0] for button in menu}
+    begin, end = views["First timeout"]["xaxis.range"]
+    assert 16 < begin < 16.9
+    assert 18.4 < end < 20
+    assert views["Whole"] == {"xaxis.autorange": True}
+    assert {place.key for place in stacked_places(sample.layers())} >= {"timeout", "recovery", "start"}
+
+
+def test_reverse_direction_of_a_one_way_transfer_can_be_drawn(sample: Sample) -> None:
+    layers = Layers.of(sample.parts, sample.logs, sample.parts[0], 1, reverse=True)
+    assert layers.part is sample.parts[1], "the server sends there"
+    assert stacked(layers).data
+
+
+@pytest.mark.parametrize(("vantage", "prefix"), [(0, "Tcp"), (3, "TcpMid")])
+def test_labels_claim_no_end_where_the_capture_was_at_none(
+    sample_session: Path, vantage: int, prefix: str
+) -> None:
+    sample = Sample(sample_session)
+    sample.parts[0].analysis.directions["vantage"][:2] = vantage
+    series = sample.layers(parts=1, state=False).series()
+    assert {label.partition("_")[0] for label in series} == {prefix}
+    assert all(table.provenance["label"] == label for label, table in series.items())

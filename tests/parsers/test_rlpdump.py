@@ -1,0 +1,312 @@
+"""rlpdump's log: what one side of a real link tells, written and read back; and logs that are damaged."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parsers
+from multitracer.errors import FormatError, LocalProtocolError
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.protocols import link_events as say
+from multitracer.protocols.gsmtap import GsmtapType, encode
+from multitracer.protocols.l2r import L2rEntity
+from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
+from multitracer.protocols.rlp import RlpConfig, RlpEntity
+from multitracer.protocols.rlpdump import RlpdumpWriter
+from parsers import rlpdump
+from tests.protocols.rlp_talk import Radio
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.tables import Table
+
+START_NS = 1_600_000_000_000_000_000
+SABM = bytes.fromhex("f91f0000000000000000000000000000000000000000000000000063b2f3")
+
+
+def _read(octets: bytes) -> dict[str, Table]:
+    return rlpdump.parse(io.BytesIO(octets), path="log")
+
+
+def _log(*events: say.LinkEvent, side: str = "mobile", keep: str = "headers", **facts) -> bytes:
+    writer = RlpdumpWriter(side=side, facts=facts, keep=keep)
+    return writer.header() + writer.records(list(events))
+
+
+def _row(table: Table, i: int = 0) -> dict:
+    return {name: value for name, value in list(table.rows())[i].items() if value is not None}
+
+
+class Session:
+    """A call with a fade in it, and what either side said."""
+
+    def __init__(self) -> None:
+        dice = random.Random(4)
+        ends = {side: L2rEntity(RlpEntity(RlpConfig(role=side))) for side in ("mobile", "fixed")}
+        radio = Radio(
+            ends["mobile"], ends["fixed"], loses=lambda _, slot: 150 < slot < 190 or dice.random() < 0.02
+        )
+        ends["mobile"].rlp.connect()
+        self.events: dict[str, list[say.LinkEvent]] = {"mobile": [], "fixed": []}
+        for slot in radio.run(1500):
+            ends["mobile"].write(bytes(dice.randbytes(24)))
+            if slot % 20 == 0:
+                ends["fixed"].write(dice.randbytes(50))
+            ends["fixed"].read(19)
+            ends["mobile"].read()
+            if slot == 1000:
+                ends["fixed"].rlp.reset(now_ns=slot * 20_000_000)
+            for side, end in ends.items():
+                self.events[side] += end.events()
+        for side, end in ends.items():
+            end.rlp.journal.count_idle()
+            self.events[side] += end.events()
+
+    def log(self, side: str, **options) -> bytes:
+        return _log(*self.events[side], side=side, **options)
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session()
+
+
+@pytest.mark.parametrize("keep", ["headers", "frames"])
+@pytest.mark.parametrize("side", ["mobile", "fixed"])
+def test_every_event_comes_back(session, side, keep) -> None:
+    tables = _read(session.log(side, keep=keep))
+    frames, events = tables["link_frames"], tables["link_events"]
+    framed = (say.FrameSent, say.FrameReceived, say.FrameLost)
+    said = session.events[side]
+    assert len(frames) == sum(isinstance(event, framed) for event in said)
+    named = [say.event_name(type(event)) for event in said if not isinstance(event, framed)]
+    assert events["event"].tolist() == named
+    assert {"reset_started", "flushed", "reset_done", "idle_frames", "t1_expired"} <= set(named)
+    assert frames.provenance["skipped"] == {}
+    assert frames.provenance["damaged"] is None
+
+
+@pytest.mark.parametrize("keep", ["headers", "frames"])
+def test_what_a_sender_knows_of_its_frames_comes_back(session, keep) -> None:
+    frames = _read(session.log("mobile", keep=keep))["link_frames"]
+    sent = [event for event in session.events["mobile"] if isinstance(event, say.FrameSent)]
+    ours = frames.take(frames["sent"])
+    assert ours["tick"].tolist() == [event.tick for event in sent]
+    assert ours["time_ns"].tolist() == [event.time_ns for event in sent]
+    assert ours["attempt"].tolist() == [event.attempt for event in sent]
+    assert ours["cause"].tolist() == [event.cause for event in sent]
+    assert ours["offset_bytes"].tolist() == [-1 if e.offset_bytes is None else e.offset_bytes for e in sent]
+    assert {"srej", "checkpoint", "t1", ""} == set(ours["cause"].tolist())
+    carried = ours["payload_bytes"][ours["kind"] == "IS"]
+    assert set(carried.tolist()) <= set(range(25))
+    assert carried.max() == 24
+
+
+def test_both_sides_tell_the_same_story(session) -> None:
+    mobile, fixed = (_read(session.log(side))["link_frames"] for side in ("mobile", "fixed"))
+    heard = fixed.take(~fixed["sent"] & fixed["fcs_ok"])
+    said = mobile.take(mobile["sent"])
+    key = ("tick", "kind", "function", "n_s", "n_r", "payload_bytes")
+    told = {tuple(row[name] for name in key): row for row in said.rows()}
+    for row in heard.take(heard["kind"] == "IS").rows():
+        assert (row["tick"] - 9, *(row[name] for name in key[1:])) in told
+        assert row["uplink"]
+    assert (fixed["fate"] == "lost").sum() == (~fixed["fcs_ok"]).sum() > 39
+
+
+def test_logs_that_keep_frames_hold_them_whole(session) -> None:
+    short, whole = session.log("mobile"), session.log("mobile", keep="frames")
+    assert len(whole) - len(short) > 24 * 1000
+    sent = next(e for e in session.events["mobile"] if isinstance(e, say.FrameSent) and e.offset_bytes == 240)
+    assert sent.octets in whole
+    assert sent.octets not in short
+    assert sent.octets[5:27] not in short, "users' data stay out of the log"
+
+
+def test_the_log_of_a_busy_link_stays_below_1_kb_a_second_compressed(session) -> None:
+    import gzip
+
+    for side in ("mobile", "fixed"):
+        assert len(gzip.compress(session.log(side))) / 30 < 1000
+
+
+def test_a_cut_log_keeps_what_precedes_the_cut(session) -> None:
+    log = session.log("fixed")[:60_000]
+    start = log.index(b"\x06\x00\x00\x00")
+    whole = None
+    for size in range(start, start + 2_000):
+        tables = _read(log[:size])
+        rows = len(tables["link_frames"]) + len(tables["link_events"])
+        whole = rows if whole is None else whole
+        assert rows - whole in (0, 1)
+        whole = rows
+        damage = tables["link_frames"].provenance["damaged"]
+        assert damage is None or "cut at byte" in damage
+    assert whole > 10
+
+
+def test_the_facts_of_the_header_are_provenance() -> None:
+    tables = _read(_log(side="fixed", slot_ns=20_000_000, speed=1.5, clock="realtime"))
+    header = tables["link_events"].provenance["header"]
+    assert header == {"side": "fixed", "slot_ns": "20000000", "speed": "1.5", "clock": "realtime"}
+
+
+EVENTS = {
+    "connected": say.Connected(START_NS, 1, 0, 61, 480, 6),
+    "reset": say.ResetStarted(START_NS, 2, "n2", 17, 7),
+    "reset by the peer": say.ResetStarted(START_NS, 2, "peer"),
+    "flushed": say.Flushed(START_NS, 3, 1464, 1229, 4),
+    "xoff": say.XoffSent(START_NS, 4, 1303),
+    "dropped": say.PacketDropped(START_NS, 5, 8, 512, 77, 4_294_967_295, "full"),
+    "sent": say.PppSent(START_NS, 6, 0x2F, 512, 520, 123_456, 77, 0),
+    "received": say.PppReceived(START_NS, 7, 0x2D, None, 471),
+    "damaged": say.PppDamaged(START_NS, 8, "fcs", 300),
+    "idle": say.IdleFrames(START_NS, 9, 100, 200),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+def test_an_event_comes_back_field_by_field(event) -> None:
+    table = _read(_log(event))["link_events"]
+    want = {name: value for name, value in event._asdict().items() if value is not None}
+    row = _row(table)
+    assert row.pop("event") == say.event_name(type(event))
+    assert row.pop("frame") == 1
+    assert row.pop("cause") == want.pop("cause", "")
+    assert row == want
+
+
+def test_every_field_of_the_vocabulary_has_a_column() -> None:
+    framed = {say.FrameSent, say.FrameReceived, say.FrameLost}
+    for kind in set(get_args(say.LinkEvent)) - framed:
+        assert set(kind._fields) <= set(LINK_EVENTS.names), kind
+        assert len(say.event_name(kind)) <= 24
+    assert say.LINK_EVENTS["reset_started"] is say.ResetStarted
+
+
+def test_lost_slots_are_rows_without_a_frame() -> None:
+    heard = say.FrameLost(START_NS, 5, SABM[:-1] + b"\0")
+    frames = _read(_log(say.FrameLost(START_NS, 4), heard))["link_frames"]
+    assert frames["fcs_ok"].tolist() == [False, False]
+    assert frames["fate"].tolist() == ["lost", "lost"]
+    assert frames["sent"].tolist() == [False, False]
+    assert frames["uplink"].tolist() == [False, False]
+    assert frames["kind"].tolist() == ["", ""]
+
+
+def test_times_before_and_after_a_nanosecond_survive() -> None:
+    stamps = [START_NS, START_NS + 1, START_NS + 999_999_999]
+    frames = _read(_log(*(say.FrameSent(stamp, 1, SABM) for stamp in stamps)))["link_frames"]
+    assert frames["time_ns"].tolist() == stamps
+
+
+def test_facts_and_causes_with_spaces_are_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="spaces"):
+        _log(clock="two words")
+    with pytest.raises(LocalProtocolError, match="spaces"):
+        _log(say.Disconnected(START_NS, 1, "no\nanswer"))
+
+
+# -- detection, damage, hostility ----------------------------------------------------------------------
+
+
+def test_the_format_is_recognised_by_content_and_other_pcapng_is_not(tmp_path: Path) -> None:
+    ours, other = tmp_path / "a", tmp_path / "b"
+    ours.write_bytes(_log())
+    other.write_bytes(section_header(comment="about rlpdump 1") + interface_block())
+    assert parsers.detect(ours).name == "rlpdump"
+    assert parsers.detect(other).name == "pcapng"
+    fmt, tables = parsers.read(ours)
+    assert (fmt.layer, set(tables)) == ("link", {"link_frames", "link_events"})
+
+
+@pytest.mark.parametrize(
+    "octets", [b"", b"\n\r\r\n", bytes(100), section_header(comment="rlpdump 1 slot_ns=1")]
+)
+def test_what_is_no_log_is_refused(octets: bytes) -> None:
+    with pytest.raises(FormatError, match="no log of rlpdump"):
+        _read(octets)
+
+
+@pytest.mark.parametrize(
+    ("packet", "reason"),
+    [
+        (b"", "no GSMTAP packet"),
+        (b"\x45" + bytes(60), "no GSMTAP packet"),
+        (encode(GsmtapType.GSM_RLP, b"", uplink=True, frame_number=1)[:30], "no GSMTAP packet"),
+        (encode(GsmtapType.GSM_RLP, bytes(29), uplink=True, frame_number=1), "no RLP frame"),
+        (encode(GsmtapType.LOG, bytes(20), uplink=True, frame_number=1), "log line that is cut"),
+        (
+            encode(GsmtapType.LOG, bytes(84) + b"Not An Event", uplink=True, frame_number=1),
+            "log line without an event",
+        ),
+    ],
+)
+def test_a_packet_that_makes_no_sense_is_counted(packet: bytes, reason: str) -> None:
+    tables = _read(_log() + packet_block(packet, time_ns=START_NS) + _log(say.FrameSent(START_NS, 1, SABM)))
+    assert tables["link_frames"].provenance["skipped"] == {reason: 1}
+    assert len(tables["link_frames"]) == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["off=99999999999999999999999", "try=-1 off=x", "off=1e9 try=40000", "off=²"]
+)
+def test_numbers_that_make_no_sense_are_missing(words: str) -> None:
+    packet = encode(GsmtapType.GSM_RLP, SABM, uplink=True, frame_number=1)
+    row = _row(_read(_log() + packet_block(packet, time_ns=START_NS, comment=words))["link_frames"])
+    assert "offset_bytes" not in row
+    assert row["function"] == "SABM"
+
+
+def test_lengths_that_make_no_sense_end_the_log() -> None:
+    log = _log(say.FrameSent(START_NS, 1, SABM), say.FrameSent(START_NS, 2, SABM))
+    end = log.rindex(b"\x06\x00\x00\x00")
+    for length in (0, 8, 13, 0xFFFFFFFC):
+        damaged = log[:end] + b"\x06\0\0\0" + length.to_bytes(4, "little") + log[end + 8 :]
+        tables = _read(damaged)
+        assert len(tables["link_frames"]) == 1
+        assert f"byte {end}" in tables["link_frames"].provenance["damaged"]
+
+
+@given(st.data())
+def test_a_damaged_log_gives_tables_or_a_format_error(data) -> None:
+    events = [say.FrameSent(START_NS, 1, SABM, 24, 2, "srej"), *EVENTS.values(), say.FrameLost(START_NS, 3)]
+    log = bytearray(_log(*events))
+    for _ in range(data.draw(st.integers(1, 8))):
+        log[data.draw(st.integers(0, len(log) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        tables = _read(bytes(log))
+    except FormatError:
+        return
+    assert len(tables["link_frames"]) <= 2
+    assert tables["link_frames"].schema is LINK_FRAMES
+
+
+@given(st.binary(max_size=400))
+def test_random_octets_after_the_header_raise_nothing(noise: bytes) -> None:
+    _read(_log() + noise)
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+@pytest.mark.parametrize("keep", ["headers", "frames"])
+def test_wireshark_opens_the_log_without_a_malformed_packet(session, tmp_path, keep) -> None:
+    path = tmp_path / "rlp.pcapng"
+    path.write_bytes(session.log("mobile", keep=keep))
+    fields = ["-T", "fields", "-e", "gsmtap.frame_nr", "-e", "frame.comment", "-e", "gsmtap_log.string"]
+    done = subprocess.run(["tshark", "-r", path, *fields], capture_output=True, text=True, check=True)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    tables = _read(path.read_bytes())
+    assert len(rows) == tables["link_frames"].provenance["packets"]
+    assert any(row[2].startswith("reset_started cause=peer") for row in rows)
+    assert any(row[1].endswith("try=2 cause=checkpoint") for row in rows)
+    bad = subprocess.run(["tshark", "-r", path, "-Y", "_ws.malformed"], capture_output=True, check=True)
+    assert bad.stdout == b""

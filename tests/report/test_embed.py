@@ -1,0 +1,76 @@
+"""What is embedded stays within its budget, and rare events are the last to go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from multitracer.figures.places import Place
+from multitracer.figures.series import Series
+from multitracer.figures.stack import BYTES, Panel
+from multitracer.report.embed import embed
+
+START_NS = 1_700_000_000_000_000_000
+
+
+def random_series(label: str, points: int, *, rare: bool = False, wild: bool = False) -> Series:
+    random = np.random.default_rng(points)
+    times = START_NS + np.sort(random.integers(0, 10**11, points))
+    most = 2**62 if wild else 2**30
+    frames = random.integers(1, 2**32, points) if wild else np.arange(points)
+    return Series(label, "data", times, random.integers(-most, most, points), frame=frames, rare=rare)
+
+
+def embedded(*series: Series, budget_bytes: int) -> dict[str, dict[str, Any]]:
+    panel = Panel("sequence", "Time / sequence", BYTES, 1, list(series))
+    figure = embed([panel], [], identity="x", origin_ns=START_NS, budget_bytes=budget_bytes)
+    return {packed["label"]: packed for packed in figure["series"]}
+
+
+@pytest.mark.parametrize("wild", [False, True])
+@pytest.mark.parametrize("budget_bytes", [200_000, 1_900_000])
+def test_any_series_stay_within_the_budget_and_use_it(budget_bytes: int, *, wild: bool):
+    series = [random_series(f"s{n}", n, wild=wild) for n in (500_000, 300_000, 250_001, 90_000, 3)]
+    spent = sum(len(packed["data"]) for packed in embedded(*series, budget_bytes=budget_bytes).values())
+    assert budget_bytes / 3 < spent <= budget_bytes
+
+
+def test_rare_events_are_kept_whole_beside_long_series():
+    rare = random_series("rare", 9_000, rare=True)
+    packs = embedded(random_series("long", 800_000), rare, budget_bytes=400_000)
+    assert packs["rare"]["points"] == packs["rare"]["of"] == 9_000
+    assert packs["long"]["points"] < packs["long"]["of"] == 800_000
+
+
+def test_the_rarest_events_are_kept_when_not_all_of_them_fit():
+    packs = embedded(
+        *(random_series(f"r{n}", n, rare=True) for n in (19_000, 100, 18_000, 7)), budget_bytes=300_000
+    )
+    assert [packs[f"r{n}"]["points"] for n in (7, 100)] == [7, 100]
+    assert packs["r19000"]["points"] < 19_000
+
+
+def test_a_short_connection_is_embedded_whole():
+    packs = embedded(random_series("a", 4_000), random_series("b", 11), budget_bytes=200_000)
+    assert all(packed["points"] == packed["of"] for packed in packs.values())
+
+
+def test_places_are_in_seconds_from_the_start():
+    panel = Panel("sequence", "Time / sequence", BYTES, 1, [random_series("a", 10)])
+    place = Place("pause", START_NS + 10**9, START_NS + 3 * 10**9)
+    figure = embed([panel], [place], identity="x", origin_ns=START_NS, budget_bytes=10_000)
+    assert figure["places"] == [{"title": "Longest pause", "from": 1.0, "to": 3.0}]
+
+
+def test_a_figure_without_a_point_can_be_embedded():
+    figure = embed(
+        [Panel("none", "Nothing", BYTES, 1, [], "Why there is nothing.")],
+        [],
+        identity="x",
+        origin_ns=START_NS,
+        budget_bytes=10_000,
+    )
+    assert figure["series"] == []
+    assert figure["themes"]["light"]["layout"]["annotations"][1]["text"] == "Why there is nothing."

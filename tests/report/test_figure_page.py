@@ -1,0 +1,284 @@
+"""The figure in a real browser: it draws, zooms into finer levels, and asks the network for nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from multitracer.figures.places import places
+from multitracer.figures.series import Series
+from multitracer.figures.stack import BYTES, SECONDS, Panel
+from multitracer.figures.time_sequence import time_sequence_panels
+from multitracer.report.embed import embed
+from multitracer.report.figure_section import figure_section
+from multitracer.report.page import document, write
+from tests.figures.traffic import START_NS, transfer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.report.chromium import Browser
+
+pytestmark = pytest.mark.browser
+
+POINTS = 400_000
+LONGEST_NS = 60 * 10**9
+
+
+def long_panels() -> list[Panel]:
+    random = np.random.default_rng(3)
+    times = START_NS + np.sort(random.integers(0, LONGEST_NS, POINTS))
+    rows = np.arange(POINTS)
+    rare = np.sort(random.choice(rows, 900, replace=False))
+    data = Series("TcpSnd_data", "data", times, 1448 * rows, frame=rows + 1)
+    resent = Series("TcpSnd_rexmt", "retransmission", times[rare], 1448 * rare, frame=rare + 1, rare=True)
+    ack = Series("TcpSnd_ack", "ack", times, 1448 * rows - 100_000, frame=rows + 1)
+    rtt = Series("TcpSnd_rtt", "rtt", times, random.integers(10**7, 10**9, POINTS), frame=rows + 1)
+    return [
+        Panel("sequence", "Time / sequence", BYTES, 3, [ack, data, resent]),
+        Panel("rtt", "Round-trip time", SECONDS, 1, [rtt]),
+        Panel("none", "Throughput", BYTES, 1, [], "Nothing to see, because this is a test."),
+    ]
+
+
+def figure(panels: list[Panel], **more: Any) -> dict[str, Any]:
+    return embed(panels, [], identity="one", origin_ns=START_NS, budget_bytes=1_500_000) | {
+        "options": "--connection 1",
+        "filename": "connection-1",
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def long_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "long.html"
+    write(path, document("long </script>", figure_section(["one"]), figures=[figure(long_panels())]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def short_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "short.html"
+    direction = transfer(lost=(20, 21, 150))
+    panels = time_sequence_panels(direction)
+    first = figure(panels) | embed(
+        panels, places(direction), identity="first", origin_ns=START_NS, budget_bytes=200_000
+    )
+    write(path, document("short", figure_section(["1: a", "2: b"]), figures=[first, figure(long_panels())]))
+    return path
+
+
+def opened(browser: Browser, page: Path) -> Browser:
+    """Show the first figure of a page in whole; the page is loaded only if it is not there already."""
+    if browser.evaluate("location.href") != page.as_uri():
+        browser.open(page)
+    browser.evaluate("window.report.then((shown) => shown.open(0)).then(() => true)")
+    return browser
+
+
+def traces(browser: Browser) -> dict[str, Any]:
+    return browser.evaluate(
+        "Object.fromEntries(document.querySelector('.plot').data.map((t) => [`${t.yaxis} ${t.name}`, "
+        "{x: [...t.x], y: [...t.y], text: t.customdata, visible: t.visible ?? true, type: t.type}]))"
+    )
+
+
+def press(browser: Browser, selector: str) -> None:
+    browser.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+
+def view(browser: Browser) -> list[float]:
+    return browser.evaluate("window.report.then((shown) => shown.view())")
+
+
+def test_the_page_is_silent_and_fetches_nothing_but_itself(browser: Browser, long_page: Path):
+    browser.open(long_page)
+    opened(browser, long_page)
+    assert browser.complaints == []
+    assert {r for r in browser.requests if not r.startswith("data:")} == {long_page.as_uri()}
+    assert browser.evaluate("document.title") == "long </script>"
+
+
+def test_the_policy_stops_a_script_that_came_in(browser: Browser, long_page: Path):
+    browser.open(long_page)
+    browser.evaluate(
+        "{const s = document.createElement('script'); s.textContent = 'window.bad = 1';"
+        " document.body.append(s)}"
+    )
+    browser.evaluate("{const i = new Image(); i.src = 'http://192.0.2.1/x.png'; document.body.append(i)}")
+    assert browser.evaluate("window.bad") is None
+    assert any("Content Security Policy" in complaint for complaint in browser.complaints)
+
+
+def test_no_view_draws_more_than_fifty_thousand_points_and_none_needs_webgl(
+    browser: Browser, long_page: Path
+):
+    opened(browser, long_page)
+    drawn = traces(browser)
+    assert sum(len(trace["x"]) for trace in drawn.values()) <= 50_000
+    assert {trace["type"] for trace in drawn.values()} == {"scatter"}
+
+
+def test_every_retransmission_is_drawn_from_afar(browser: Browser, long_page: Path):
+    drawn = traces(opened(browser, long_page))
+    wanted = long_panels()[0].series[2]
+    assert drawn["y TcpSnd_rexmt"]["text"] == [f"frame {n}" for n in wanted.frame]
+    np.testing.assert_array_equal(drawn["y TcpSnd_rexmt"]["y"], wanted.value)
+
+
+def test_extremes_are_drawn_from_afar(browser: Browser, long_page: Path):
+    rtt = traces(opened(browser, long_page))["y2 TcpSnd_rtt"]
+    whole = long_panels()[1].series[0]
+    assert min(rtt["y"]) == pytest.approx(whole.value.min() / 1e9)
+    assert max(rtt["y"]) == pytest.approx(whole.value.max() / 1e9)
+
+
+def test_zooming_in_brings_finer_points(browser: Browser, long_page: Path):
+    opened(browser, long_page)
+    far = [x for x in traces(browser)["y2 TcpSnd_rtt"]["x"] if 20 <= x <= 24]
+    zoom = "Plotly.relayout(document.querySelector('.plot'), 'xaxis.range', [20, 24])"
+    browser.evaluate(f"{zoom}.then(() => true)")
+    near = traces(browser)["y2 TcpSnd_rtt"]["x"]
+    assert all(20 <= x <= 24 for x in near)
+    assert len(near) > 4 * len(far)
+    assert view(browser) == [20, 24]
+
+
+def test_a_view_beyond_the_finest_level_says_how_to_see_every_packet(browser: Browser, long_page: Path):
+    opened(browser, long_page)
+    browser.evaluate("window.report.then((shown) => shown.look(20, 20.05))")
+    told = browser.evaluate("document.querySelector('.status').textContent")
+    assert "make it again with --connection 1 --from 20.000 --to 20.050" in told
+
+
+def test_an_empty_panel_says_why(browser: Browser, long_page: Path):
+    opened(browser, long_page)
+    assert "Nothing to see, because this is a test." in browser.evaluate(
+        "document.querySelector('.plot').textContent"
+    )
+
+
+def test_the_legend_hides_and_shows_a_series(browser: Browser, long_page: Path):
+    opened(browser, long_page)
+    button = "[data-series='sequence TcpSnd_data']"
+    press(browser, button)
+    assert traces(browser)["y TcpSnd_data"]["visible"] is False
+    assert browser.evaluate(f'document.querySelector("{button}").getAttribute("aria-pressed")') == "false"
+    press(browser, button)
+    assert len(traces(browser)["y TcpSnd_data"]["x"]) > 1000
+
+
+def test_buttons_and_keys_move_the_view(browser: Browser, long_page: Path):
+    opened(browser, long_page)
+    whole = view(browser)
+    press(browser, "[data-action=in]")
+    half = view(browser)
+    assert half[1] - half[0] == pytest.approx((whole[1] - whole[0]) / 2)
+    browser.evaluate("document.querySelector('.plot').focus()")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
+    assert view(browser)[0] > half[0]
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="0", text="0")
+    assert view(browser) == whole
+    press(browser, "[data-action=out]")
+    assert view(browser) == whole
+
+
+def test_a_drag_zooms_and_a_double_click_shows_the_whole(browser: Browser, long_page: Path):
+    opened(browser, long_page)
+    whole = view(browser)
+    browser.evaluate("document.querySelector('.plot').scrollIntoView()")
+    box = browser.evaluate("document.querySelector('.plot .nsewdrag').getBoundingClientRect().toJSON()")
+    y = box["y"] + box["height"] / 2
+    places = [box["x"] + box["width"] * share for share in (0.25, 0.3, 0.4, 0.5)]
+    mouse(browser, "mousePressed", places[0], y)
+    for x in places:
+        mouse(browser, "mouseMoved", x, y)
+    mouse(browser, "mouseReleased", places[-1], y)
+    browser.wait("window.report.then((s) => s.view()[0] > 10)")
+    assert view(browser)[1] - view(browser)[0] < (whole[1] - whole[0]) / 2
+    for _ in range(20):  # on a busy machine two clicks may be too far apart to be one
+        for clicks in (1, 2):
+            mouse(browser, "mousePressed", places[1], y, clicks)
+            mouse(browser, "mouseReleased", places[1], y, clicks)
+        if view(browser) == whole:
+            return
+    pytest.fail(f"{view(browser)} is not the whole")
+
+
+def mouse(browser: Browser, kind: str, x: float, y: float, clicks: int = 1) -> None:
+    browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=clicks)
+
+
+def test_a_place_is_one_press_away(browser: Browser, short_page: Path):
+    opened(browser, short_page)
+    titles = browser.evaluate("[...document.querySelectorAll('.places button')].map((b) => b.textContent)")
+    assert "Most retransmissions" in titles
+    browser.evaluate("[...document.querySelectorAll('.places button')].at(-1).click()")
+    begin, end = view(browser)
+    resent = traces(browser)["y TcpSnd_rexmt"]["x"]
+    assert resent
+    assert all(begin <= x <= end for x in resent)
+
+
+def test_another_figure_can_be_chosen(browser: Browser, short_page: Path):
+    opened(browser, short_page)
+    assert "y TcpSnd_syn_fin" in traces(browser)
+    browser.evaluate(
+        "{const s = document.querySelector('select'); s.value = '1'; s.dispatchEvent(new Event('change'))}"
+    )
+    assert "y TcpSnd_syn_fin" not in traces(browser)
+    assert view(browser)[1] > 59
+
+
+def test_the_theme_follows_the_system_and_the_button(browser: Browser, short_page: Path):
+    browser.prefer("dark")
+    browser.open(short_page)
+    opened(browser, short_page)
+    paper = "document.querySelector('.plot').layout.template.layout.paper_bgcolor"
+    assert browser.evaluate(paper) == "#151a21"
+    press(browser, ".theme")
+    assert browser.evaluate(paper) == "#ffffff"
+
+
+def test_a_phone_shows_the_page_without_sideways_scrolling(browser: Browser, short_page: Path):
+    browser.resize(390, 844, mobile=True)
+    browser.open(short_page)
+    opened(browser, short_page)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+    assert browser.evaluate("document.querySelector('.plot svg').clientWidth") <= 390
+
+
+def touch(browser: Browser, x: float, y: float, *, drag: float = 0) -> None:
+    browser.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    for step in range(1, 11 if drag else 1):
+        moved = [{"x": x, "y": y + drag * step / 10}]
+        browser.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=moved)
+    browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+
+def test_a_finger_scrolls_the_page_and_a_tap_names_the_frame(browser: Browser, short_page: Path):
+    browser.resize(390, 600, mobile=True)
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    browser.open(short_page)
+    opened(browser, short_page)
+    browser.evaluate("document.querySelector('.plot').scrollIntoView({block: 'center'})")
+    before = browser.evaluate("scrollY")
+    touch(browser, 200, 400, drag=-120)
+    browser.wait(f"scrollY > {before} + 50")
+    assert view(browser) == browser.evaluate("JSON.parse(document.getElementById('figures').text)[0].view")
+    browser.evaluate("document.querySelector('.plot').scrollIntoView()")
+    for share in (0.3, 0.4, 0.5):
+        touch(browser, 60 + 300 * share, 30 + 230 * (1 - share))
+    browser.wait("document.querySelector('.plot .hoverlayer').textContent.includes('frame ')")
+
+
+def test_lines_are_cut_at_the_edges_of_the_view(browser: Browser, short_page: Path):
+    opened(browser, short_page)
+    browser.evaluate("window.report.then((shown) => shown.look(1.0, 1.5))")
+    ack = traces(browser)["y TcpSnd_ack"]
+    assert ack["x"][0] == pytest.approx(1.0)
+    assert ack["x"][-1] == pytest.approx(1.5)
+    assert ack["text"][0].startswith("frame ")

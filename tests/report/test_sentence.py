@@ -1,0 +1,153 @@
+"""One direction in a sentence, on captures whose story is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from multitracer.analysis import analyse
+from multitracer.capture import Capture, SourceFile
+from multitracer.recording import Part
+from multitracer.report.provenance import provenance_section
+from multitracer.report.sections import summary_section, trust_section
+from multitracer.report.write import NOTHING, choose, summary
+from multitracer.session import Point
+from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
+from tests.report.test_markup import parsed
+
+C, S = 1001, 5001
+START, DATA, SERVER = START_NS, 1000, "10.0.0.2:80"
+
+
+def part(found: Capture) -> Part:
+    found.files[0].first_ns = START
+    return Part(Point("made", ("made.pcap",)), analyse(found), 0)
+
+
+def said(segments: list[Segment]) -> str:
+    return summary([part(capture(segments))])
+
+
+def at(ms: float, side: int, seq: int, payload: int = 0, **how: Any) -> Segment:
+    return Segment(side, seq, payload, time_ns=START + int(ms * MS), **{"ack": S if side == 0 else C, **how})
+
+
+def opened(rtt_ms: float) -> list[Segment]:
+    """Return a handshake seen at the client."""
+    return [
+        at(0, 0, C - 1, flags=SYN, ack=0),
+        at(rtt_ms, 1, S - 1, flags=SYN | ACK),
+        at(rtt_ms + 0.01, 0, C),
+    ]
+
+
+def transfer(rtt_ms: float, segments: int) -> list[Segment]:
+    """Return data at 100 ms steps, each acknowledged after a round trip."""
+    rows = opened(rtt_ms)
+    for i in range(segments):
+        begin = 1000 + 100 * i
+        rows.append(at(begin, 0, C + i * DATA, DATA))
+        rows.append(at(begin + rtt_ms, 1, S, ack=C + (i + 1) * DATA))
+    return sorted(rows, key=lambda s: s.time_ns or 0)
+
+
+def test_who_sent_how_much_to_whom_how_fast_and_with_what_delay():
+    assert said(transfer(50, 11)) == (
+        "10.0.0.1:40000 sent 11 kB to 10.0.0.2:80 in 1.0 s (88 kbit/s); none of it twice; "
+        "median RTT 50 ms, worst 50 ms at 0.1 s."
+    )
+
+
+def test_what_was_sent_twice_is_a_share():
+    rows = [*transfer(50, 10), at(5000, 0, C, DATA), at(5050, 1, S, ack=C + 10 * DATA)]
+    assert "; 10 % of it twice; " in said(rows)
+
+
+def test_a_stall_is_told_though_karns_rule_is_silent_about_it():
+    rows = [replace(row, stamp=(int(((row.time_ns or 0) - START) / MS) + 1, 7)) for row in opened(600)]
+    for ms, number in ((1000, 0), (2500, 0)):  # the second in vain
+        rows.append(at(ms, 0, C + number * DATA, DATA, stamp=(ms + 1, 7)))
+    rows.append(at(5000, 1, S, ack=C + DATA, stamp=(8, 1001)))
+    assert "median RTT 600 ms, worst 4.0 s at 5.0 s." in said(rows)
+
+
+def test_near_the_receiver_there_is_no_rtt():
+    rows = [
+        at(0, 0, C - 1, flags=SYN, ack=0),
+        at(0.01, 1, S - 1, flags=SYN | ACK),
+        at(100, 0, C),
+        at(200, 0, C, DATA),
+        at(200.01, 1, S, ack=C + DATA),
+    ]
+    assert "RTT not measurable here, near the receiver." in said(rows)
+    drawn = choose([part(capture(rows))], connection=None, most=1)[0]
+    assert "cannot tell" in summary_section(drawn, connections=1)
+
+
+def test_one_segment_takes_no_time():
+    rows = [*handshake(C - 1, S - 1), Segment(0, C, DATA, ack=S)]
+    assert "sent 1.0 kB to 10.0.0.2:80 in a single moment; none of it twice" in said(rows)
+
+
+def test_a_connection_without_data_says_so():
+    assert said(handshake()) == f"10.0.0.1:40000 sent no data to {SERVER} that this capture holds."
+
+
+def test_packets_captured_twice_are_not_called_sent_twice():
+    rows = [row for s in transfer(50, 20) for row in (s, s)]
+    numbered = [replace(row, ip_id=1 + i // 2) for i, row in enumerate(rows)]
+    assert "captured twice" in said(numbered)
+
+
+def test_no_connection_at_all():
+    assert said([]) == NOTHING
+
+
+def test_the_direction_with_more_data_is_told():
+    rows = [*opened(10), at(20, 0, C, 100), at(30, 1, S, 5000, ack=C + 100), at(40, 0, C + 100, ack=S + 5000)]
+    assert said(rows).startswith("10.0.0.2:80 sent 5.0 kB to 10.0.0.1:40000")
+
+
+def test_both_directions_are_drawn_when_both_carry_data():
+    rows = [
+        *opened(10),
+        at(20, 0, C, 3000),
+        at(30, 1, S, 5000, ack=C + 3000),
+        at(40, 0, C + 3000, ack=S + 5000),
+    ]
+    drawn = choose([part(capture(rows))], connection=None, most=6)
+    assert [(d.connection, d.reverse) for d in drawn] == [(1, True), (1, False)]
+
+
+def test_at_most_so_many_are_drawn_the_chosen_one_first():
+    rows = [
+        replace(s, pair=pair, payload=s.payload * (pair + 1)) for pair in range(9) for s in transfer(20, 3)
+    ]
+    found = part(capture(sorted(rows, key=lambda s: s.time_ns or 0)))
+    assert [d.number for d in choose([found], connection=None, most=4)] == [9, 8, 7, 6]
+    assert [d.number for d in choose([found], connection=2, most=4)] == [2, 9, 8, 7]
+
+
+@pytest.mark.parametrize("number", [100_000])
+def test_a_capture_that_talks_much_is_cut_short(number: int):
+    source = SourceFile(
+        "made.pcap",
+        "pcap",
+        comments=[(None, "x" * number)] + [(i, "more") for i in range(number)],
+        not_decoded={f"reason {i}": i for i in range(number)},
+        warnings=["careful"] * number,
+    )
+    talkative = Part(Point("made", ("made.pcap",)), analyse(Capture([source] * 1000)), 0)
+    html = provenance_section([talkative], command="", notes=[], hashes={})
+    assert len(html) < 500_000
+    assert "and 950 more files" in html
+    assert "and more" in parsed(html).text
+
+
+def test_the_worst_verdict_of_several_captures_counts():
+    whole = part(capture(transfer(50, 30)))
+    one_sided = part(capture([s for s in transfer(50, 30) if s.side == 0]))
+    assert 'class="trust good"' in trust_section([whole])
+    assert 'class="trust good"' not in trust_section([whole, one_sided])

@@ -1,0 +1,64 @@
+"""Numbers read as an engineer says them."""
+
+from __future__ import annotations
+
+import pytest
+
+from multitracer.report.words import count, duration, moment, rate, share, size
+from multitracer.tables import NOT_A_TIME
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 B"), (1, "1 B"), (999, "999 B"), (1500, "1.5 kB"), (2_400_000, "2.4 MB"), (10**13, "10 TB")],
+)
+def test_sizes(number: int, said: str):
+    assert size(number) == said
+
+
+def test_rates():
+    assert rate(612_345) == "612 kbit/s"
+    assert rate(0) == "0 bit/s"
+
+
+@pytest.mark.parametrize(
+    ("ns", "said"),
+    [
+        (31_000_000_000, "31 s"),
+        (120_000_000, "120 ms"),
+        (4_000_000_000, "4.0 s"),
+        (4_250_000_000, "4.25 s"),
+        (31_500_000_000, "31.5 s"),
+        (1_500, "1.5 µs"),
+        (7, "7 ns"),
+        (0, "0 s"),
+        (7_530_000_000_000, "2 h 5 min"),
+        (100_000_000_000, "1 min 40 s"),
+        (3_600_000_000_000, "1 h"),
+        (None, "unknown"),
+        (NOT_A_TIME, "unknown"),
+        (float("nan"), "unknown"),
+    ],
+)
+def test_durations(ns: float | None, said: str):
+    assert duration(ns) == said
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [(18, 1000, "1.8 %"), (0, 10, "0.0 %"), (1, 10**6, "< 0.01 %"), (1, 0, "unknown"), (10, 10, "100 %")],
+)
+def test_shares(part: int, whole: int, said: str):
+    assert share(part, whole) == said
+
+
+def test_counts_agree_with_their_noun():
+    assert count(1, "packet") == "1 packet"
+    assert count(1234, "packet") == "1,234 packets"
+
+
+def test_moments_no_calendar_reaches_are_numbers():
+    assert moment(1_700_000_000_123_000_000) == "2023-11-14 22:13:20.123 UTC"
+    assert moment(2**63 - 1) == "2262-04-11 23:47:16.854 UTC"
+    assert moment(-(2**63) + 1).startswith("1677")
+    assert moment(None) == moment(NOT_A_TIME) == "unknown"

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.errors import FormatError, InputError, UnknownFormatError
+from multitracer.manifest import Manifest, write_manifest
+from multitracer.session import open_session, separate_sessions
+from tests.session.captures import MS, START_NS, Conversation, write_conversations, write_pcap
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.session import Session
+
+MINUTE_NS = 60_000 * MS
+
+
+def packets_by_point(session: Session) -> dict[str, int]:
+    return {point.name: len(capture.segments) for point, capture in session.captures()}
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> list[Path]:
+    """Return a ring buffer of three files, as tcpdump -C names them, that one connection runs through."""
+    packets = Conversation(segments=20).packets
+    cut = [packets[:10], packets[10:30], packets[30:]]
+    return [write_pcap(tmp_path / f"ring.pcap{i or ''}", part) for i, part in enumerate(cut)]
+
+
+def test_one_capture(tmp_path: Path) -> None:
+    path = write_conversations(tmp_path / "a.pcap", Conversation())
+    session = open_session(path)
+    assert session.name == "a.pcap"
+    assert packets_by_point(session) == {str(path): 16}
+
+
+@pytest.mark.parametrize("shuffled", [[0, 1, 2], [2, 0, 1]])
+def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffled: list[int]) -> None:
+    session = open_session(*(ring[i] for i in shuffled))
+    ((_, capture),) = session.captures()
+    assert [file.path for file in capture.files] == [str(path) for path in ring]
+    assert len(capture.segments) == 46
+    assert (np.diff(capture.segments["time_ns"]) >= 0).all()
+
+
+def test_a_folder_of_captures_is_one_capture_in_order_of_time(ring: list[Path]) -> None:
+    (ring[0].parent / "notes.txt").write_text("not a capture")
+    session = open_session(ring[0].parent)
+    ((point, capture),) = session.captures()
+    assert point.paths == tuple(map(str, ring))
+    assert len(capture.segments) == 46
+    assert session.warnings == []
+
+
+def test_a_pattern_names_a_file_set(ring: list[Path]) -> None:
+    assert len(open_session(f"{ring[0].parent}/ring.pcap*").points[0].paths) == 3
+    with pytest.raises(InputError, match="no file matches"):
+        open_session(f"{ring[0].parent}/ring.cap*")
+
+
+def test_files_that_overlap_in_time_are_several_points(tmp_path: Path) -> None:
+    sender = write_conversations(tmp_path / "sender.pcap", Conversation(segments=9))
+    receiver = write_conversations(
+        tmp_path / "receiver.pcap", Conversation(segments=9, start_ns=START_NS + 20 * MS)
+    )
+    assert packets_by_point(open_session(sender, receiver)) == {str(sender): 24, str(receiver): 24}
+
+
+def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
+    kinds = {
+        "sender.pcap": Conversation(segments=9),
+        "receiver.pcap": Conversation(client="fd00::1", server="fd00::2"),
+    }
+    paths = [write_conversations(tmp_path / name, each) for name, each in kinds.items()]
+    for (_, together), path in zip(open_session(*paths).captures(), paths, strict=True):
+        ((_, alone),) = open_session(path).captures()
+        assert together.files == alone.files
+        assert len(together.syn_options) == len(alone.syn_options) == 2
+        for name in set(alone.segments.schema.names) - {"flow"}:
+            np.testing.assert_array_equal(together.segments[name], alone.segments[name])
+        for name in alone.syn_options.schema.names:
+            np.testing.assert_array_equal(together.syn_options[name], alone.syn_options[name])
+
+
+def test_a_small_overlap_is_still_one_capture(tmp_path: Path) -> None:
+    packets = Conversation(segments=200).packets
+    paths = [write_pcap(tmp_path / "0.pcap", packets[:202]), write_pcap(tmp_path / "1.pcap", packets[200:])]
+    assert len(packets_by_point(open_session(*paths))) == 1
+
+
+def test_ring_buffers_are_recognised_by_name_and_others_stand_alone(tmp_path: Path, ring: list[Path]) -> None:
+    names = [
+        "a_00001_20261120101500.pcapng.gz",
+        "a_00002_20261120102500.pcapng.gz",
+        "b.pcap",
+        "c.pcap",
+        "c.pcap3.gz",
+    ]
+    for name in names:
+        shutil.copy(ring[0], tmp_path / name)
+    found = separate_sessions([str(tmp_path / name) for name in names])
+    assert [len(session.points[0].paths) for session in found] == [2, 1, 2]
+
+
+def test_session_folder(tmp_path: Path) -> None:
+    write_manifest(tmp_path, Manifest("drive"))
+    for host in ("mobile", "fixed"):
+        (tmp_path / host).mkdir()
+        plain = write_conversations(tmp_path / host / "tcp-0.pcap", Conversation())
+        later = Conversation(start_ns=START_NS + MINUTE_NS)
+        last = write_conversations(tmp_path / host / "tcp-1.pcap", later)
+        (tmp_path / host / "tcp-1.pcap.gz").write_bytes(gzip.compress(last.read_bytes()))
+        last.unlink()
+        assert plain.is_file()
+        (tmp_path / host / "gps.jsonl").write_text('{"lat": 1}\n')
+    session = open_session(tmp_path)
+    assert session.name == "drive"
+    assert packets_by_point(session) == {"fixed": 32, "mobile": 32}
+    assert session.warnings == []
+
+
+def test_session_folder_that_died_at_its_start_opens(tmp_path: Path) -> None:
+    """A crash leaves half a manifest, an empty log, a header without a packet, a cut record."""
+    (tmp_path / "manifest.json").write_text('{"name": "dri')
+    (tmp_path / "mobile").mkdir()
+    whole = write_conversations(tmp_path / "mobile" / "tcp-0.pcap", Conversation())
+    (tmp_path / "mobile" / "tcp-1.pcap").write_bytes(whole.read_bytes()[:-7])
+    (tmp_path / "mobile" / "tcp-2.pcap").write_bytes(b"")
+    (tmp_path / "mobile" / "tcp-3.pcap").write_bytes(whole.read_bytes()[:10])
+    session = open_session(tmp_path)
+    parts = list(session.captures())
+    assert sum(len(capture.segments) for _, capture in parts) == 16 + 15
+    passed_over = ("manifest.json", "mobile/tcp-2.pcap", "mobile/tcp-3.pcap")
+    for warning, name in zip(session.warnings, passed_over, strict=True):
+        assert warning.startswith(str(tmp_path / name))
+
+
+def test_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    secret = write_conversations(outside / "secret.pcap", Conversation())
+    folder = tmp_path / "session"
+    (folder / "fixed").mkdir(parents=True)
+    write_conversations(folder / "fixed" / "tcp-0.pcap", Conversation())
+    (folder / "fixed" / "tcp-1.pcap").symlink_to(secret)
+    (folder / "mobile").symlink_to(outside)
+    os.mkfifo(folder / "fixed" / "tcp-2.pcap")  # reading it would wait for ever
+    session = open_session(folder)
+    assert [point.name for point in session.points] == ["fixed"]
+    assert session.points[0].paths == (str(folder / "fixed" / "tcp-0.pcap"),)
+    assert ["link out of the folder" in warning for warning in session.warnings] == [True]
+
+
+def test_nothing_to_read_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(InputError, match="holds no capture"):
+        open_session(tmp_path)
+    with pytest.raises(InputError, match="No such file"):
+        open_session(tmp_path / "absent.pcap")
+    with pytest.raises(InputError, match="give it alone"):
+        open_session(tmp_path, tmp_path / "notes.txt")
+    with pytest.raises(InputError, match="no input"):
+        open_session()
+    with pytest.raises(InputError, match="null"):
+        open_session("a\0b")
+
+
+def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
+    whole = write_conversations(tmp_path / "a.pcap", Conversation())
+    (tmp_path / "b.pcap").write_text("no capture")
+    (tmp_path / "c.pcap").write_bytes(whole.read_bytes()[:10])
+    with pytest.raises(UnknownFormatError, match=r"b\.pcap"):
+        list(open_session(whole, tmp_path / "b.pcap").captures())
+    with pytest.raises(FormatError, match=r"c\.pcap"):
+        list(open_session(whole, tmp_path / "c.pcap").captures())
+
+
+def test_max_packets_bounds_each_point(sample_session: Path) -> None:
+    captures = open_session(sample_session).captures(max_packets=100)
+    assert [sum(file.packets for file in capture.files) for _, capture in captures] == [100, 100]
+
+
+def test_bundled_session(sample_session: Path) -> None:
+    session = open_session(sample_session)
+    assert session.manifest is not None
+    assert {point.name for point in session.points} == {"mobile", "fixed"}
+    assert all(packets > 6000 for packets in packets_by_point(session).values())

@@ -1,0 +1,75 @@
+"""`multitracer testbed`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.scenario import bundled_names
+from tests.cli.program import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_list_shows_every_scenario_with_its_title() -> None:
+    shown = run("testbed", "list").stdout
+    assert all(name in shown for name in bundled_names())
+    assert "CoDel marks" in shown
+
+
+def test_run_writes_a_session_and_shows_its_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "fade"
+    shown = run("testbed", "run", "fig11-fade", "--virtual", "--seed", "3", "-o", folder).stdout
+    summary = json.loads((folder / "summary.json").read_text())
+    assert f"{summary['goodput_bytes_per_s']:.1f}" in shown
+    assert str(folder) in shown
+    assert json.loads((folder / "manifest.json").read_text())["variables"]["seed"] == 3
+    run("analyze", folder)
+
+
+def test_run_takes_a_file_and_a_recorded_radio(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[[traffic]]\nbytes = 3000\n")
+    (tmp_path / "radio.txt").write_text(
+        "# multitracer error-trace 1\n# slot_ns 20000000\n# slots 100\nup 60 30\n"
+    )
+    run("testbed", "run", tmp_path / "mine.toml", "--virtual", "-o", tmp_path / "plain")
+    errors = ("--errors", tmp_path / "radio.txt")
+    run("testbed", "run", tmp_path / "mine.toml", "--virtual", *errors, "-o", tmp_path / "faded")
+    resent = [
+        json.loads((tmp_path / name / "summary.json").read_text())["rlp_retransmissions"]
+        for name in ("plain", "faded")
+    ]
+    assert resent[0] == 0 < resent[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("no-such", "--virtual"), 1, "clean-bulk"),
+        (("clean-bulk",), 2, "--virtual"),
+        (("clean-bulk", "--virtual", "--errors", "absent.txt"), 1, "absent.txt"),
+        (("clean-bulk", "--virtual", "--seed", "-1"), 2, "seed"),
+    ],
+)
+def test_a_wrong_call_says_what_to_do(tmp_path: Path, args: tuple[str, ...], status: int, words: str) -> None:
+    done = run("testbed", "run", *args, "-o", tmp_path / "new", status=status)
+    assert words in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_trace_of_another_slot_time_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "radio.txt").write_text("# multitracer error-trace 1\n# slot_ns 5\n# slots 1\n")
+    done = run(
+        *("testbed", "run", "clean-bulk", "--virtual", "--errors", tmp_path / "radio.txt"),
+        *("-o", tmp_path / "new"),
+        status=1,
+    )
+    assert "slot" in done.stderr
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "note").touch()
+    assert "not empty" in run("testbed", "run", "fig11-fade", "--virtual", "-o", tmp_path, status=1).stderr

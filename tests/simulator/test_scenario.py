@@ -1,0 +1,122 @@
+"""Scenario files: the bundled ones, one's own, and every way in which one can be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitracer.errors import FormatError, InputError, MultiTracerError
+from multitracer.protocols.tcp import BSD, MODERN
+from multitracer.scenario import bundled_names, load_scenario
+from multitracer.scenario.toml import parse_scenario
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.scenario import Scenario
+
+CONTRACT = {
+    "clean-bulk", "fig4-slow-start", "fig5-typical", "fig7-overflow", "fig8-resets-vj", "fig8-resets-plain",
+    "fig10-backoff", "fig11-fade", "fig12-flow-control", "overbuffered", "sack-modern", "download",
+    "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
+    "aborted-download",
+}  # fmt: skip
+TRAFFIC = "[[traffic]]\nbytes = 10\n"
+
+
+def parsed(text: str) -> Scenario:
+    def no_trace(name: str) -> None:
+        raise InputError(name)
+
+    return parse_scenario(text, name="mine", path="mine.toml", read_trace=no_trace)  # type: ignore[arg-type]
+
+
+def test_every_scenario_of_the_contract_is_bundled_and_has_a_title() -> None:
+    assert set(bundled_names()) == CONTRACT
+    assert all(load_scenario(name).title for name in CONTRACT)
+
+
+def test_the_least_scenario_is_a_transfer_between_two_old_hosts() -> None:
+    scenario = parsed(TRAFFIC)
+    assert (scenario.name, scenario.mobile, scenario.fixed) == ("mine", BSD, BSD)
+    assert scenario.traffic[0].bytes == 10
+
+
+def test_hosts_share_settings_and_may_differ() -> None:
+    scenario = parsed(f"[tcp]\nprofile = 'modern'\nsack = false\n[tcp.fixed]\nmin_rto_ms = 300\n{TRAFFIC}")
+    assert scenario.mobile == replace(MODERN, sack=False)
+    assert scenario.fixed == replace(MODERN, sack=False, min_rto_ns=300_000_000)
+
+
+def test_times_are_written_as_people_do() -> None:
+    queue = parsed(f"[link.queue]\ntarget_ms = 5.5\ninterval_s = 1\n{TRAFFIC}").link.queue
+    assert (queue.target_ns, queue.interval_ns) == (5_500_000, 1_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "traffic"),
+        ("[traffic]\nbytes = 1", r"\[\[traffic\]\]"),
+        ("[[traffic]]\n", "lacks bytes"),
+        ("[[traffic]]\nbytes = 0", "at least 1"),
+        ("[[traffic]]\nbytes = 'many'", "not int"),
+        ("[[traffic]]\nbytes = true", "not int"),
+        (f"color = 1\n{TRAFFIC}", "no key color"),
+        (f"limit_s = -1\n{TRAFFIC}", "limit_s"),
+        (f"[tcp]\nsak = true\n{TRAFFIC}", "no key sak"),
+        (f"[tcp]\nprofile = 'plan9'\n{TRAFFIC}", "bsd, modern"),
+        (f"tcp = 1\n{TRAFFIC}", r"write \[tcp\]"),
+        (f"[link]\nstop_by = 'shouting'\n{TRAFFIC}", "x-bit"),
+        (f"[link.queue]\npolicy = 'red'\n{TRAFFIC}", "drop-tail"),
+        (f"[link.queue]\nlimit_packets = 0\n{TRAFFIC}", "packet"),
+        (f"[link.up]\ntrace = 'radio.txt'\n{TRAFFIC}", "radio.txt"),
+        (f"[[event]]\nkind = 'meteor'\nat_s = 1\n{TRAFFIC}", "fade"),
+        (f"[[event]]\nkind = 'fade'\n{TRAFFIC}", "lacks at_s"),
+        ("not toml", "not TOML"),
+    ],
+)
+def test_a_wrong_scenario_says_what_and_where(text: str, reason: str) -> None:
+    with pytest.raises(MultiTracerError, match=reason) as caught:
+        parsed(text)
+    if isinstance(caught.value, FormatError):
+        assert str(caught.value).startswith("mine.toml")
+
+
+@given(st.text(max_size=100))
+def test_any_text_is_a_scenario_or_a_documented_error(text: str) -> None:
+    for whole in (text, f"{text}\n{TRAFFIC}", f"[link]\n{text}\n{TRAFFIC}"):
+        try:
+            parsed(whole)
+        except MultiTracerError:
+            continue
+
+
+def test_a_file_is_found_by_path_and_its_trace_beside_it(tmp_path: Path) -> None:
+    trace = "# multitracer error-trace 1\n# slot_ns 20000000\n# slots 100\nup 7 2\n"
+    (tmp_path / "radio.txt").write_text(trace)
+    (tmp_path / "mine.toml").write_text(f"[link.up]\nkind = 'replay'\ntrace = 'radio.txt'\n{TRAFFIC}")
+    scenario = load_scenario(str(tmp_path / "mine.toml"))
+    assert scenario.name == "mine"
+    assert scenario.link.up.replayed == ((7, 2),)
+
+
+def test_a_trace_outside_the_scenarios_folder_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("# multitracer error-trace 1\n# slot_ns 1\n# slots 1\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/mine.toml").write_text(
+        f"[link.up]\nkind = 'replay'\ntrace = '../secret.txt'\n{TRAFFIC}"
+    )
+    with pytest.raises(InputError, match="leads out"):
+        load_scenario(str(tmp_path / "mine/mine.toml"))
+
+
+def test_an_unknown_name_lists_the_bundled_ones(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="aqm-ecn, clean-bulk"):
+        load_scenario("clean")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_scenario(str(tmp_path / "absent.toml"))

@@ -1,0 +1,71 @@
+"""Rules of the house that no single room can keep alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import parsers
+from multitracer.errors import UnknownFormatError
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("multitracer", "parsers", "collectors", "sample_traces", "tests")
+MAX_LINES = 400
+HEAVY = {"numpy", "pandas", "plotly", "pyarrow", "scapy", "pyshark", "rich"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_module_is_longer_than_one_sitting(folder: str) -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / folder).rglob("*.py")}
+    assert lengths, f"{folder} holds no module"
+    too_long = {str(path): length for path, length in lengths.items() if length > MAX_LINES}
+    assert not too_long
+
+
+@pytest.mark.parametrize("statement", ["import multitracer", "from multitracer.cli import main"])
+def test_import_stays_light(statement: str) -> None:
+    assert not _loaded(statement) & HEAVY
+
+
+def test_help_loads_no_heavy_library() -> None:
+    assert not _loaded("from multitracer.cli._run import run; run(['--help'])") & HEAVY
+
+
+def test_analysis_needs_no_data_frames(sample_session: Path) -> None:
+    statement = f"from multitracer.cli._run import run; run(['analyze', {str(sample_session)!r}])"
+    assert not _loaded(statement) & (HEAVY - {"numpy", "rich"})
+
+
+def _loaded(statement: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter has after a statement."""
+    program = (
+        f"import json, sys\n{statement}\n"
+        "print()\nprint(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_rooms_import_only_downwards() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_format_has_a_sample_or_tests_of_its_own() -> None:
+    sampled = {_format_of(path) for path in (ROOT / "sample_traces").rglob("*") if path.is_file()}
+    tested = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    for known in parsers.formats():
+        assert known.name in sampled or f"test_{known.name.replace('-', '_')}" in tested, known.name
+
+
+def _format_of(path: Path) -> str | None:
+    try:
+        return parsers.detect(str(path)).name
+    except UnknownFormatError:
+        return None

@@ -1,0 +1,122 @@
+"""What the pages say is true: runnable blocks run and print what is shown, links lead somewhere.
+
+A fence ```console run``` holds commands after `$ `, each followed by what it prints (`...` stands for
+anything); ```python run``` holds a program, run with the working folder that the commands have.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+_FENCE = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+_FORGIVING = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_WIDTH = "110"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def _blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text()
+        for found in _FENCE.finditer(text):
+            yield Block(page, text[: found.start()].count("\n") + 1, found[1], found[2])
+
+
+@pytest.mark.parametrize("block", list(_blocks()), ids=str)
+def test_block_does_what_the_page_says(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "sample_traces").symlink_to(ROOT / "sample_traces")
+    if block.language == "python":
+        _run([sys.executable, "-c", block.text], tmp_path)
+        return
+    for command, shown in _commands(block.text):
+        printed = _run(["/bin/sh", "-c", command], tmp_path)
+        if shown:
+            assert doctest.OutputChecker().check_output(shown, printed, _FORGIVING), (
+                f"$ {command}\n--- shown\n{shown}\n--- printed\n{printed}"
+            )
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def _run(argv: list[str], folder: Path) -> str:
+    ours = Path(sys.executable).parent
+    environment = os.environ | {
+        "PATH": f"{ours}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": _WIDTH,
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        argv,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{argv[-1]}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = [target for target in _LINK.findall(page.read_text()) if not (page.parent / target).exists()]
+    assert dead == []
+
+
+def test_every_page_is_found_from_the_index() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / target).resolve() for target in _LINK.findall(index.read_text())}
+    assert {page.resolve() for page in PAGES if page != index} - linked - {ROOT / "README.md"} == set()
+
+
+def test_every_room_is_on_the_map() -> None:
+    rooms = {path.stem for path in (ROOT / "multitracer").iterdir() if path.suffix == ".py" or _is_room(path)}
+    named = set(re.findall(r"(\w+)(?:/|\.py)", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert rooms - named - {"__init__", "__main__"} == set()
+
+
+def _is_room(path: Path) -> bool:
+    return (path / "__init__.py").exists()
+
+
+def test_readme_can_be_tried_out() -> None:
+    languages = {block.language for block in _blocks() if block.page.name == "README.md"}
+    assert languages == {"console", "python"}
+
+
+def test_readme_names_every_command() -> None:
+    program = Path(sys.executable).with_name("multitracer")
+    words = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    commands = re.findall(r"^  ([a-z][a-z-]*)  +\S", words, re.MULTILINE)
+    assert {"inspect", "analyze"} <= set(commands)
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in commands if f"multitracer {name}" not in readme] == []
