@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,20 @@ def fixture_folder() -> Path:
     if reason := _why_no_fixtures():
         pytest.skip(reason)
     return FIXTURES
+
+
+@pytest.fixture
+def full_device(tmp_path: Path) -> Path:
+    """Return a device that is always full: root gets one of its own, lest a mistake replaces the machine's."""
+    if os.geteuid() != 0:
+        return Path("/dev/full")
+    own = tmp_path / "full"
+    try:
+        os.mknod(own, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        own.open("wb").close()
+    except OSError as error:
+        pytest.skip(f"no device nodes here: {error.strerror}")
+    return own
 
 
 @pytest.fixture(scope="session")

@@ -126,8 +126,8 @@ def test_output_folder_that_does_not_exist(tmp_path: Path, capture: Path) -> Non
         )
 
 
-def test_full_disk(tmp_path: Path, capture: Path) -> None:
-    with Path("/dev/full").open("w") as full:
+def test_full_disk(full_device: Path, capture: Path) -> None:
+    with full_device.open("w") as full:
         done = subprocess.run(
             [*COMMAND, "analyze", "--json", capture],
             env=ENVIRONMENT,
@@ -138,7 +138,7 @@ def test_full_disk(tmp_path: Path, capture: Path) -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "Error: output: No space left on device\n"
-    assert "No space left" in run("analyze", "--json", capture, "-o", "/dev/full", status=1).stderr
+    assert "No space left" in run("analyze", "--json", capture, "-o", full_device, status=1).stderr
 
 
 def test_disk_that_fills_up_leaves_no_half_file(tmp_path: Path, capture: Path) -> None:

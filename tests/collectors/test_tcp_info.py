@@ -158,10 +158,10 @@ def test_log_that_exists_is_not_touched(log: Path) -> None:
     assert log.read_text() == "evidence"
 
 
-def test_full_disk_is_an_error_not_a_hole() -> None:
-    done = run("tcp_info", "-o", "/dev/full")
+def test_full_disk_is_an_error_not_a_hole(full_device: Path) -> None:
+    done = run("tcp_info", "-o", full_device)
     assert done.returncode == 1
-    assert done.stderr == "Error: /dev/full: cannot write: No space left on device\n"
+    assert done.stderr == f"Error: {full_device}: cannot write: No space left on device\n"
 
 
 def test_socket_that_ends_is_said_to_be_gone_and_the_next_one_is_another(log: Path) -> None:
