@@ -1,0 +1,190 @@
+"""What an estimator says of two clocks during one interval: offset, skew, how far off it may be, and why.
+
+The model is a straight line, ``to = from + offset + skew * (from - first)``. Nanoseconds since 1970 do not
+fit a float64 (its steps are 256 ns today), so stamps are int64 throughout and only differences to `first_ns`
+become floats: exact to 1 ns over some months.
+
+The uncertainty is that of a straight line with normal errors: smallest at `pivot_ns`, where the errors of
+offset and skew are independent, and growing with the skew's uncertainty to both sides::
+
+    bound(t)^2 = at_pivot^2 + (skew_uncertainty * (t - pivot))^2
+
+`uncertainty_ns` is stated at `first_ns`, because that is where `offset_ns` is. An estimator that knows the
+uncertainty at its pivot (usually the middle of its evidence) makes its estimate with `Estimate.around`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.errors import ClockError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Stamps = NDArray[np.int64]
+    Array = NDArray[Any]
+
+PPM = 1e-6
+
+FORWARD, BACKWARD, TOGETHER = 1, -1, 0
+"""Of `Evidence.direction`: which clock stamped first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Events that both clocks stamped; what an estimate rests on and what its figure shows.
+
+    Parameters
+    ----------
+    from_ns, to_ns : ndarray of int64, ns
+        The two stamps of each event.
+    direction : ndarray of int8
+        FORWARD: the event reached `from` first (a packet on its way there), so ``to - from`` is at least the
+        offset; BACKWARD: at most the offset; TOGETHER: both at once (a bracketed reading).
+    corrected_ns : ndarray of int64, ns, optional
+        ``to - from`` without what is known of the way (serialization time); by default the plain difference.
+    """
+
+    from_ns: Stamps
+    to_ns: Stamps
+    direction: NDArray[np.int8]
+    corrected_ns: Stamps | None = None
+
+    @property
+    def difference_ns(self) -> Stamps:
+        """``to - from``, corrected where it can be."""
+        return self.to_ns - self.from_ns if self.corrected_ns is None else self.corrected_ns
+
+    def __len__(self) -> int:
+        return len(self.from_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The relation of two clocks between two steps: ``to = from + offset + skew * (from - first)``.
+
+    Parameters
+    ----------
+    first_ns, last_ns : int
+        The first and last stamp of the clock `from` for which the evidence speaks, both included.
+    offset_ns : int
+        ``to - from`` at `first_ns`, nanoseconds; positive where `to` is ahead.
+    skew_ppm : float
+        How much faster `to` runs, parts per million of `from`'s rate.
+    uncertainty_ns : float
+        Half-width of the 95 % interval of the offset **at** `first_ns`.
+    skew_uncertainty_ppm : float
+        Half-width of the 95 % interval of the skew.
+    method : str
+        How it was found, in a few words: "two captures: lower envelope".
+    evidence : int
+        How many independent observations it rests on (matched packets, snapshots, stalls).
+    pivot_ns : int, optional
+        The stamp of `from` at which the errors of offset and skew are independent; by default `first_ns`.
+    lower_ns, upper_ns : int, optional
+        Causality: the offset at `first_ns` lies between them for certain, however unequal the two ways are.
+    notes : tuple of str
+        What the reader should know: "the path's asymmetry is not observable", "2 packets left out".
+    points : Evidence, optional
+        The observations, for figures.
+    """
+
+    first_ns: int
+    last_ns: int
+    offset_ns: int
+    skew_ppm: float
+    uncertainty_ns: float
+    skew_uncertainty_ppm: float
+    method: str
+    evidence: int
+    pivot_ns: int | None = None
+    lower_ns: int | None = None
+    upper_ns: int | None = None
+    notes: tuple[str, ...] = ()
+    points: Evidence | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        numbers = (self.skew_ppm, self.uncertainty_ns, self.skew_uncertainty_ppm)
+        if not all(map(math.isfinite, numbers)) or min(numbers[1:]) < 0 or self.last_ns < self.first_ns:
+            raise ClockError(
+                f"{self.method}: not determinable, because the fit has no finite solution: {self}"
+            )
+        if self.skew_ppm * PPM <= -1:
+            raise ClockError(
+                f"{self.method}: not determinable, because one clock would stand or run backwards"
+            )
+
+    @classmethod
+    def around(cls, pivot_ns: int, at_pivot_ns: float, **fields: Any) -> Estimate:
+        """Return an estimate whose uncertainty is known at a pivot, not at `first_ns`.
+
+        Parameters
+        ----------
+        pivot_ns : int
+            The stamp of `from` where the errors of offset and skew are independent.
+        at_pivot_ns : float
+            Half-width of the 95 % interval of the offset there.
+        **fields
+            All other fields of an estimate but `uncertainty_ns`; `offset_ns` is still the one at `first_ns`.
+        """
+        tilt = fields["skew_uncertainty_ppm"] * PPM * (fields["first_ns"] - pivot_ns)
+        return cls(pivot_ns=pivot_ns, uncertainty_ns=math.hypot(at_pivot_ns, tilt), **fields)
+
+    @property
+    def pivot(self) -> int:
+        """`pivot_ns`, `first_ns` by default."""
+        return self.first_ns if self.pivot_ns is None else self.pivot_ns
+
+    @property
+    def at_pivot_ns(self) -> float:
+        """Half-width of the 95 % interval of the offset at the pivot, where it is smallest."""
+        tilt = self.skew_uncertainty_ppm * PPM * (self.first_ns - self.pivot)
+        return math.sqrt(max(0.0, self.uncertainty_ns**2 - tilt**2))
+
+    def at(self, from_ns: Array | int) -> Any:
+        """Return stamps of `to` (int64, ns) for stamps of `from`; beyond the interval the line goes on."""
+        stamps = np.asarray(from_ns, dtype=np.int64)
+        drift = np.rint(self.skew_ppm * PPM * (stamps - self.first_ns)).astype(np.int64)
+        return stamps + self.offset_ns + drift
+
+    def offset_at(self, from_ns: Array | int) -> Any:
+        """Return ``to - from`` (int64, ns) at stamps of `from`."""
+        return self.at(from_ns) - np.asarray(from_ns, dtype=np.int64)
+
+    def bound_ns(self, from_ns: Array | int) -> Any:
+        """Return the half-width (float64, ns) of the 95 % interval of the offset at stamps of `from`."""
+        away = (np.asarray(from_ns, dtype=np.int64) - self.pivot).astype(np.float64)
+        return np.hypot(self.at_pivot_ns, self.skew_uncertainty_ppm * PPM * away)
+
+    def covers(self, from_ns: Array | int) -> Any:
+        """Return whether stamps of `from` lie in the interval."""
+        stamps = np.asarray(from_ns, dtype=np.int64)
+        return (stamps >= self.first_ns) & (stamps <= self.last_ns)
+
+    def inverse(self) -> Estimate:
+        """Return the same relation as seen from `to`; mapping there and back agrees to 1 ns."""
+        slope = 1 + self.skew_ppm * PPM
+        points = self.points
+        return replace(
+            self,
+            first_ns=int(self.at(self.first_ns)),
+            last_ns=int(self.at(self.last_ns)),
+            offset_ns=-self.offset_ns,
+            skew_ppm=-self.skew_ppm / slope,
+            uncertainty_ns=self.uncertainty_ns / slope,
+            skew_uncertainty_ppm=self.skew_uncertainty_ppm / slope**2,
+            pivot_ns=int(self.at(self.pivot)),
+            lower_ns=None if self.upper_ns is None else -self.upper_ns,
+            upper_ns=None if self.lower_ns is None else -self.lower_ns,
+            points=None if points is None else _inverse(points),
+        )
+
+
+def _inverse(points: Evidence) -> Evidence:
+    corrected = None if points.corrected_ns is None else -points.corrected_ns
+    return Evidence(points.to_ns, points.from_ns, -points.direction, corrected)
