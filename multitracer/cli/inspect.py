@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 _LONGEST = 200
 """Characters of a value of the manifest that are shown."""
+_LONGEST_KEY = 40
+_MOST = 20
+"""Hosts, variables and collectors of a manifest that are shown."""
 
 
 @click.command(
@@ -67,7 +71,7 @@ def _show_session(sheet: Page, session: Session) -> None:
     from multitracer.cli._text import portable
     from multitracer.report.words import count
 
-    sheet.heading(f"Session {session.name}")
+    sheet.heading(f"Session {_short(session.name)}")
     hosts = [(point.name, f"capture of {count(len(point.paths), 'file')}") for point in session.points]
     hosts += [
         (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.logs
@@ -85,12 +89,21 @@ def _manifest_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     from multitracer.report.words import moment
 
     yield "recorded", moment(manifest.created_ns)
-    for host, facts in manifest.hosts.items():
-        yield f"host {host}", ", ".join(f"{name} {_short(value)}" for name, value in facts.items())
-    for name, value in manifest.variables.items():
-        yield name, _short(value)
-    for run in manifest.collectors:
-        yield run.name, f"on {run.host}, {run.outcome or 'does not say how it ended'}"
+    for host, facts in islice(manifest.hosts.items(), _MOST):
+        shown = ", ".join(f"{_key(name)} {_short(value)}" for name, value in islice(facts.items(), _MOST))
+        yield f"host {_key(host)}", shown
+    for name, value in islice(manifest.variables.items(), _MOST):
+        yield _key(name), _short(value)
+    for run in manifest.collectors[:_MOST]:
+        yield _key(run.name), f"on {_key(run.host)}, {_short(run.outcome or 'does not say how it ended')}"
+    for name, entries in (("hosts", manifest.hosts), ("variables", manifest.variables),
+                          ("collectors", manifest.collectors)):  # fmt: skip
+        if len(entries) > _MOST:
+            yield name, f"{len(entries) - _MOST:,} more in manifest.json"
+
+
+def _key(name: str) -> str:
+    return name if len(name) <= _LONGEST_KEY else f"{name[:_LONGEST_KEY]}…"
 
 
 def _short(value: object) -> str:

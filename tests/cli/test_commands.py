@@ -73,6 +73,15 @@ def test_inspect_names_logs_that_changed(tmp_path: Path, sample_session: Path) -
     assert "as they were recorded (" not in shown
 
 
+def test_inspect_of_a_huge_manifest_stays_short(tmp_path: Path) -> None:
+    long = "x" * 1_000
+    hosts = {f"{long}{n}": {f"{long}{m}": long for m in range(50)} for n in range(50)}
+    write_manifest(tmp_path, Manifest(long, hosts=hosts, variables=dict.fromkeys(hosts, long)))
+    shown = run("inspect", tmp_path).stdout
+    assert "30 more in manifest.json" in shown
+    assert len(shown) < 300_000
+
+
 def test_inspect_shows_a_hostile_manifest_as_text(tmp_path: Path, sample_session: Path) -> None:
     folder = tmp_path / "session"
     shutil.copytree(sample_session, folder)
