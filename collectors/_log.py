@@ -49,6 +49,10 @@ class Log:
         """Write one JSON object."""
         self.write(line(fields))
 
+    def clap(self, tag: str) -> None:
+        """Write a tag of the clapperboard with the clocks of this instant."""
+        self.record(kind="clap", tag=tag, **clock_reading())
+
     def write(self, data: bytes) -> None:
         """Write whole lines."""
         while data:

@@ -31,6 +31,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     options.add_argument(
         "--outlive-parent", action="store_true", help="go on when the process that started this one ends"
     )
+    options.add_argument(
+        "--tags", action="store_true", help="write the tags that come on standard input; end when it ends"
+    )
     options.add_argument("--port", type=_port, action="append", default=[], help="of either end; repeatable")
     options.add_argument(
         "--address",

@@ -1,8 +1,13 @@
-"""When a collector ends: a signal, the end of its time, or the end of the process that started it."""
+"""When a collector ends: a signal, the end of its time, or the end of the process that started it.
+
+It may also be told tags on standard input, a line each (`--tags`): those of the clapperboard, which every log
+of a recording holds at one instant.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
@@ -11,10 +16,14 @@ from typing import TYPE_CHECKING
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, TracebackType
     from typing import Self
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STANDARD_INPUT = 0
+_READ_BYTES = 4096
+_TAG = re.compile(rb"[0-9a-f]{1,32}")
 
 
 class Stop:
@@ -27,12 +36,20 @@ class Stop:
     outlive_parent : bool
         Go on when the process that started this one ends. Its end is noticed within a second; the parent is
         asked after, because the signal that Linux offers for it comes when a *thread* of the parent ends.
+    tags : bool
+        Take tags on standard input, and end when it ends: then the parent is gone.
     """
 
-    def __init__(self, *, duration_ns: int | None = None, outlive_parent: bool = False) -> None:
+    def __init__(
+        self, *, duration_ns: int | None = None, outlive_parent: bool = False, tags: bool = False
+    ) -> None:
         self._end_ns = None if duration_ns is None else time.monotonic_ns() + duration_ns
         self._parent = None if outlive_parent else os.getppid()
         self._look_ns = 0
+        self._tags = tags
+        self._rest = b""
+        self.on_tag: Callable[[str], None] = lambda tag: None
+        """Called with each tag while waiting."""
         self.reason: str | None = None
         """Why the collector ends; None while it goes on."""
 
@@ -59,10 +76,25 @@ class Stop:
         """Wait until an instant, which may have passed; return whether to go on."""
         while self._goes_on():
             left_ns = min(until_ns, self._look_ns, self._end_ns or until_ns) - time.monotonic_ns()
-            select.select([self._wake], [], [], max(0, left_ns) / NS_PER_S)
+            sources = [self._wake, _STANDARD_INPUT] if self._tags else [self._wake]
+            ready, _, _ = select.select(sources, [], [], max(0, left_ns) / NS_PER_S)
+            if _STANDARD_INPUT in ready:
+                self._take_tags()
             if time.monotonic_ns() >= until_ns:
                 return self._goes_on()
         return False
+
+    def _take_tags(self) -> None:
+        """Read what the parent said; its silence for ever is the end of it."""
+        said = os.read(_STANDARD_INPUT, _READ_BYTES)
+        *lines, rest = (self._rest + said).split(b"\n")
+        self._rest = rest[-_READ_BYTES:]
+        for line in lines:
+            if _TAG.fullmatch(line):
+                self.on_tag(line.decode())
+        if not said:
+            self._tags = False
+            self.reason = self.reason or "parent ended"
 
     def _goes_on(self) -> bool:
         now = time.monotonic_ns()

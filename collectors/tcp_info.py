@@ -303,10 +303,11 @@ def _reader(chosen: argparse.Namespace) -> Reader:
 def main(argv: Sequence[str]) -> None:
     """Record until told to stop."""
     chosen = _options(argv)
-    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
+    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
         reader = _reader(chosen)
         reader.look()
         with Log(chosen.output) as log:
+            stop.on_tag = log.clap
             schedule = "poisson" if chosen.poisson else "periodic"
             log.record(
                 **header(

@@ -132,12 +132,13 @@ def main(argv: Sequence[str]) -> None:
     chosen = options.parse_args(argv)
     root = _preflight()
     with (
-        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop,
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Instance(root) as instance,
         Log(chosen.output) as log,
     ):
         events = arm(instance, ports=chosen.port, buffer_kib=chosen.buffer_kib)
         log.write(comment(header("multitracer-tcp-probe", chosen, events=events)))
+        stop.on_tag = lambda tag: log.write(comment({"kind": "clap", "tag": tag, **clock_reading()}))
         Recording(instance, log, networks=chosen.address).run(stop)
 
 
