@@ -7,24 +7,13 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp import State
+from multitracer.scenario.payload import payload
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.protocols.tcp import Connection
 
 _READ_EVERY_NS = 100 * NS_PER_MS
-_LINE = b"%07d the quick brown fox jumps over the lazy dog and runs away\n"
-
-
-def payload(begin: int, end: int) -> bytes:
-    """Return bytes `[begin, end)` of the stream that every transfer sends: numbered lines of text.
-
-    Text, because PPP escapes control characters; numbered, so that each byte's place can be checked.
-    """
-    length = len(_LINE % 0)
-    first, last = begin // length, -(-end // length)
-    lines = b"".join(_LINE % number for number in range(first, last))
-    return lines[begin - first * length : end - first * length]
 
 
 class Application(ABC):

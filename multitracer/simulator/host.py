@@ -18,6 +18,7 @@ from multitracer.protocols.tcp import (
     parse_packet,
 )
 from multitracer.protocols.tcp.packet import sequence_length
+from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +82,6 @@ class Host:
         Time, the link, and who watches.
     """
 
-    FIRST_EPHEMERAL_PORT = 1025
-
     def __init__(self, name: Side, *, address: bytes, profile: TcpProfile, world: World) -> None:
         self.name = name
         self.address = address
@@ -101,7 +100,7 @@ class Host:
 
     def connect(self, remote: Endpoint, application: Application) -> Socket:
         """Open a connection from the next free port."""
-        local = Endpoint(self.address, self.FIRST_EPHEMERAL_PORT + len(self.sockets))
+        local = Endpoint(self.address, FIRST_MOBILE_PORT + len(self.sockets))
         isn = self._world.initial_sequence_number()
         connection = Connection.connect(self.profile, local=local, remote=remote, isn=isn)
         socket = self._add(connection, application)

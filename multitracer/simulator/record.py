@@ -1,47 +1,46 @@
-"""A run in virtual time, written down as a session folder: what a real run leaves, and the truth.
-
-DIR/manifest.json  clocks.jsonl  summary.json
-DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng
-DIR/fixed/         the same
-DIR/truth/         frames.csv  segments.csv
-"""
+"""A run in virtual time, written down as a session folder: what a real run leaves, and the truth."""
 
 from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from multitracer import __version__
 from multitracer.channel.gsm_link import SIDES
-from multitracer.errors import InputError
-from multitracer.manifest import MANIFEST, CollectorRun, LogFile, Manifest, checksum, write_manifest
+from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
+from multitracer.scenario.session_folder import (
+    CAPTURE,
+    RLPDUMP,
+    TCP_STATE,
+    log_files,
+    make_folders,
+    new_manifest,
+    rlp_facts,
+    snap_bytes,
+    write_summary,
+)
+from multitracer.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.simulator.clock import EPOCH_NS, HostClock
 from multitracer.simulator.run import ADDRESSES, VirtualRun
 from multitracer.simulator.tcp_state_log import TcpStateLog
-from multitracer.simulator.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from multitracer.channel.gsm_link import OnAir, Side
+    from multitracer.manifest import Manifest
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario.model import Scenario
     from multitracer.scenario.summary import Summary
     from multitracer.simulator.host import Socket
 
-_SNAP_BYTES = 96
-"""Of each packet in a capture, as the testbed's tcpdump takes it."""
-_WHOLE_PACKET = 262_144
-"""With header compression, where TCP checksums have to be verified afterwards."""
 _BOOTED_NS = {"mobile": 1_000 * NS_PER_S, "fixed": 86_400 * NS_PER_S}
-_LOGS = {"tcpdump": "tcp-0.pcap", "tcp_info": "tcp_state.jsonl", "rlpdump": "rlp.pcapng"}
+_LOGS = {"tcpdump": CAPTURE, "tcp_info": TCP_STATE, "rlpdump": RLPDUMP}
 """Collector -> the log that a host's folder has of it."""
 
 
@@ -50,9 +49,9 @@ class _HostLogs:
 
     def __init__(self, side: Side, folder: Path, scenario: Scenario, files: ExitStack) -> None:
         self.clock = host_clock(scenario, side)
-        self._snap = _SNAP_BYTES if scenario.link.header_compression == "none" else _WHOLE_PACKET
+        self._snap = snap_bytes(scenario)
         self._state = TcpStateLog(side, self.clock)
-        self._rlp = RlpdumpWriter(side=side, facts=_rlp_facts(scenario))
+        self._rlp = RlpdumpWriter(side=side, facts=rlp_facts(scenario, speed=1))
         self._pcap_file, self._state_file, self._rlp_file = (
             _opened(folder / side / name, files) for name in _LOGS.values()
         )
@@ -87,18 +86,6 @@ def host_clock(scenario: Scenario, side: Side) -> HostClock:
     return HostClock(_BOOTED_NS[side], offset_ns, scenario.clock.skew_ppm)
 
 
-def _rlp_facts(scenario: Scenario) -> dict[str, str | int | float]:
-    link = scenario.link
-    return {
-        "clock": "realtime",
-        "speed": 1,
-        "slot_ns": link.slot_ns,
-        "t1_ms": link.t1_ms,
-        "n2": link.n2,
-        "scenario": scenario.name,
-    }
-
-
 class SessionRecorder:
     """Writes what it observes; made when the run begins, ended by `end`.
 
@@ -122,7 +109,7 @@ class SessionRecorder:
         self._files = ExitStack()
         self._truth = SegmentTruth()
         self._clock_due_ns = 0
-        _make_folders(folder)
+        make_folders(folder)
         self._manifest = _manifest(scenario, seed)
         write_manifest(folder, self._manifest)
         with ExitStack() as opening:
@@ -178,11 +165,10 @@ class SessionRecorder:
         for host in self._hosts.values():
             host.end(now_ns)
         self.close()
-        text = json.dumps(summary.document(), indent=1) + "\n"
-        (self._folder / "summary.json").write_text(text, encoding="utf-8")
+        write_summary(self._folder, summary)
         for run in self._manifest.collectors:
             run.ended_ns, run.outcome = EPOCH_NS + now_ns, "ended"
-        self._manifest.files = list(_log_files(self._folder))
+        self._manifest.files = list(log_files(self._folder))
         write_manifest(self._folder, self._manifest)
 
     def close(self) -> None:
@@ -190,54 +176,16 @@ class SessionRecorder:
         self._files.close()
 
 
-def _make_folders(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
-        for name in (*SIDES, "truth"):
-            (folder / name).mkdir()
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
-
-
 def _manifest(scenario: Scenario, seed: int) -> Manifest:
-    manifest = Manifest(name=scenario.name, created_ns=EPOCH_NS)
+    manifest = new_manifest(scenario, seed=seed, created_ns=EPOCH_NS, virtual=True, speed=1)
     for side in SIDES:
-        role = "sender" if (scenario.traffic[0].direction == "up") == (side == "mobile") else "receiver"
         address = ".".join(map(str, ADDRESSES[side]))
-        manifest.hosts[side] = {"role": role, "kernel": "virtual", "addresses": [address]}
+        manifest.hosts[side] |= {"kernel": "virtual", "addresses": [address]}
         manifest.collectors += [
             CollectorRun(name, side, ["multitracer.simulator", log], __version__, EPOCH_NS)
             for name, log in _LOGS.items()
         ]
-    manifest.variables = _variables(scenario, seed)
     return manifest
-
-
-def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
-    parameters = asdict(scenario)
-    for direction in ("up", "down"):
-        replayed = parameters["link"][direction].pop("replayed")
-        parameters["link"][direction]["replayed_runs"] = len(replayed)
-    return {
-        "scenario": scenario.name,
-        "title": scenario.title,
-        "figure": scenario.figure,
-        "direction": scenario.traffic[0].direction,
-        "virtual": True,
-        "speed": 1,
-        "seed": seed,
-        "parameters": parameters,
-    }
-
-
-def _log_files(folder: Path) -> Iterator[LogFile]:
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if path.is_file() and relative.name != MANIFEST:
-            host = relative.parts[0] if relative.parts[0] in SIDES else ""
-            yield LogFile(relative.as_posix(), host, path.stat().st_size, checksum(path))
 
 
 def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None) -> Summary:

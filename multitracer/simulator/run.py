@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.channel.gsm_link import FAR, SIDES, GsmLink, Side
 from multitracer.protocols.tcp import Endpoint
+from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
 from multitracer.simulator.application import BulkSender, Reader
 from multitracer.simulator.host import Host
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from multitracer.simulator.host import Socket
 
 ADDRESSES: dict[Side, bytes] = {"mobile": bytes([10, 64, 0, 1]), "fixed": bytes([10, 64, 0, 2])}
-FIRST_PORT = 5001
 _PATIENCE_NS = 10 * NS_PER_S
 """How long a run goes on after its call was dropped."""
 
@@ -85,7 +85,7 @@ class VirtualRun:
         """Prepare the meters of the first traffic, whose sender is "the data sender"."""
         self._sender: Side = "mobile" if self.scenario.traffic[0].direction == "up" else "fixed"
         ends: dict[Side, tuple[bytes, int]] = {
-            "mobile": (ADDRESSES["mobile"], Host.FIRST_EPHEMERAL_PORT),
+            "mobile": (ADDRESSES["mobile"], FIRST_MOBILE_PORT),
             "fixed": (ADDRESSES["fixed"], FIRST_PORT),
         }
         self.link_meter = LinkMeter(self._sender)

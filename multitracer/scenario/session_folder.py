@@ -1,0 +1,112 @@
+"""The session folder of a run: what a run in virtual time and one of real kernels write alike.
+
+DIR/manifest.json  clocks.jsonl  summary.json
+DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …
+DIR/fixed/         the same
+DIR/truth/         frames.csv  segments.csv
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from multitracer.channel.gsm_link import SIDES
+from multitracer.errors import InputError
+from multitracer.manifest import MANIFEST, LogFile, Manifest, checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from multitracer.channel.gsm_link import Side
+    from multitracer.scenario.model import Scenario
+    from multitracer.scenario.summary import Summary
+
+FIRST_PORT = 5001
+"""Of the fixed host; the nth traffic of a scenario uses the nth port from here."""
+FIRST_MOBILE_PORT = 1025
+CAPTURE, TCP_STATE, RLPDUMP = "tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"
+_SNAP_BYTES = 96
+"""Of each packet in a capture: all headers."""
+_WHOLE_PACKET = 262_144
+"""With header compression, where TCP checksums have to be verified afterwards."""
+
+
+def snap_bytes(scenario: Scenario) -> int:
+    """Return how much of each packet the captures hold."""
+    return _SNAP_BYTES if scenario.link.header_compression == "none" else _WHOLE_PACKET
+
+
+def make_folders(folder: Path) -> None:
+    """Make the folder and those of both hosts and of the truth.
+
+    Raises
+    ------
+    InputError
+        If the folder has something in it or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
+        for name in (*SIDES, "truth"):
+            (folder / name).mkdir()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
+
+
+def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
+    """Return what a manifest says before the run: the hosts' roles and the experiment variables."""
+    manifest = Manifest(name=scenario.name, created_ns=created_ns)
+    sender = "mobile" if scenario.traffic[0].direction == "up" else "fixed"
+    manifest.hosts = {side: {"role": "sender" if side == sender else "receiver"} for side in SIDES}
+    manifest.variables = _variables(scenario, seed) | {"virtual": virtual, "speed": speed}
+    return manifest
+
+
+def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
+    parameters = asdict(scenario)
+    for direction in ("up", "down"):
+        replayed = parameters["link"][direction].pop("replayed")
+        parameters["link"][direction]["replayed_runs"] = len(replayed)
+    return {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "figure": scenario.figure,
+        "direction": scenario.traffic[0].direction,
+        "seed": seed,
+        "parameters": parameters,
+    }
+
+
+def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
+    """Return what rlpdump's header says; times in it are link times."""
+    link = scenario.link
+    return {
+        "clock": "realtime",
+        "speed": speed,
+        "slot_ns": link.slot_ns,
+        "t1_ms": link.t1_ms,
+        "n2": link.n2,
+        "scenario": scenario.name,
+    }
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Write summary.json."""
+    text = json.dumps(summary.document(), indent=1) + "\n"
+    (folder / "summary.json").write_text(text, encoding="utf-8")
+
+
+def log_files(folder: Path) -> Iterator[LogFile]:
+    """Yield every log with its size and checksum, in order of their paths."""
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and relative.name != MANIFEST:
+            yield LogFile(relative.as_posix(), _host(relative), path.stat().st_size, checksum(path))
+
+
+def _host(relative: Path) -> Side | str:
+    return relative.parts[0] if relative.parts[0] in SIDES else ""
