@@ -1,0 +1,219 @@
+"""Records packets with tcpdump: nanosecond stamps, headers only, every packet on disk at once.
+
+`-o tcp-0.pcap` is tcpdump's own file; `--notes` gets one JSON object a line: `header`, each second `clock`,
+every five seconds `counts` (how many packets tcpdump took, and how many the kernel dropped), `clap`, `end`.
+Needs root, or a tcpdump with the capability CAP_NET_RAW: nothing else of MultiTracer does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collectors._collector import Collector
+from collectors._log import Log, clock_reading
+from collectors._options import header, parser, run
+from collectors._stop import Stop
+from multitracer.errors import CollectorError, InputError, PreflightError
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+SNAP_BYTES = 128
+"""Ethernet, IPv6 and TCP with all its options; with --snap 0 whole packets."""
+_LOOK_NS = 200 * NS_PER_MS
+_COUNT_NS = 5 * NS_PER_S
+_PATIENCE_S = 5.0
+_PROBE_S = 5.0
+_COUNTS = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
+_KEYS = {
+    "captured": "captured",
+    "received by filter": "received",
+    "dropped by kernel": "dropped_kernel",
+    "dropped by interface": "dropped_interface",
+}
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LAST_WORDS = 300
+
+
+class Tcpdump:
+    """One tcpdump, which ends with this process at the latest."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.counts: dict[str, int] = {}
+        """The newest of each number that it told."""
+        self._said = ""
+        self._child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509  # this process has one thread
+        )
+        assert self._child.stderr is not None
+        os.set_blocking(self._child.stderr.fileno(), False)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended by itself."""
+        return self._child.poll() is not None
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it has opened the interface."""
+        self.listen_to()
+        return "listening on" in self._said
+
+    def ask_for_counts(self) -> None:
+        """Let it say its numbers."""
+        self._child.send_signal(signal.SIGUSR1)
+
+    def listen_to(self) -> None:
+        """Take what it said since."""
+        assert self._child.stderr is not None
+        while text := self._child.stderr.read(1 << 16):
+            self._said = (self._said + text.decode("utf-8", "replace"))[-4096:]
+        self.counts |= {_KEYS[what]: int(number) for number, what in _COUNTS.findall(self._said)}
+
+    @property
+    def last_words(self) -> str:
+        """What it said last, on one line."""
+        self.listen_to()
+        lines = [line.strip() for line in self._said.splitlines() if line.strip()]
+        return (lines[-1] if lines else "said nothing")[:_LAST_WORDS]
+
+    def stop(self) -> int:
+        """End it in order, then insist; return its exit status."""
+        self._child.terminate()
+        try:
+            status = self._child.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            status = self._child.wait()
+        self.listen_to()
+        assert self._child.stderr is not None
+        self._child.stderr.close()
+        return status
+
+
+def _end_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _command(chosen: argparse.Namespace, program: str) -> list[str]:
+    """Return tcpdump's command line."""
+    command = [program, "-i", chosen.interface, "-s", str(chosen.snap), "-n", "-U", "--immediate-mode",
+               "--time-stamp-precision", "nano", "-B", str(chosen.buffer_kib)]  # fmt: skip
+    name = str(chosen.output)
+    if chosen.file_minutes:
+        stem = name.replace("%", "%%").removesuffix(".pcap")
+        name = f"{stem}-%Y%m%dT%H%M%S.pcap"
+        command += ["-G", str(round(chosen.file_minutes * 60))]
+    if chosen.file_mb:
+        command += ["-C", str(chosen.file_mb)]
+    if os.geteuid() == 0:
+        command += ["-Z", pwd.getpwuid(0).pw_name]  # or it could not write where root may
+    return [*command, "-w", name, "--", *([chosen.filter] if chosen.filter else [])]
+
+
+def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) -> None:
+    tcpdump = Tcpdump(_command(chosen, program))
+    try:
+        clock_ns = count_ns = 0
+        while stop.wait(time.monotonic_ns() + _LOOK_NS):
+            if tcpdump.has_ended:
+                raise CollectorError(f"tcpdump: {tcpdump.last_words}")
+            if time.monotonic_ns() >= count_ns and tcpdump.is_listening:
+                count_ns = time.monotonic_ns() + _COUNT_NS
+                tcpdump.ask_for_counts()
+            if time.monotonic_ns() >= clock_ns:
+                clock_ns = time.monotonic_ns() + NS_PER_S
+                tcpdump.listen_to()
+                notes.record(kind="clock", **clock_reading(), **tcpdump.counts)
+    finally:
+        status = tcpdump.stop()
+    notes.record(kind="end", reason=stop.reason, status=status, **tcpdump.counts)
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__)
+    options.add_argument("-i", "--interface", default="any", help="default: any")
+    options.add_argument("--filter", default="tcp or udp port 9009", help="in the language of pcap-filter(7)")
+    options.add_argument(
+        "--snap", type=int, default=SNAP_BYTES, help=f"bytes of each packet; default {SNAP_BYTES}, 0 all"
+    )
+    options.add_argument("--notes", type=Path, metavar="LOG", help="a new file; default: standard output")
+    options.add_argument(
+        "--file-mb", type=int, default=1000, help="begin a new file at this size; default 1000"
+    )
+    options.add_argument("--file-minutes", type=float, default=0, help="begin a new file after this time")
+    options.add_argument("--buffer-kib", type=int, default=4096, help="of the kernel; default 4096")
+    return options.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until told to stop."""
+    chosen = _options(argv)
+    program = _preflight()
+    if chosen.output is None:
+        raise InputError("tcpdump: give -o FILE: the capture needs a file of its own")
+    if chosen.output.exists():
+        raise InputError(f"{chosen.output}: exists already, and logs are never overwritten; give a new name")
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
+        Log(chosen.notes) as notes,
+    ):
+        notes.record(
+            **header("multitracer-tcpdump", chosen, interface=chosen.interface, filter=chosen.filter)
+        )
+        stop.on_tag = notes.clap
+        _record(chosen, program, stop, notes)
+
+
+def _preflight() -> str:
+    program = shutil.which("tcpdump")
+    if program is None:
+        raise PreflightError(
+            "tcpdump: not installed; install it, or use the slower `python -m collectors.sniffer`"
+        )
+    return program
+
+
+def check() -> None:
+    """Raise PreflightError, with what to do, if tcpdump cannot open an interface here."""
+    program = _preflight()
+    tcpdump = Tcpdump([program, "-i", "lo", "-w", "-", "-c", "1", "--", "less 1"])
+    until = time.monotonic() + _PROBE_S
+    while not (tcpdump.is_listening or tcpdump.has_ended) and time.monotonic() < until:
+        time.sleep(0.01)
+    works, words = tcpdump.is_listening, tcpdump.last_words
+    tcpdump.stop()
+    if not works:
+        fix = f"sudo setcap cap_net_raw,cap_net_admin+eip {program}"
+        raise PreflightError(
+            f"tcpdump: {words}; `{fix}` lets every user of this machine capture, or use sudo"
+        )
+
+
+COLLECTOR = Collector(
+    name="tcpdump",
+    layer="packet",
+    description="packets, with tcpdump: nanosecond stamps, headers only",
+    log_format="pcap",
+    suffix=".pcap",
+    check=check,
+)
+
+if __name__ == "__main__":
+    run(main)
