@@ -1,0 +1,356 @@
+"""One transfer with everything that is known of it: the evidence that joins, accounts and rules work on.
+
+A transfer is one direction of one TCP connection. All times of `sender`, `state`, `events` and `near` are
+of the sender's host's clock; those of `receiver` and `far` are of the receiver's, and `clock` maps them.
+Link time is recorded time x `speed`: a run at 20 times real speed has the same link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis import Kind, analyse
+from multitracer.analysis.group import has
+from multitracer.analysis.two_points import Outcome, compare, same_connections
+from multitracer.capture import Flag
+from multitracer.diagnosis.clocks import clock_of_captures, clock_of_slots
+from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
+from multitracer.recording import Part, Recording
+from multitracer.session import Session, open_session
+from multitracer.tables import NA, Table
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.analysis import Analysis
+    from multitracer.clock.estimate import Estimate
+    from multitracer.tables import Array
+
+SLOT_NS = 20 * NS_PER_MS
+"""Time of an RLP frame, where the log does not tell (3GPP TS 24.022)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSide:
+    """The link's log of one host.
+
+    Attributes
+    ----------
+    host : str
+        Name of the host's folder.
+    frames : Table
+        LINK_FRAMES, in order of the log.
+    events : Table
+        LINK_EVENTS, in order of the log.
+    facts : dict of str to str
+        What the head of the log tells: side, slot_ns, speed, t1_ms, n2, ...
+    """
+
+    host: str
+    frames: Table
+    events: Table
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, *names: str) -> Array:
+        """Return the rows of the events with one of these names, in order."""
+        return np.flatnonzero(np.isin(self.events["event"], names))
+
+
+class Pairs(NamedTuple):
+    """Packets of one direction as both captures show them; rows of `Transfer.sender` and `.receiver`."""
+
+    table: Table
+    """PACKET_PAIRS; `near` is the end that sent this direction, `far` the end that received it, each by its
+    own clock."""
+    sent: Array
+    """Rows in the table of the end that sent them; NA if only the other end saw it."""
+    arrived: Array
+    """Rows in the table of the end where they arrived; NA if it saw none."""
+
+    @property
+    def lost(self) -> Array:
+        """Mask of the packets that left and did not arrive."""
+        mask: Array = self.table["outcome"] == Outcome.LOST
+        return mask
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One direction of one connection in every log of a session.
+
+    Attributes
+    ----------
+    layers : Layers
+        The two captures and the sender's state, as other rooms use them.
+    sender : Table
+        TCP_SEGMENTS of both directions as captured nearest to the data's sender.
+    receiver : Table or None
+        TCP_SEGMENTS of both directions as captured at the receiver, numbered on its own axis.
+    receiver_view : (Part, int) or None
+        The capture at the receiver, and the connection's number in it.
+    near, far : LinkSide or None
+        The link's log at the data's sender and at its receiver. `near.frames["sent"]` are data frames on
+        their way to the receiver, `far.frames[~sent]` the same frames as they arrived.
+    variables : dict
+        Experiment variables of the manifest: scenario, speed, seed, parameters, ... Data of unknown origin.
+    other_logs : dict of str to list of (host, tables)
+        Logs of other layers ("radio", "position") by layer, as parsed.
+    """
+
+    layers: Layers
+    sender: Table
+    receiver: Table | None = None
+    receiver_view: tuple[Part, int] | None = None
+    near: LinkSide | None = None
+    far: LinkSide | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
+    other_logs: dict[str, list[tuple[str, dict[str, Table]]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        source: str | PathLike[str] | Session | Recording,
+        connection: int | None = None,
+        *,
+        reverse: bool | None = None,
+    ) -> Transfer:
+        """Return what a session holds of one transfer.
+
+        Parameters
+        ----------
+        source : path, Session or Recording
+            A session folder or capture, or what was read of it.
+        connection : int, optional
+            Its number in the session, from 1; by default the one with the most unique bytes.
+        reverse : bool, optional
+            Whose data: False the initiator's, True the responder's; by default the one with more bytes.
+
+        Raises
+        ------
+        MultiTracerError
+            If nothing can be read, or there is no such connection.
+        """
+        recording = recording_of(source)
+        part, number = recording.largest() if connection is None else recording.numbered(connection)
+        layers = Layers.of(recording.parts, SenderLogs.of(recording.session), part, number, reverse=reverse)
+        view = _receiver_view(recording, layers)
+        links = {log.host: _link_side(log.host, tables) for log, tables in recording.session.tables("link")}
+        near, far = _sides(links, layers, view)
+        manifest = recording.session.manifest
+        return cls(
+            layers,
+            layers.segments,
+            view[0].analysis.tcp_segments(view[1]) if view else None,
+            view,
+            near,
+            far,
+            dict(manifest.variables) if manifest else {},
+            _other_logs(recording.session),
+        )
+
+    # --- which is which ---
+
+    @property
+    def reverse(self) -> bool:
+        """Whose data: False the initiator's, True the responder's."""
+        return self.layers.reverse
+
+    @property
+    def state(self) -> Table:
+        """JOINED_STATE of the sender: cwnd_bytes, snd_wnd_bytes, notsent_bytes, rto_ns, ... over time."""
+        return self.layers.state
+
+    @property
+    def events(self) -> Table:
+        """JOINED_EVENTS of the sender: its kernel's retransmissions and changes of ca_state."""
+        return self.layers.events
+
+    @cached_property
+    def sent(self) -> Array:
+        """Rows of `sender` in the data direction, in capture order: data, SYN, FIN, probes, pure ACKs."""
+        return np.flatnonzero(self.sender["reverse"] == self.reverse)
+
+    @cached_property
+    def data(self) -> Array:
+        """Rows of `sender` with payload in the data direction, retransmissions included."""
+        return self.sent[self.sender["payload_bytes"][self.sent] > 0]
+
+    @cached_property
+    def acks(self) -> Array:
+        """Rows of `sender` in the direction of the acknowledgments, in capture order."""
+        return np.flatnonzero(self.sender["reverse"] != self.reverse)
+
+    @cached_property
+    def retransmitted(self) -> Array:
+        """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
+        again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(Kind.RETRANSMISSION)) != 0]
+        return again
+
+    # --- times ---
+
+    @property
+    def speed(self) -> float:
+        """How much faster than real time the link ran; 1 where nothing tells."""
+        told = [self.variables.get("speed")] + [side.facts.get("speed") for side in self.sides]
+        return next((value for value in map(_positive, told) if value), 1.0)
+
+    @property
+    def slot_ns(self) -> int:
+        """Time of a frame in link time, 20 ms where the link's log does not tell."""
+        told = [_positive(side.facts.get("slot_ns")) for side in self.sides]
+        return round(next((value for value in told if value), SLOT_NS))
+
+    @property
+    def sides(self) -> list[LinkSide]:
+        """The link logs that are there, the sender's first."""
+        return [side for side in (self.near, self.far) if side is not None]
+
+    @property
+    def is_sender_trace(self) -> bool:
+        """Whether `sender` was captured at the sender (and not at the receiver or between)."""
+        return self.layers.vantage == NEAR_SENDER
+
+    @cached_property
+    def begin_ns(self) -> int:
+        """When the sender's first SYN left; its first segment if no SYN was captured."""
+        syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
+        rows = syn if len(syn) else np.arange(len(self.sender))
+        return int(self.sender["time_ns"][rows].min())
+
+    @cached_property
+    def _completed_ns(self) -> int | None:
+        """When the ACK of the last unit arrived; None if it never did."""
+        occupying = self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
+        if not len(occupying):
+            return None
+        end = int(self.sender["end_bytes"][occupying].max())
+        covering = self.acks[self.sender["ack_bytes"][self.acks] >= end]
+        return int(self.sender["time_ns"][covering[0]]) if len(covering) else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was sent (the FIN too) was acknowledged; otherwise the outcome is `dropped`."""
+        return self._completed_ns is not None
+
+    @property
+    def end_ns(self) -> int:
+        """When the ACK of the last byte (of the FIN, if there was one) arrived; else the last packet."""
+        last = int(self.sender["time_ns"].max())
+        return last if self._completed_ns is None else self._completed_ns
+
+    @property
+    def total_s(self) -> float:
+        """T of the account, in link time, seconds."""
+        return (self.end_ns - self.begin_ns) * self.speed / NS_PER_S
+
+    @cached_property
+    def clock(self) -> Estimate | None:
+        """The receiver's clock as seen by the sender's: `clock.at(stamp)`; None if nothing relates them.
+
+        From the slots of the link that both logs number, else from the packets that both captures show.
+        """
+        if self.near is not None and self.far is not None:
+            found = clock_of_slots(self.far.frames, self.near.frames)
+            if found is not None:
+                return found
+        return clock_of_captures(self.data_pairs, self.ack_pairs)
+
+    def receiver_time(self, stamps_ns: Array) -> Array:
+        """Return stamps of the receiver's clock on the sender's; as they are if nothing relates them."""
+        return stamps_ns if self.clock is None else np.asarray(self.clock.at(stamps_ns))
+
+    # --- both captures ---
+
+    @cached_property
+    def data_pairs(self) -> Pairs | None:
+        """The data direction at both captures; None without one at the receiver."""
+        return self._pairs(reverse=self.reverse)
+
+    @cached_property
+    def ack_pairs(self) -> Pairs | None:
+        """The direction of the acknowledgments at both captures: `sent` rows are the receiver's."""
+        return self._pairs(reverse=not self.reverse)
+
+    def _pairs(self, *, reverse: bool) -> Pairs | None:
+        if self.receiver_view is None:
+            return None
+        part, number = self.receiver_view
+        views = [(self.layers.part.analysis, self.layers.connection), (part.analysis, number)]
+        if reverse != self.reverse:
+            views.reverse()
+        found = compare(*views[0], *views[1], reverse=reverse).pairs
+        sent, arrived = (_connection_rows(*view) for view in views)
+        return Pairs(found, _renumbered(found["near_row"], sent), _renumbered(found["far_row"], arrived))
+
+
+def recording_of(source: str | PathLike[str] | Session | Recording) -> Recording:
+    """Return a session, read and analysed."""
+    if isinstance(source, Recording):
+        return source
+    session = source if isinstance(source, Session) else open_session(fspath(source))
+    parts: list[Part] = []
+    for point, capture in session.captures():
+        parts.append(Part(point, analyse(capture), sum(map(len, parts))))
+    return Recording(session, parts)
+
+
+def _receiver_view(recording: Recording, layers: Layers) -> tuple[Part, int] | None:
+    """Return the capture at the receiver that shows the connection, None if there is none."""
+    for part in recording.parts:
+        if part is layers.part:
+            continue
+        numbers = dict(same_connections(layers.part.analysis, part.analysis))
+        number = numbers.get(layers.connection)
+        if number is not None and _vantage(part, number, reverse=layers.reverse) != NEAR_SENDER:
+            return part, number
+    return None
+
+
+def _vantage(part: Part, number: int, *, reverse: bool) -> int:
+    return int(part.analysis.directions["vantage"][2 * (number - 1) + reverse])
+
+
+def _link_side(host: str, tables: dict[str, Table]) -> LinkSide:
+    frames = tables["link_frames"]
+    return LinkSide(host, frames, tables["link_events"], dict(frames.provenance.get("header", {})))
+
+
+def _sides(
+    links: dict[str, LinkSide], layers: Layers, view: tuple[Part, int] | None
+) -> tuple[LinkSide | None, LinkSide | None]:
+    """Return the link logs of the data's sender and receiver, by the hosts of the captures."""
+    at_receiver = layers.vantage == NEAR_RECEIVER
+    here = layers.part.point.name
+    there = view[0].point.name if view else next((host for host in links if host != here), "")
+    sender, receiver = (there, here) if at_receiver else (here, there)
+    return links.get(sender), links.get(receiver)
+
+
+def _other_logs(session: Session) -> dict[str, list[tuple[str, dict[str, Table]]]]:
+    layers = sorted({log.layer for log in session.logs} - {"tcp", "link"})
+    return {layer: [(log.host, tables) for log, tables in session.tables(layer)] for layer in layers}
+
+
+def _connection_rows(analysis: Analysis, number: int) -> Array:
+    """Return the rows of the capture that are a connection's, in the order of its TCP_SEGMENTS."""
+    bounds = analysis.partition.bounds
+    first = 2 * (number - 1)
+    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]])
+
+
+def _renumbered(rows: Array, of_connection: Array) -> Array:
+    """Return capture rows as rows of the connection's table; NA stays NA."""
+    return np.where(rows == NA, NA, np.searchsorted(of_connection, rows))
+
+
+def _positive(value: object) -> float | None:
+    """Return a number that a log or a manifest tells, None if it is none or not above 0."""
+    try:
+        number = float(value) if isinstance(value, str | int | float) else 0.0
+    except ValueError:
+        return None
+    return number if 0 < number < float("inf") else None

@@ -1,0 +1,48 @@
+"""Transfers of scenarios in virtual time: each is run once, however many tests look at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.scenario.library import load_scenario
+from multitracer.simulator.record import record_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def session_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`session_of(name)` or `session_of(name, toml_text)`: the folder of a bundled or own scenario."""
+    done: dict[str, Path] = {}
+
+    def run(name: str, text: str | None = None) -> Path:
+        if name not in done:
+            folder = tmp_path_factory.mktemp("session") / name
+            where = name
+            if text is not None:
+                file = tmp_path_factory.mktemp("scenario") / f"{name}.toml"
+                file.write_text(text)
+                where = str(file)
+            record_virtual(load_scenario(where), folder)
+            done[name] = folder
+        return done[name]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def transfer_of(session_of: Callable[..., Path]) -> Callable[..., Transfer]:
+    """`transfer_of(name)` or `transfer_of(name, toml_text)`: the largest transfer of the scenario."""
+    done: dict[str, Transfer] = {}
+
+    def read(name: str, text: str | None = None) -> Transfer:
+        if name not in done:
+            done[name] = Transfer.of(session_of(name, text))
+        return done[name]
+
+    return read

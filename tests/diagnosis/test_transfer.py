@@ -1,0 +1,81 @@
+"""A transfer brings together what every log of a session says of one direction of one connection."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+DOWN = """
+[tcp]
+mtu_bytes = 512
+[[traffic]]
+bytes = 5_000
+direction = "down"
+[clock]
+offset_s = 0.8
+skew_ppm = 30
+"""
+
+
+def test_an_upload_has_the_logs_of_both_hosts_on_their_sides(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("fig12-flow-control")
+    assert transfer.near.host == "mobile"
+    assert transfer.far.host == "fixed"
+    assert transfer.is_complete
+    assert transfer.is_sender_trace
+    assert transfer.sender["payload_bytes"][transfer.data].sum() == 50_000
+    assert len(transfer.state) > 0
+    assert (transfer.speed, transfer.slot_ns) == (1.0, 20_000_000)
+
+
+def test_a_download_turns_the_sides_and_its_time_begins_with_the_senders_own_syn(
+    transfer_of: Callable[..., Transfer],
+) -> None:
+    transfer = transfer_of("down", DOWN)
+    assert transfer.near.host == "fixed"
+    assert transfer.far.host == "mobile"
+    assert transfer.reverse
+    first = transfer.sent[0]
+    assert transfer.begin_ns == transfer.sender["time_ns"][first]
+    assert transfer.sender["flags"][first] & 0x12 == 0x12
+
+
+def test_the_receivers_clock_is_known_by_the_slots_of_the_link(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("down", DOWN)  # the sender's clock is 0.8 s ahead
+    assert abs(transfer.clock.offset_ns - 800_000_000) < 1_000_000
+    assert "slots" in transfer.clock.method
+
+
+def test_without_a_link_log_the_clock_comes_from_the_captures(
+    session_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "no-link"
+    shutil.copytree(session_of("down", DOWN), folder)
+    for log in folder.glob("*/rlp.pcapng"):
+        log.unlink()
+    transfer = Transfer.of(folder)
+    assert transfer.near is None
+    assert transfer.far is None
+    off_by_ns = abs(transfer.clock.offset_ns - 800_000_000)
+    assert off_by_ns <= transfer.clock.uncertainty_ns < 1_000_000_000
+
+
+def test_pairs_join_the_two_captures_row_by_row(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("down", DOWN)
+    pairs = transfer.data_pairs
+    both = (pairs.sent != NA) & (pairs.arrived != NA)
+    assert both.sum() == len(transfer.sent)
+    assert np.array_equal(
+        transfer.sender["ip_id"][pairs.sent[both]], transfer.receiver["ip_id"][pairs.arrived[both]]
+    )
+    back = transfer.ack_pairs
+    assert np.array_equal(transfer.receiver["ip_id"][back.sent], transfer.sender["ip_id"][back.arrived])
