@@ -41,3 +41,42 @@ LINK_USE = Schema(
 
 Intervals in which a slot was shared (two segments in one frame) overlap; then `seconds` is each one's share.
 """
+
+CARRIAGES = Schema(
+    "carriages",
+    (
+        Column("event_row", "int64", "row in near.events of the ppp_sent that wrote it into the link"),
+        Column("queued_row", "int64", "row in near.events of its packet_queued", na=True),
+        Column("segment_row", "int64", "row in `sender`; NA of other flows", na=True),
+        Column("offset_bytes", "int64", "its first octet in the stream that the link carries", "bytes"),
+        Column("wire_bytes", "int64", "octets of its PPP frame", "bytes"),
+        Column("payload_bytes", "int64", "TCP payload; 0 of other flows", "bytes"),
+        Column("new_bytes", "int64", "payload that the receiving TCP got first from this carriage", "bytes"),
+        Column("fate", "uint8", "diagnosis.join.Fate: what became of it at the link's far end"),
+        Column("frames", "int32", "RLP frames that carried it, each counted once"),
+        Column("transmissions", "int32", "times that these were sent"),
+        Column("queued_tick", "int64", "slot in which it entered the interface queue", na=True),
+        Column("first_tick", "int64", "slot of its first frame; NA if none was sent", na=True),
+        Column("sent_tick", "int64", "slot of the first transmission of its last octet", na=True),
+        Column("last_tick", "int64", "slot of the last transmission of any of its frames", na=True),
+        Column("delivered_tick", "int64", "slot in which the far link had it whole, in order", na=True),
+        Column("arrived_tick", "int64", "slot in which the far host took its last octet", na=True),
+        Column("queue_ns", "int64", "link time from the interface queue to its first frame", "ns"),
+        Column("sending_ns", "int64", "from its first frame to the end of its last octet's first", "ns"),
+        Column("recovery_ns", "int64", "from there until the link had recovered it and all before it", "ns"),
+        Column("air_ns", "int64", "on the air and in the network: the same for all", "ns"),
+        Column("far_buffer_ns", "int64", "from the link's delivery until the far host took it", "ns"),
+    ),
+)
+"""A PPP frame that the link's sender carried, in order; the five times add up to its whole way."""
+
+PIECES = Schema(
+    "pieces",
+    (
+        Column("frame_row", "int64", "row in near.frames: one transmission of an RLP frame"),
+        Column("carriage", "int64", "row in carriages"),
+        Column("bytes", "int32", "octets of the carriage in that frame", "bytes"),
+        Column("share", "float64", "part of the frame that this is"),
+    ),
+)
+"""Which transmission of which RLP frame carried how much of which packet; in order of the frames."""

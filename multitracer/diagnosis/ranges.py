@@ -1,0 +1,78 @@
+"""Arithmetic of ranges that the join and the account share; all rows at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import distinct, first_painters
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+
+def spread(first: Array, last: Array) -> tuple[Array, Array]:
+    """Return every (i, j) with first[i] <= j < last[i], in order of i, then j.
+
+    Examples
+    --------
+    >>> spread(np.array([0, 2]), np.array([2, 3]))
+    (array([0, 0, 1]), array([0, 1, 2]))
+    """
+    count = np.maximum(last - first, 0)
+    which = np.repeat(np.arange(len(first)), count)
+    begins = np.cumsum(count) - count
+    return which, np.arange(len(which)) - begins[which] + first[which]
+
+
+def first_covered(begin: Array, end: Array) -> Array:
+    """Return how much of each range no earlier range covers.
+
+    Parameters
+    ----------
+    begin, end : ndarray of int64, shape (n,)
+        Ranges [begin, end), in order of their coming.
+
+    Examples
+    --------
+    >>> first_covered(np.array([0, 5, 0]), np.array([10, 15, 20]))
+    array([10,  5,  5])
+    """
+    covered = np.zeros(len(begin), dtype=np.int64)
+    some = np.flatnonzero(end > begin)
+    if not len(some):
+        return covered
+    edges = distinct(np.concatenate([begin[some], end[some]]))
+    left, right = np.searchsorted(edges, begin[some]), np.searchsorted(edges, end[some])
+    owner = first_painters(left, right, len(edges) - 1)
+    owned = owner < len(some)
+    sums = np.bincount(owner[owned], weights=np.diff(edges)[owned], minlength=len(some))
+    covered[some] = np.rint(sums).astype(np.int64)
+    return covered
+
+
+def merged(begin: Array, end: Array) -> tuple[Array, Array]:
+    """Return the union of ranges as disjoint ones in order; empty ranges are left out.
+
+    Examples
+    --------
+    >>> merged(np.array([5, 0, 7]), np.array([8, 2, 9]))
+    (array([0, 5]), array([2, 9]))
+    """
+    some = end > begin
+    begin, end = begin[some], end[some]
+    order = np.argsort(begin, kind="stable")
+    begin, reach = begin[order], np.maximum.accumulate(end[order]) if len(order) else end
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = begin[1:] > reach[:-1]
+    last = np.append(np.flatnonzero(opens)[1:], len(begin)) - 1
+    return begin[opens], reach[last] if len(begin) else reach
+
+
+def within(points: Array, begin: Array, end: Array) -> Array:
+    """Return the index of the disjoint range [begin, end) that holds each point, -1 for none."""
+    if not len(begin):
+        return np.full(len(points), -1, dtype=np.int64)
+    at = np.searchsorted(begin, points, side="right") - 1
+    return np.where((at >= 0) & (points < end[np.maximum(at, 0)]), at, -1)
