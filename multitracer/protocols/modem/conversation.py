@@ -1,0 +1,134 @@
+"""One command at a time over a line on which a modem may also speak unasked.
+
+Sans-IO: octets and times are passed in. A question is answered by everything that comes up to a final
+result (`OK`, `ERROR`, `+CME ERROR: n`); what comes while nothing is asked is unasked. Times are nanoseconds
+of any one clock. An answer that does not come in time is given up; what then still comes of it is unasked, so
+that the next command cannot be mistaken for it: `is_quiet` says when nothing more is on its way.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.modem.grammar import is_final
+
+MOST_BYTES = 1 << 16
+"""What is kept of an answer, and of a line that does not end."""
+_END = re.compile(rb"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came after a command, up to its final result or until it was given up."""
+
+    command: str
+    raw: bytes
+    result: str
+    """The final result as the modem wrote it; empty if none came."""
+    asked_ns: int
+    answered_ns: int
+    lost_bytes: int = 0
+    """What came beyond the most that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """Whole lines that came while nothing was asked."""
+
+    raw: bytes
+    at_ns: int
+
+
+class Conversation:
+    """Who asked what, and what came."""
+
+    def __init__(self) -> None:
+        self._command: str | None = None
+        self._asked_ns = 0
+        self._raw = bytearray()
+        self._lost = 0
+        self._heard_ns: int | None = None
+
+    @property
+    def command(self) -> str | None:
+        """The command that is not answered yet."""
+        return self._command
+
+    def ask(self, command: str, now_ns: int) -> bytes:
+        """Return the octets to send.
+
+        Raises
+        ------
+        LocalProtocolError
+            If another command is not answered yet, or this one is not one line of printable ASCII.
+        """
+        if self._command is not None:
+            raise LocalProtocolError(f"modem: {self._command!r} is not answered yet; wait or give it up")
+        if not (command.isascii() and command.isprintable()):
+            raise LocalProtocolError(f"modem: {command!r} is not one line of ASCII; change the profile")
+        self._command, self._asked_ns = command, now_ns
+        self._raw.clear()
+        self._lost = 0
+        return command.encode("ascii") + b"\r"
+
+    def receive(self, data: bytes, now_ns: int) -> list[Answer | Unasked]:
+        """Take what was read; return the answer if it is whole now, and what came unasked."""
+        if data:
+            self._heard_ns = now_ns
+        events: list[Answer | Unasked] = []
+        self._keep(data)
+        if self._command is not None and (at := self._end_of_answer()):
+            raw, rest = bytes(self._raw[: at[1]]), bytes(self._raw[at[1] :])
+            events.append(Answer(self._command, raw, at[0], self._asked_ns, now_ns, self._lost))
+            self._command, self._lost = None, 0
+            self._raw[:] = rest
+        if self._command is None and (whole := self._whole_lines()):
+            del self._raw[: len(whole)]
+            if whole.strip():
+                events.append(Unasked(whole, now_ns))
+        return events
+
+    def give_up(self, now_ns: int) -> Answer:
+        """Return what came of an answer that is not awaited any longer.
+
+        Raises
+        ------
+        LocalProtocolError
+            If nothing is asked.
+        """
+        if self._command is None:
+            raise LocalProtocolError("modem: nothing is asked; there is nothing to give up")
+        answer = Answer(self._command, bytes(self._raw), "", self._asked_ns, now_ns, self._lost)
+        self._command = None
+        self._raw.clear()
+        self._lost = 0
+        return answer
+
+    def is_quiet(self, now_ns: int, *, for_ns: int) -> bool:
+        """Return whether nothing was heard for a while."""
+        return self._heard_ns is None or now_ns - self._heard_ns >= for_ns
+
+    def _keep(self, data: bytes) -> None:
+        """Keep the start of an answer, and always its end, where the final result is."""
+        self._raw += data
+        if (surplus := len(self._raw) - MOST_BYTES) > 0:
+            del self._raw[MOST_BYTES // 2 : MOST_BYTES // 2 + surplus]
+            self._lost += surplus
+
+    def _end_of_answer(self) -> tuple[str, int] | None:
+        """Return the final result and where what follows it begins."""
+        begin = 0
+        for end in _END.finditer(self._raw):
+            line = bytes(self._raw[begin : end.start()]).decode("latin-1")
+            if is_final(line):
+                return line.strip(), end.end()
+            begin = end.end()
+        return None
+
+    def _whole_lines(self) -> bytes:
+        last = max(self._raw.rfind(b"\n"), self._raw.rfind(b"\r"))
+        if last < 0 and len(self._raw) == MOST_BYTES:
+            return bytes(self._raw)
+        return bytes(self._raw[: last + 1])

@@ -1,0 +1,141 @@
+"""From an answer of a modem or of its tools to readings of the radio.
+
+An answer is data: what is not understood is counted, nothing in it is looked up, formatted or run.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.protocols.modem import quectel, sierra, simcom, standard, telit, tools, ublox
+from multitracer.protocols.modem.grammar import (
+    LONGEST_LINE,
+    AnswerError,
+    Fields,
+    command_name,
+    fields_of,
+    is_final,
+    lines_of,
+    prefixed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.protocols.modem.grammar import Reading
+
+MOST_LINES = 256
+_REGISTRATIONS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
+_LINES: dict[str, Callable[[Fields], list[Reading]]] = {
+    "+CSQ": standard.csq,
+    "^RSSI": standard.csq,
+    "+CESQ": standard.cesq,
+    "+COPS": standard.cops,
+    "+QENG": quectel.qeng,
+    "+QCSQ": quectel.qcsq,
+    "+QCAINFO": quectel.qcainfo,
+    "+QNWINFO": quectel.qnwinfo,
+    "+CPSI": simcom.cpsi,
+    "#RFSTS": telit.rfsts,
+    "#SERVINFO": telit.servinfo,
+    "+RSRP": ublox.rsrp,
+    "+RSRQ": ublox.rsrq,
+    "*MTBUSY": sierra.mtbusy,
+}
+"""Prefix of a line -> what reads its fields."""
+_BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
+    "!GSTATUS": sierra.gstatus,
+    "+UCGED": ublox.ucged,
+    "#MONI": telit.moni,
+    "+WPRSSI": sierra.wprssi,
+    "+WS50": sierra.ws50,
+    "S112": sierra.s112,
+}
+"""Name of a command -> what reads all lines of its answer, which need not begin with the name."""
+_UNASKED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
+_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi)(?:\s|$)")
+
+
+class Decoded(NamedTuple):
+    """What an answer told: readings in the columns of RADIO, and why lines were not understood."""
+
+    readings: list[Reading]
+    refused: list[str]
+
+
+def decode(command: str, raw: bytes) -> Decoded:
+    """Return what an answer tells of the radio.
+
+    Parameters
+    ----------
+    command : str
+        What was asked: an AT command, or the command line of a tool. Empty if it is not known; then answers
+        without a prefix of their own are passed over.
+    raw : bytes
+        Everything that came, with echo, final result and whatever was not asked for in the middle.
+    """
+    if found := _TOOL.match(command):
+        return _of_tool(found[1], raw)
+    lines = lines_of(raw)
+    refused = ["more lines than any answer has"] if len(lines) > MOST_LINES else []
+    usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]
+    refused += ["a line longer than any answer"] * (min(len(lines), MOST_LINES) - len(usable))
+    return _of_lines(command_name(command), usable, refused)
+
+
+def _of_lines(asked: str, lines: list[str], refused: list[str]) -> Decoded:
+    readings: list[Reading] = []
+    block = asked if asked in _BLOCKS else ""
+    rest: list[str] = []
+    for line in lines:
+        name, text = prefixed(line) or ("", "")
+        if not block and name in _BLOCKS:
+            block = name
+        if name in _LINES or name in _REGISTRATIONS:
+            readings += _attempt(name, partial(_of_line, name, text), refused)
+        elif _is_of_block(line, name, block):
+            rest.append(line)
+    if block:
+        readings += _attempt(block, partial(_BLOCKS[block], rest), refused)
+    return Decoded(readings, refused)
+
+
+def _is_of_block(line: str, name: str, block: str) -> bool:
+    """Return whether a line belongs to an answer of several: not an echo, an end, or an unasked word."""
+    word = line.strip().upper()
+    if is_final(word) or _UNASKED.fullmatch(word) or word.startswith("AT"):
+        return False
+    return block != "" and name in ("", block)
+
+
+def _of_line(name: str, text: str) -> list[Reading]:
+    fields = fields_of(text)
+    row = Fields([field for field, _ in fields])
+    if not text:
+        raise AnswerError(f"{name} without a field; skip the line")
+    if name in _REGISTRATIONS:
+        return standard.registration(row, [quoted for _, quoted in fields])
+    return _LINES[name](row)
+
+
+def _attempt(name: str, read: Callable[[], list[Reading]], refused: list[str]) -> list[Reading]:
+    try:
+        return [{"source": name, **reading} for reading in read()]
+    except AnswerError:
+        refused.append(f"{name} that does not have the form of its command")
+        return []
+
+
+def _of_tool(tool: str, raw: bytes) -> Decoded:
+    refused: list[str] = []
+    text = raw.decode(errors="replace")
+
+    def read() -> list[Reading]:
+        if tool == "qmicli":
+            return tools.qmicli(text.splitlines()[:MOST_LINES])
+        document = tools.loads(text)
+        return tools.mmcli(document) if tool == "mmcli" else tools.uqmi(document)
+
+    return Decoded(_attempt(tool, read, refused), refused)

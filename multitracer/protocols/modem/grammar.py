@@ -1,0 +1,139 @@
+"""The grammar of AT answers: lines, prefixes, fields. Source: ITU-T V.250, 3GPP TS 27.007 clause 4.
+
+Real modems leave out the blank behind the colon, put blanks around commas, quote numbers or not, and pad with
+zeros. All of that is read. What is no number where one belongs is an error of the line, not a missing value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from multitracer.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Reading = dict[str, Any]
+    """Columns of RADIO that a statement tells; what is absent is not known."""
+
+LONGEST_LINE = 2000
+"""Characters; a longer line is no answer of any command asked here."""
+MOST_FIELDS = 64
+_PREFIXED = re.compile(r"([+!#^*%$][A-Z0-9_]{1,15})\s*:\s*(.*)", re.DOTALL)
+_FIELD = re.compile(r'\s*(?:"([^"]*)"|([^,]*))\s*(?:(,)|$)')
+_COMMAND = re.compile(r"AT([+!#^*%$&]?[A-Z0-9]+)", re.IGNORECASE)
+_FINAL = re.compile(r"OK|ERROR|ABORTED|COMMAND NOT SUPPORT|\+CM[ES] ERROR:.{0,200}", re.IGNORECASE)
+_INTEGER = re.compile(r"[+-]?\d{1,15}")
+_REAL = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,9})?")
+_HEXADECIMAL = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,15}")
+_ABSENT = ("", "-", "--", "n/a", "NA")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class AnswerError(RemoteProtocolError):
+    """A line of a modem that does not have the form of its command."""
+
+
+def lines_of(raw: bytes) -> list[str]:
+    """Return the lines of an answer that are not empty; every octet becomes the character of its number."""
+    return [line for line in re.split(r"[\r\n]+", raw.decode("latin-1")) if line.strip()]
+
+
+def prefixed(line: str) -> tuple[str, str] | None:
+    """Return the prefix of a line and what follows its colon, None if it has none: `+CSQ` and `15,99`."""
+    found = _PREFIXED.fullmatch(line.strip())
+    return (found[1], found[2].strip()) if found else None
+
+
+def fields_of(text: str) -> list[tuple[str, bool]]:
+    """Return the fields of a list, each with whether it was quoted.
+
+    Raises
+    ------
+    AnswerError
+        If there are more than any command has, or a quotation mark is left open.
+    """
+    fields: list[tuple[str, bool]] = []
+    at = 0
+    while True:
+        found = _FIELD.match(text, at)
+        if not found or len(fields) == MOST_FIELDS:
+            raise AnswerError("fields that are no list; skip the line")
+        quoted = found[1] is not None
+        fields.append((found[1] if quoted else found[2].strip(), quoted))
+        if not found[3]:
+            return fields
+        at = found.end()
+
+
+def command_name(command: str) -> str:
+    """Return what an answer to a command begins with: `+CSQ` for `AT+CSQ`, `S112` for `ATS112?`."""
+    found = _COMMAND.match(command.strip())
+    return found[1].upper() if found else ""
+
+
+def is_final(line: str) -> bool:
+    """Return whether a line ends an answer."""
+    return _FINAL.fullmatch(line.strip()) is not None
+
+
+class Fields:
+    """The fields of one line by position; one beyond the end is absent."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, at: int, *, most: int = 64) -> str:
+        """Return a field as it is, without control characters and at most so many characters."""
+        return _CONTROLS.sub("", self._at(at))[:most]
+
+    def integer(self, at: int, least: int = -(1 << 40), most: int = 1 << 40) -> int | None:
+        """Return a number; None if it is absent or beyond what it can be."""
+        text = self._number(at, _INTEGER)
+        return None if text is None else _within(int(text), least, most)
+
+    def hexadecimal(self, at: int, *, most: int = 1 << 40) -> int | None:
+        """Return a number in hexadecimal; None if it is absent or beyond what it can be."""
+        text = self._number(at, _HEXADECIMAL)
+        return None if text is None else _within(int(text, 16), 0, most)
+
+    def real(self, at: int, least: float = -1e9, most: float = 1e9) -> float | None:
+        """Return a number that may have decimals; None if it is absent or beyond what it can be."""
+        text = self._number(at, _REAL)
+        if text is None or not least <= float(text) <= most:
+            return None
+        return float(text)
+
+    def plmn(self, country: int, network: int) -> str:
+        """Return MCC and MNC, that of two digits or three, as digits; empty if they are absent."""
+        mcc, mnc = self._number(country, _INTEGER), self._number(network, _INTEGER)
+        return f"{mcc:0>3.3}{mnc:0>2.3}" if mcc and mnc else ""
+
+    def _at(self, at: int) -> str:
+        return self._texts[at].strip() if -len(self._texts) <= at < len(self._texts) else ""
+
+    def _number(self, at: int, form: re.Pattern[str]) -> str | None:
+        text = self._at(at).replace(" ", "")
+        if text in _ABSENT:
+            return None
+        if not form.fullmatch(text):
+            raise AnswerError(f"field {at + 1} is no number; skip the line")
+        return text
+
+
+def _within(value: int, least: int, most: int) -> int | None:
+    return value if least <= value <= most else None
+
+
+def told(**columns: Any) -> Reading:
+    """Return the columns that are known."""
+    return {name: value for name, value in columns.items() if value is not None and value != ""}
+
+
+def index_db(index: int | None, *, zero: float, step: float = 1.0) -> float | None:
+    """Return what the number of a bin stands for: `zero` for 0, and `step` for each further one."""
+    return None if index is None else zero + step * index

@@ -1,0 +1,196 @@
+"""Answers of Quectel modems: +QENG, +QCSQ, +QCAINFO, +QNWINFO.
+
+Source: recorded lines of EC2x, EM12, RM500 and their AT manuals. The unit of SINR depends on the firmware:
+some say dB, EC2x says 0 to 250 for dB = n / 5 - 20. Where a line does not tell which, only `sinr_raw` is set.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.modem.grammar import AnswerError, Fields, told
+
+if TYPE_CHECKING:
+    from multitracer.protocols.modem.grammar import Reading
+
+_LONG_LTE_FIELDS = 20
+"""With CQI and transmit power, as RM500 and EM12 write it; their SINR is in dB."""
+_LARGEST_SINR_DB = 40
+_POWER = (-160.0, 0.0)
+_QUALITY = (-50.0, 20.0)
+_SINR = (-50.0, 60.0)
+
+
+def qeng(fields: Fields) -> list[Reading]:
+    """Read one line of `AT+QENG="servingcell"` or `"neighbourcell"`."""
+    kind = fields.text(0).lower()
+    if kind.startswith("neighbourcell"):
+        return _neighbour(fields)
+    if kind == "servingcell":
+        technology, state, at = fields.text(2), fields.text(1, most=16), 3
+    else:
+        technology, state, at = fields.text(0), "", 1
+    if not technology:
+        return [told(role="serving", state=state)]
+    reader = _CELLS.get(technology)
+    if reader is None:
+        raise AnswerError(f"+QENG names no technology known here; skip the line: {technology!r}")
+    role = "secondary" if technology == "NR5G-NSA" else "serving"
+    return [told(role=role, state=state) | reader(fields, at)]
+
+
+def _lte(f: Fields, at: int) -> Reading:
+    """Read from `<is_tdd>` on; `at` is its position."""
+    long = len(f) - at + 3 >= _LONG_LTE_FIELDS
+    raw = f.integer(at + 13)
+    return told(
+        rat="LTE",
+        plmn=f.plmn(at + 1, at + 2),
+        cell_id=f.hexadecimal(at + 3),
+        physical_cell_id=f.integer(at + 4, 0, 503),
+        channel=f.integer(at + 5, 0),
+        band=f.text(at + 6, most=16),
+        area_code=f.hexadecimal(at + 9),
+        rsrp_dbm=f.real(at + 10, *_POWER),
+        rsrq_db=f.real(at + 11, *_QUALITY),
+        rssi_dbm=f.real(at + 12, *_POWER),
+        sinr_raw=raw,
+        sinr_db=lte_sinr_db(raw, is_db=long),
+        cqi=f.integer(at + 14, 0, 15) if long else None,
+    )
+
+
+def lte_sinr_db(raw: int | None, *, is_db: bool) -> float | None:
+    """Return SINR in dB; None where the number may be dB or an index."""
+    if raw is None or not -_LARGEST_SINR_DB <= raw <= 250:
+        return None
+    if abs(raw) > _LARGEST_SINR_DB:
+        return raw / 5 - 20
+    return float(raw) if is_db or raw < 0 else None
+
+
+def _standalone(f: Fields, at: int) -> Reading:
+    return told(
+        rat="NR",
+        plmn=f.plmn(at + 1, at + 2),
+        cell_id=f.hexadecimal(at + 3),
+        physical_cell_id=f.integer(at + 4, 0, 1007),
+        area_code=f.hexadecimal(at + 5),
+        channel=f.integer(at + 6, 0),
+        band=f.text(at + 7, most=16),
+        rsrp_dbm=f.real(at + 9, *_POWER),
+        rsrq_db=f.real(at + 10, *_QUALITY),
+        sinr_db=f.real(at + 11, *_SINR),
+    )
+
+
+def _beside_lte(f: Fields, at: int) -> Reading:
+    """Read the NR leg of EN-DC, which says SINR before RSRQ."""
+    return told(
+        rat="NR",
+        plmn=f.plmn(at, at + 1),
+        physical_cell_id=f.integer(at + 2, 0, 1007),
+        rsrp_dbm=f.real(at + 3, *_POWER),
+        sinr_db=f.real(at + 4, *_SINR),
+        rsrq_db=f.real(at + 5, *_QUALITY),
+        channel=f.integer(at + 6, 0),
+        band=f.text(at + 7, most=16),
+    )
+
+
+def _umts(f: Fields, at: int) -> Reading:
+    return told(
+        rat="UMTS",
+        plmn=f.plmn(at, at + 1),
+        area_code=f.hexadecimal(at + 2),
+        cell_id=f.hexadecimal(at + 3),
+        channel=f.integer(at + 4, 0),
+        physical_cell_id=f.integer(at + 5, 0, 511),
+        rscp_dbm=f.real(at + 7, *_POWER),
+        ecio_db=f.real(at + 8, *_QUALITY),
+    )
+
+
+def _gsm(f: Fields, at: int) -> Reading:
+    level = f.integer(at + 7, -120, 63)
+    return told(
+        rat="GSM",
+        plmn=f.plmn(at, at + 1),
+        area_code=f.hexadecimal(at + 2),
+        cell_id=f.hexadecimal(at + 3),
+        physical_cell_id=f.integer(at + 4, 0, 63),
+        channel=f.integer(at + 5, 0, 1023),
+        band=f.text(at + 6, most=16),
+        rssi_dbm=None if level is None else float(level if level < 0 else level - 111),
+        timing_advance=f.integer(at + 16, 0, 63),
+        rxqual=f.integer(at + 22, 0, 7),
+    )
+
+
+_CELLS = {
+    "LTE": _lte, "NR5G-SA": _standalone, "NR5G-NSA": _beside_lte, "WCDMA": _umts, "GSM": _gsm,
+}  # fmt: skip
+
+
+def _neighbour(f: Fields) -> list[Reading]:
+    if f.text(1) != "LTE":
+        return []
+    return [
+        told(
+            role="neighbour",
+            rat="LTE",
+            channel=f.integer(2, 0),
+            physical_cell_id=f.integer(3, 0, 503),
+            rsrq_db=f.real(4, *_QUALITY),
+            rsrp_dbm=f.real(5, *_POWER),
+            rssi_dbm=f.real(6, *_POWER),
+        )
+    ]
+
+
+def qcsq(fields: Fields) -> list[Reading]:
+    """Read `+QCSQ: <sysmode>,...`; its SINR counts in fifths of a dB from -20."""
+    mode = fields.text(0)
+    if mode in ("LTE", "CAT-M1", "eMTC", "NBIoT", "CAT-NB1"):
+        raw = fields.integer(3, 0, 250)
+        return [
+            told(
+                rat="NB-IoT" if "NB" in mode else "LTE",
+                rssi_dbm=fields.real(1, *_POWER),
+                rsrp_dbm=fields.real(2, *_POWER),
+                sinr_raw=raw,
+                sinr_db=None if raw is None else raw / 5 - 20,
+                rsrq_db=fields.real(4, *_QUALITY),
+            )
+        ]
+    if mode == "WCDMA":
+        rssi, rscp, ecio = (fields.real(n, *_POWER) for n in (1, 2, 3))
+        return [told(rat="UMTS", rssi_dbm=rssi, rscp_dbm=rscp, ecio_db=ecio)]
+    if mode in ("GSM", "NOSERVICE"):
+        return [told(rat=mode if mode == "GSM" else "", state=mode, rssi_dbm=fields.real(1, *_POWER))]
+    raise AnswerError("+QCSQ names no mode known here; skip the line")
+
+
+def qcainfo(fields: Fields) -> list[Reading]:
+    """Read one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
+    band = fields.text(3)
+    role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
+    facts = told(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])
+    facts |= told(rat="NR" if band.startswith("NR5G") else "LTE", channel=fields.integer(1, 0))
+    if len(fields) < 9:
+        return [facts | told(physical_cell_id=fields.integer(4, 0, 1007))]
+    rsrp, rsrq, rssi = fields.real(6, *_POWER), fields.real(7, *_QUALITY), fields.real(8, *_POWER)
+    levels = told(rsrp_dbm=rsrp, rsrq_db=rsrq, rssi_dbm=rssi, sinr_raw=fields.integer(9))
+    return [facts | levels | told(physical_cell_id=fields.integer(5, 0, 503))]
+
+
+def qnwinfo(fields: Fields) -> list[Reading]:
+    """Read `+QNWINFO: <act>,<plmn>,<band>,<channel>`."""
+    plmn = fields.text(1)
+    return [
+        told(
+            plmn=plmn if plmn.isdigit() and len(plmn) in (5, 6) else "",
+            band=fields.text(2).removeprefix("LTE BAND ")[:16],
+            channel=fields.integer(3, 0),
+        )
+    ]

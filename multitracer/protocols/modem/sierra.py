@@ -1,0 +1,125 @@
+"""Answers of Sierra Wireless modems: AT!GSTATUS? of LTE modules, and the AirCards for CDPD.
+
+Source: recorded MC7455 and EM7590 answers; the AT manuals of DART 200, DART 300 and SB300. No command of a
+CDPD modem tells the share of time its channel was busy.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.protocols.modem.grammar import Reading
+
+_BETWEEN_PAIRS = re.compile(r"\t+|(?<![:\s]) {3,}(?=[A-Z][^:]{0,40}:)")
+_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,3})?")
+_IN_PARENTHESES = re.compile(r"\((\d{1,12})\)")
+_DIAGNOSTIC = {"LTE": "LTE", "WCDMA": "UMTS", "GSM": "GSM", "ENDC": "LTE", "NR5G": "NR", "UMTS": "UMTS"}
+
+
+def gstatus(lines: Sequence[str]) -> list[Reading]:
+    """Read the lines of AT!GSTATUS?; a level without a receiver's name belongs to the one on its left."""
+    told_of: dict[str, str] = {}
+    for line in lines:
+        left = ""
+        for pair in _BETWEEN_PAIRS.split(line):
+            key, colon, value = (part.strip() for part in pair.partition(":"))
+            if not (colon and value):
+                continue
+            name = f"{left} {key}" if key == "RSRP (dBm)" and left else key
+            left = key.rpartition(" ")[0] if key.endswith("RSSI") else ""
+            told_of.setdefault(name, value)
+    if not told_of:
+        raise AnswerError("!GSTATUS without a pair of name and value; skip it")
+    return [_serving(told_of), *_beside(told_of)]
+
+
+def _serving(pairs: dict[str, str]) -> Reading:
+    mode = pairs.get("System mode", "").strip()
+    kind = "WCDMA" if mode in ("WCDMA", "UMTS") else mode
+    return told(
+        role="serving",
+        rat=_DIAGNOSTIC.get(mode, ""),
+        state=pairs.get("RRC state", "")[:16],
+        band=pairs.get(f"{kind} band", "")[:16],
+        channel=_integer(pairs.get("LTE Rx chan") or pairs.get(f"{kind} channel")),
+        rssi_dbm=_real(pairs.get("PCC RxM RSSI") or pairs.get("RxM RSSI C0") or pairs.get("RSSI (dBm)")),
+        rsrp_dbm=_real(pairs.get("PCC RxM RSRP (dBm)") or pairs.get("RSRP (dBm)")),
+        rsrq_db=_real(pairs.get("RSRQ (dB)")),
+        sinr_db=_real(pairs.get("SINR (dB)")),
+        tx_power_dbm=_real(pairs.get("Tx Power")),
+        area_code=_in_parentheses(pairs.get("TAC") or pairs.get("LAC")),
+        cell_id=_in_parentheses(pairs.get("Cell ID")),
+        modem_clock_s=_real(pairs.get("Current Time") or pairs.get("Bootup Time")),
+    )
+
+
+def _beside(pairs: dict[str, str]) -> list[Reading]:
+    """Return the NR leg, if the modem tells of one."""
+    levels = {
+        column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
+        for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))
+    }
+    known = told(**levels)
+    return [{"role": "secondary", "rat": "NR", **known}] if known else []
+
+
+def _real(text: str | None) -> float | None:
+    found = _NUMBER.match(text or "")
+    return float(found[0]) if found else None
+
+
+def _integer(text: str | None) -> int | None:
+    value = _real(text)
+    return None if value is None else int(value)
+
+
+def _in_parentheses(text: str | None) -> int | None:
+    found = _IN_PARENTHESES.search(text or "")
+    return int(found[1]) if found else None
+
+
+def wprssi(lines: Sequence[str]) -> list[Reading]:
+    """Read AT+WPRSSI of a CDPD modem: RSSI in dBm, state, registered, channel."""
+    fields = _bare(lines)
+    state = fields.integer(1)
+    channel = fields.integer(3, 1, 1023)
+    return [
+        told(
+            rat="CDPD",
+            rssi_dbm=fields.real(0, -113.0, -30.0),
+            state={1: "scanning", 3: "acquired", 4: "sleeping"}.get(state or 0, ""),
+            registration=fields.integer(2, 0, 1),
+            channel=channel,
+        )
+    ]
+
+
+def ws50(lines: Sequence[str]) -> list[Reading]:
+    """Read register WS50: RSSI from 0 to 100 in half dB above -113 dBm."""
+    level = _bare(lines).integer(0, 0, 100)
+    return [told(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
+
+
+def s112(lines: Sequence[str]) -> list[Reading]:
+    """Read S-register 112: the block error rate of transmission in %."""
+    return [told(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
+
+
+def mtbusy(fields: Fields) -> list[Reading]:
+    """Read *MTBUSY of the modem that MultiTracer rehearses with: the share of busy time in %."""
+    return [told(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
+
+
+def _bare(lines: Sequence[str]) -> Fields:
+    """Return the fields of the one line that is a list of numbers, with a name before it or not."""
+    for line in lines:
+        text = line.rpartition(":")[2]
+        if re.fullmatch(r"[-+.,\d\s]{1,80}", text) and any(c.isdigit() for c in text):
+            return Fields([field for field, _ in fields_of(text)])
+    raise AnswerError("no line of numbers; skip it")

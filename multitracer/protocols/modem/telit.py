@@ -1,0 +1,142 @@
+"""Answers of Telit modems: #RFSTS, #SERVINFO, #MONI.
+
+Source: Telit AT reference guides (GM862, UC864, LE910) and recorded lines. One name stands for the layouts of
+three technologies, which are told apart by their fields. The subscriber's number (IMSI) is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.modem.grammar import AnswerError, Fields, prefixed, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.protocols.modem.grammar import Reading
+
+_POWER = (-160.0, 0.0)
+_IMSI = re.compile(r"\d{14,15}")
+_CELL = re.compile(r"(S|N\d)\s+(.*)")
+_LEVEL = re.compile(r"(-?\d{1,3})dbm", re.IGNORECASE)
+_PAIR = re.compile(r"(\w{2,8}):(\S{1,20})")
+
+
+def rfsts(fields: Fields) -> list[Reading]:
+    """Read #RFSTS: LTE has three levels in a row, GSM one, UMTS a scrambling code and then levels."""
+    network = fields.text(0).split()
+    if len(network) == 2 and all(part.isdigit() for part in network):
+        plmn = f"{network[0]:.3}{network[1]:.3}"
+    else:
+        plmn = ""
+    facts = told(plmn=plmn, channel=fields.integer(1, 0))
+    if len(fields) < 12:
+        raise AnswerError("#RFSTS has 14 fields or more; skip the line")
+    if _is_negative(fields, 2) and _is_negative(fields, 3) and _is_negative(fields, 4):
+        return [facts | _lte(fields)]
+    return [facts | (_gsm(fields) if _is_negative(fields, 2) else _umts(fields))]
+
+
+def _is_negative(fields: Fields, at: int) -> bool:
+    return fields.text(at).startswith("-")
+
+
+def _before_subscriber(fields: Fields) -> int | None:
+    """Return the cell identity, which stands before the subscriber's number wherever that is."""
+    at = next((n for n in range(8, len(fields)) if _IMSI.fullmatch(fields.text(n))), 0)
+    text = fields.text(at - 1) if at else ""
+    return int(text, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,9}", text) else None
+
+
+def _lte(f: Fields) -> Reading:
+    return told(
+        rat="LTE",
+        rsrp_dbm=f.real(2, *_POWER),
+        rssi_dbm=f.real(3, *_POWER),
+        rsrq_db=f.real(4, -50.0, 20.0),
+        area_code=f.hexadecimal(5),
+        cell_id=_before_subscriber(f),
+    )
+
+
+def _gsm(f: Fields) -> Reading:
+    return told(
+        rat="GSM", rssi_dbm=f.real(2, *_POWER), area_code=f.hexadecimal(3), cell_id=_before_subscriber(f)
+    )
+
+
+def _umts(f: Fields) -> Reading:
+    errors = f.real(13, 0.0, 1000.0)
+    return told(
+        rat="UMTS",
+        physical_cell_id=f.integer(2, 0, 511),
+        ecio_db=f.real(3, -50.0, 20.0),
+        rscp_dbm=f.real(4, *_POWER),
+        rssi_dbm=f.real(5, *_POWER),
+        area_code=f.hexadecimal(6),
+        bler_pct=None if errors is None else errors / 10,  # "005 means 0.5 %"
+        cell_id=_before_subscriber(f),
+    )
+
+
+def servinfo(fields: Fields) -> list[Reading]:
+    """Read #SERVINFO; a ninth field below zero is RSRP, or RSCP where more follow."""
+    code = fields.text(3)
+    facts = told(
+        channel=fields.integer(0, 0),
+        rssi_dbm=fields.real(1, *_POWER),
+        operator=fields.text(2, most=32),
+        plmn=code if code.isdigit() and len(code) in (5, 6) else "",
+    )
+    area = told(area_code=fields.hexadecimal(5))
+    if not _is_negative(fields, 8):
+        bsic, advance = fields.integer(4, 0, 63), fields.integer(6, 0, 63)
+        return [told(rat="GSM", physical_cell_id=bsic, timing_advance=advance) | facts | area]
+    level = fields.real(8, *_POWER)
+    if len(fields) == 9:
+        return [told(rat="LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4)) | facts | area]
+    code_number = fields.integer(4, 0, 511)
+    return [told(rat="UMTS", rscp_dbm=level, physical_cell_id=code_number) | facts | area]
+
+
+def moni(lines: Sequence[str]) -> list[Reading]:
+    """Read #MONI: a table of cells for GSM, one line of name:value for LTE."""
+    texts = [found[1] for line in lines if (found := prefixed(line)) and found[0] == "#MONI"]
+    cells = [_cell(row[1], row[2].split()) for text in texts if (row := _CELL.fullmatch(text))]
+    if cells:
+        return cells
+    pairs = {name.upper(): value for text in texts for name, value in _PAIR.findall(text)}
+    if "RSRP" not in pairs:
+        return []
+    names = ("RSRP", "RSRQ", "TAC", "ID", "EARFCN", "PWR")
+    fields = Fields([pairs.get(name, "").lower().removesuffix("dbm") for name in names])
+    return [
+        told(
+            role="serving",
+            rat="LTE",
+            rsrp_dbm=fields.real(0, *_POWER),
+            rsrq_db=fields.real(1, -50.0, 20.0),
+            area_code=fields.hexadecimal(2),
+            cell_id=fields.hexadecimal(3),
+            channel=fields.integer(4, 0),
+            rssi_dbm=fields.real(5, *_POWER),
+        )
+    ]
+
+
+def _cell(name: str, words: list[str]) -> Reading:
+    """Read one row: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
+    fields = Fields([_LEVEL.sub(r"\1", word) for word in words])
+    serving = name == "S"
+    return told(
+        role="serving" if serving else "neighbour",
+        rat="GSM",
+        physical_cell_id=fields.integer(0, 0, 77),
+        area_code=fields.hexadecimal(1),
+        cell_id=fields.hexadecimal(2),
+        channel=fields.integer(3, 0, 1023),
+        rssi_dbm=fields.real(4, *_POWER),
+        timing_advance=fields.integer(7, 0, 63) if serving else None,
+        rxqual=fields.integer(8, 0, 7) if serving else None,
+    )

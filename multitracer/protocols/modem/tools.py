@@ -1,0 +1,116 @@
+"""What tools print: `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi --get-signal-info`.
+
+Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, uqmi's commands-nas.c.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from multitracer.protocols.modem.grammar import AnswerError, told
+
+if TYPE_CHECKING:
+    from multitracer.protocols.modem.grammar import Reading
+
+_SECTIONS = {
+    "gsm": "GSM", "umts": "UMTS", "wcdma": "UMTS", "tdma": "GSM", "td-scdma": "UMTS", "lte": "LTE",
+    "5g": "NR", "5gnr": "NR", "cdma1x": "CDMA", "cdma": "CDMA", "evdo": "EVDO", "hdr": "EVDO",
+}  # fmt: skip
+_COLUMNS = {
+    "rssi": "rssi_dbm", "signal": "rssi_dbm", "rsrp": "rsrp_dbm", "rsrq": "rsrq_db", "snr": "sinr_db",
+    "sinr": "sinr_db", "rscp": "rscp_dbm", "ecio": "ecio_db",
+}  # fmt: skip
+_RANGES = {"rssi_dbm": (-150, 0), "rsrp_dbm": (-160, 0), "rscp_dbm": (-130, 0)}
+_QMI_SECTION = re.compile(r"([A-Za-z0-9-]{2,8}):")
+_QMI_VALUE = re.compile(r"\s+([A-Za-z]{2,5})(?: \(\d+\))?: '(-?\d{1,4}(?:\.\d{1,3})?) dBm?'")
+
+
+def mmcli(document: Any) -> list[Reading]:
+    """Read the parsed JSON of `mmcli -m N --signal-get -J`; `--` is a missing value.
+
+    Raises
+    ------
+    AnswerError
+        If it is another document.
+    """
+    signal = document.get("modem", {}) if isinstance(document, dict) else None
+    signal = signal.get("signal") if isinstance(signal, dict) else None
+    if not isinstance(signal, dict):
+        raise AnswerError("no modem.signal in it; give `mmcli -m N --signal-get -J`")
+    found = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
+    return [reading for reading in found if len(reading) > 1] or [{}]
+
+
+def uqmi(document: Any) -> list[Reading]:
+    """Read the parsed JSON of `uqmi --get-signal-info`: an object, or a list of them.
+
+    Raises
+    ------
+    AnswerError
+        If it is another document.
+    """
+    parts = document if isinstance(document, list) else [document]
+    found = [
+        _levels(_SECTIONS[part["type"]], part)
+        for part in parts[:16]
+        if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _SECTIONS
+    ]
+    if not found:
+        raise AnswerError("no signal of a known type in it; give `uqmi --get-signal-info`")
+    return found
+
+
+def _levels(rat: str, pairs: Any) -> Reading:
+    if not isinstance(pairs, dict):
+        return {"rat": rat}
+    known = {_COLUMNS[name]: _real(value) for name, value in pairs.items() if name in _COLUMNS}
+    return {"rat": rat, **told(**{name: _possible(name, value) for name, value in known.items()})}
+
+
+def _possible(column: str, value: float | None) -> float | None:
+    least, most = _RANGES.get(column, (-60, 60))
+    return value if value is not None and least <= value <= most else None
+
+
+def _real(value: Any) -> float | None:
+    if type(value) in (int, float):
+        return float(value)
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,4}(\.\d{1,4})?", value):
+        return float(value)
+    return None
+
+
+def qmicli(lines: list[str]) -> list[Reading]:
+    """Read `qmicli --nas-get-signal-info`: a section for each technology, a value a line.
+
+    Raises
+    ------
+    AnswerError
+        If there is no section.
+    """
+    sections: list[Reading] = []
+    for line in lines:
+        if (found := _QMI_SECTION.fullmatch(line.strip())) and found[1].lower() in _SECTIONS:
+            sections.append({"rat": _SECTIONS[found[1].lower()]})
+        elif (value := _QMI_VALUE.fullmatch(line.rstrip())) and sections and value[1].lower() in _COLUMNS:
+            column = _COLUMNS[value[1].lower()]
+            sections[-1] |= told(**{column: _possible(column, float(value[2]))})
+    if not sections:
+        raise AnswerError("no section of a technology in it; give `qmicli --nas-get-signal-info`")
+    return sections
+
+
+def loads(text: str) -> Any:
+    """Return a JSON document.
+
+    Raises
+    ------
+    AnswerError
+        If it is none, or nested deeper than any of these.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise AnswerError("no JSON document; skip it") from None

@@ -1,0 +1,89 @@
+"""Answers of u-blox modems to AT+UCGED? in modes 2 and 5.
+
+Source: ubxlib `u_cell_info.c`, u-blox AT manuals. SARA-R5 and LARA-R6 say indexes of TS 36.133 9.1.4 and
+9.1.7, SARA-R4 says dBm and dB.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, index_db, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.protocols.modem.grammar import Reading
+
+_GSM, _UMTS = 2, 3
+_LTE = (4, 6, 7, 8, 9)
+
+
+def ucged(lines: Sequence[str]) -> list[Reading]:
+    """Read the two lines behind `+UCGED: 2`: the network, then the cell."""
+    rows = [Fields([text for text, _ in fields_of(line)]) for line in lines if not line.startswith("+")]
+    if len(rows) < 2:
+        return []
+    network, cell = rows[0], rows[1]
+    technology = network.integer(0)
+    plmn = network.plmn(2, 3) if len(network) > 3 else network.plmn(1, 2)
+    if technology == _GSM:
+        return [told(rat="GSM", plmn=plmn) | _gsm(cell)]
+    if technology == _UMTS:
+        return [told(rat="UMTS", plmn=plmn, channel=cell.integer(0, 0))]
+    if technology not in _LTE:
+        raise AnswerError("+UCGED names no technology known here; skip it")
+    level = cell.integer(6)
+    return [
+        told(rat="LTE", plmn=plmn) | (_in_db(cell) if level is not None and level < 0 else _indexed(cell))
+    ]
+
+
+def _gsm(cell: Fields) -> Reading:
+    return told(
+        channel=cell.integer(0, 0, 1023),
+        cell_id=cell.hexadecimal(2),
+        physical_cell_id=cell.hexadecimal(3, most=63),
+        area_code=cell.hexadecimal(4),
+        rssi_dbm=index_db(cell.integer(6, 0, 63), zero=-111.0),
+        timing_advance=cell.integer(7, 0, 63),
+    )
+
+
+def _in_db(cell: Fields) -> Reading:
+    return told(
+        channel=cell.integer(0, 0),
+        band=cell.text(1, most=16),
+        area_code=cell.hexadecimal(4),
+        physical_cell_id=cell.integer(5, 0, 503),
+        rsrp_dbm=cell.real(6, -160.0, 0.0),
+        rsrq_db=cell.real(7, -50.0, 20.0),
+    )
+
+
+def _indexed(cell: Fields) -> Reading:
+    return told(
+        channel=cell.integer(0, 0),
+        band=cell.text(1, most=16),
+        area_code=cell.hexadecimal(4),
+        cell_id=cell.hexadecimal(5),
+        physical_cell_id=cell.integer(6, 0, 503),
+        rsrp_dbm=index_db(cell.integer(10, 0, 97), zero=-141.0),
+        rsrq_db=index_db(cell.integer(11, 0, 46), zero=-19.5, step=0.5),
+        sinr_db=cell.real(12, -40.0, 60.0),
+        cqi=cell.integer(15, 0, 15),
+    )
+
+
+def rsrp(fields: Fields) -> list[Reading]:
+    """Read `+RSRP: <pci>,<earfcn>,"<dBm>"` of mode 5."""
+    return [_level(fields) | told(rsrp_dbm=fields.real(2, -160.0, 0.0))]
+
+
+def rsrq(fields: Fields) -> list[Reading]:
+    """Read `+RSRQ: <pci>,<earfcn>,"<dB>"` of mode 5."""
+    return [_level(fields) | told(rsrq_db=fields.real(2, -50.0, 20.0))]
+
+
+def _level(fields: Fields) -> Reading:
+    return told(rat="LTE", physical_cell_id=fields.integer(0, 0, 503), channel=fields.integer(1, 0))
