@@ -1,0 +1,183 @@
+"""From the options of `multitracer capture` to what is recorded: which collectors work here, and how."""
+
+from __future__ import annotations
+
+import contextlib
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from collectors import collectors
+from multitracer.cli._output import warn
+from multitracer.errors import InputError, PreflightError
+from multitracer.recorder.plan import CLAP_PORT, Plan, Source
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from collectors import Collector
+
+Options = dict[str, Any]
+
+_STEMS = {
+    "tcpdump": "tcp",
+    "sniffer": "tcp",
+    "tcp_info": "tcp_state",
+    "modem": "radio",
+    "host_clock": "clocks",
+}
+"""How the logs of a collector are named, where that is not its own name (docs/session.md)."""
+_WITH_NOTES = frozenset({"tcpdump", "sniffer"})
+_INSTEAD = {"sniffer": "tcpdump"}
+"""Used only where the better one does not work."""
+_TYPES = {
+    "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
+    "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list,
+}  # fmt: skip
+_IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
+"""Words of a declared session that are options under another name here."""
+
+
+def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Plan:
+    """Return what to record.
+
+    Parameters
+    ----------
+    chosen : dict
+        The options as click has them; `declared` names a file with more.
+    command : tuple of str
+    rehearsed : dict
+        Options that a rehearsal sets.
+
+    Raises
+    ------
+    InputError
+        If an option or the declared session makes no sense.
+    PreflightError
+        If nothing at all can be recorded here.
+    """
+    declared = _declared(chosen["declared"]) if chosen["declared"] else {}
+    given = {key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ())}
+    options = declared | given | rehearsed
+    duration = options.get("duration")
+    return Plan(
+        role=options.get("role", "mobile"),
+        sources=tuple(_sources(options)),
+        duration_ns=None if duration is None else round(duration * NS_PER_S),
+        command=command,
+        clap_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),
+        clap_to=_address(options.get("clap", f"127.0.0.1:{CLAP_PORT}")),
+        variables=_labels(options.get("label", ())),
+    )
+
+
+def _declared(path: Path) -> Options:
+    """Return the options that a file declares."""
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}; see docs/capture.md for what it may hold") from error
+    options = {_IN_FILE.get(key, key): value for key, value in document.items()}
+    for key, value in options.items():
+        if key not in _TYPES:
+            known = ", ".join(sorted({*_TYPES, *_IN_FILE} - set(_IN_FILE.values())))
+            raise InputError(f"{path}: {key}: no such option; there are {known}")
+        options[key] = _typed(path, key, value)
+    if options.get("role", "mobile") not in ("mobile", "fixed"):
+        raise InputError(f"{path}: role = {options['role']!r}; it is mobile or fixed")
+    return options
+
+
+def _typed(path: Path, key: str, value: Any) -> Any:
+    kind = _TYPES[key]
+    if key == "label" and isinstance(value, dict):
+        return [f"{name}={text}" for name, text in value.items()]
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    if kind is not float and isinstance(value, kind):
+        return value
+    raise InputError(f"{path}: {key} = {value!r}; it must be {kind.__name__}")
+
+
+# --- which collectors ---
+
+
+def _sources(options: Options) -> Iterator[Source]:
+    """Yield a source for each collector that works here; say what does not."""
+    known = collectors()
+    wanted, unwanted = options.get("wanted", ()), options.get("unwanted", ())
+    for name in (*wanted, *unwanted):
+        if name not in known:
+            raise InputError(f"{name}: no such collector; there are {', '.join(known)}")
+    names = [name for name in wanted or known if name not in unwanted]
+    working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
+    for name, more in working.items():
+        if _INSTEAD.get(name) not in working:
+            yield _source(known[name], options, more)
+    if not working:
+        raise PreflightError("nothing can be recorded here; `multitracer doctor` says how to repair that")
+
+
+def _working(
+    chosen: Iterable[Collector], options: Options, *, insisted: bool
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the collectors that work, each with the options that it needs."""
+    for collector in chosen:
+        if collector.name in _INSTEAD and not insisted and _works(collectors()[_INSTEAD[collector.name]]):
+            continue
+        try:
+            collector.check()
+        except PreflightError as error:
+            if insisted:
+                raise
+            warn(f"{collector.name} is left out: {error}")
+        else:
+            yield collector.name, _options_of(collector.name, options)
+
+
+def _works(collector: Collector) -> bool:
+    try:
+        collector.check()
+    except PreflightError:
+        return False
+    return True
+
+
+def _options_of(name: str, options: Options) -> tuple[str, ...]:
+    """Return what the command line of one collector needs of the options."""
+    words: list[str] = []
+    if name in ("tcpdump", "sniffer"):
+        pairs = (("--interface", "interface"), ("--filter", "expression"))
+        words = [f"{word}={options[key]}" for word, key in pairs if key in options]
+    return tuple(words)
+
+
+def _source(collector: Collector, options: Options, more: tuple[str, ...]) -> Source:
+    del options
+    name = collector.name
+    return Source(name, _STEMS.get(name, name), collector.suffix, more, notes=name in _WITH_NOTES)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"{text}: not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _labels(labels: Iterable[str]) -> dict[str, str]:
+    pairs = [label.partition("=") for label in labels]
+    for key, equals, value in pairs:
+        if not equals or not key:
+            raise InputError(f"{key}{equals}{value}: not KEY=VALUE")
+    return {key: value for key, _, value in pairs}
+
+
+@contextlib.contextmanager
+def rehearsal(*, wanted: bool) -> Iterator[Options]:
+    """Run the made-up modem and GPS beside the body, if wanted; give the options that lead to them."""
+    if not wanted:
+        yield {}
+        return
+    yield {}

@@ -1,0 +1,85 @@
+"""`multitracer capture`: record a session with every collector that works here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+
+@click.command(
+    "capture",
+    epilog=examples(
+        "multitracer capture -o drive",
+        "multitracer capture -o drive --role mobile -i wwan0 --clap fixed.example:9009",
+        "multitracer capture -o upload --duration 60 -- curl -T big.bin http://192.0.2.1/",
+        "multitracer capture -o first --rehearse --duration 30",
+    ),
+)
+@click.option(
+    "-o", "--output", "folder", required=True, metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path), help="Session folder to make; it must be new or empty.",
+)  # fmt: skip
+@click.option("--role", type=click.Choice(["mobile", "fixed"]), help="Which end this is. Default: mobile.")
+@click.option("-i", "--interface", metavar="IFACE", help="Where packets are captured. Default: any.")
+@click.option("--filter", "expression", metavar="BPF", help="Which packets. Default: TCP, and the claps.")
+@click.option("--duration", type=click.FloatRange(min=0.1), metavar="S", help="End after this time.")
+@click.option(
+    "--with", "wanted", multiple=True, metavar="NAME",
+    help="Record with this collector only, or with several (repeat it).",
+)  # fmt: skip
+@click.option("--without", "unwanted", multiple=True, metavar="NAME", help="Leave a collector out.")
+@click.option("--modem", metavar="PORT", help="The modem's port. Default: found by itself.")
+@click.option("--gps", metavar="PORT|HOST:PORT", help="The GPS receiver's port, or gpsd. Default: gpsd here.")
+@click.option("--clap", metavar="HOST:PORT", help="Where the clapperboard's probes go: the other end.")
+@click.option("--clap-every", type=click.FloatRange(min=0), metavar="S", help="Default: 30; 0 for none.")
+@click.option("--label", multiple=True, metavar="KEY=VALUE", help="Experiment variable; repeatable.")
+@click.option(
+    "--session", "declared", metavar="FILE.toml",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The same options in a file; those given here come first.",
+)  # fmt: skip
+@click.option("--rehearse", is_flag=True, help="A whole drive without hardware: a modem and a GPS made up.")
+@click.option("--plain", is_flag=True, help="A line a second instead of the live view.")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
+@debug_option
+def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
+    """Record what happens to TCP here at every layer, until Ctrl-C, a time, or the end of COMMAND.
+
+    Every collector that works on this machine runs as a process of its own. One that dies is started again;
+    the gap is in the manifest. Press m to set a marker with a note.
+    """
+    from multitracer.cli._capture import plan_of, rehearsal
+    from multitracer.recorder.folder import SessionFolder
+    from multitracer.recorder.supervisor import Supervisor
+
+    with rehearsal(wanted=chosen["rehearse"]) as ports:
+        plan = plan_of(chosen, command_line, ports)
+        session = SessionFolder(folder, plan)
+        with _view(folder, plain=chosen["plain"]) as view:
+            reason = Supervisor(plan, session, view).run()
+    _tell(folder, reason)
+
+
+def _view(folder: Path, *, plain: bool) -> Any:
+    import contextlib
+    import sys
+
+    from multitracer.recorder.plain import PlainView
+    from multitracer.recorder.screen import ScreenView
+
+    if plain or not sys.stderr.isatty():
+        return contextlib.nullcontext(PlainView(sys.stderr))
+    return ScreenView(folder.name)
+
+
+def _tell(folder: Path, reason: str) -> None:
+    import contextlib
+
+    from multitracer.cli._text import printable
+
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        click.echo(f"{printable(folder)}: recorded, ended by {reason}")

@@ -1,0 +1,171 @@
+"""One collector under supervision: started, watched, started again with back-off, ended in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from typing import IO, TYPE_CHECKING
+
+from multitracer import __version__
+from multitracer.manifest import CollectorRun
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.recorder.plan import Source
+
+_FIRST_PAUSE_NS = NS_PER_S // 2
+_LONGEST_PAUSE_NS = 30 * NS_PER_S
+_SETTLED_NS = 60 * NS_PER_S
+"""A collector that ran this long and then died is started again as if for the first time."""
+_LAST_WORDS = 200
+
+
+class Child:
+    """One collector.
+
+    Parameters
+    ----------
+    source : Source
+    folder : Path
+        The host's folder in the session, where its logs go.
+    """
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self.source = source
+        self.folder = folder
+        self.runs: list[CollectorRun] = []
+        """Every attempt, for the manifest; the last one is the present one."""
+        self.due_ns: int | None = 0
+        """When it is to be started (CLOCK_MONOTONIC); None while it runs, or when it is not wanted."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words: IO[bytes] | None = None
+        self._started_ns = 0
+        self._is_wanted = True
+        self._pause_ns = _FIRST_PAUSE_NS
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it runs."""
+        return self._process.pid if self._process else None
+
+    @property
+    def logs(self) -> list[Path]:
+        """Return the logs of all attempts that are there."""
+        pairs = [self.source.logs(self.folder, attempt) for attempt in range(len(self.runs))]
+        files = [path for log, notes in pairs for path in (log, notes) if path is not None]
+        return [path for path in files if path.exists()]
+
+    @property
+    def last_words(self) -> str:
+        """What the last attempt said on standard error, on one line."""
+        with contextlib.suppress(OSError):
+            lines = self._words_path.read_text("utf-8", "replace").splitlines()
+            return (lines[-1] if lines else "")[:_LAST_WORDS]
+        return ""
+
+    @property
+    def _words_path(self) -> Path:
+        return self.folder / f"{self.source.name}.err"
+
+    def start(self) -> None:
+        """Start its process, in a session of its own: the terminal's signals reach only the supervisor."""
+        command = self.source.command(self.folder, len(self.runs))
+        self._words = self._words_path.open("ab")
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._words,
+            start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._started_ns = time.monotonic_ns()
+        self.due_ns = None
+        run = CollectorRun(self.source.name, self.folder.name, command, __version__, time.time_ns())
+        self.runs.append(run)
+
+    def has_changed(self, now_ns: int) -> bool:
+        """Take notice of its end and start it when that is due; return whether the manifest changes."""
+        if self._process is not None and (status := self._process.poll()) is not None:
+            self._ended(status, now_ns)
+            return True
+        if self._process is None and self.due_ns is not None and now_ns >= self.due_ns:
+            return self._has_started(now_ns)
+        return False
+
+    def _has_started(self, now_ns: int) -> bool:
+        """Start it; if the system refuses (a full disk, no processes left), try again later."""
+        try:
+            self.start()
+        except OSError:
+            self.due_ns = now_ns + _LONGEST_PAUSE_NS
+            return False
+        return True
+
+    def _ended(self, status: int, now_ns: int) -> None:
+        if now_ns - self._started_ns >= _SETTLED_NS:
+            self._pause_ns = _FIRST_PAUSE_NS
+        self._note_end(status)
+        self.due_ns = now_ns + self._pause_ns if self._is_wanted else None
+        self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+
+    def _note_end(self, status: int) -> None:
+        assert self._process is not None
+        assert self._words is not None
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        self._words.close()
+        _end_group(self._process.pid)
+        run = self.runs[-1]
+        run.ended_ns = time.time_ns()
+        run.outcome = _outcome(status, self.last_words)
+        self._process = None
+
+    def say(self, tag: str) -> None:
+        """Give it a tag of the clapperboard; one that does not listen misses it."""
+        if self._process is None or self._process.stdin is None:
+            return
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(self._process.stdin.fileno(), f"{tag}\n".encode())
+
+    def ask_to_end(self) -> None:
+        """Tell it, once, to end in order; it will not be started again."""
+        self.due_ns = None
+        self._is_wanted = False
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def wait(self, until_ns: int) -> None:
+        """Wait for its end until an instant of CLOCK_MONOTONIC, then insist."""
+        if self._process is None:
+            return
+        try:
+            status = self._process.wait(max(0, until_ns - time.monotonic_ns()) / NS_PER_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self._note_end(status)
+
+
+def _end_group(pid: int) -> None:
+    """End what a collector left behind in its process group: a tcpdump whose collector was killed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGTERM)
+
+
+def _outcome(status: int, words: str) -> str:
+    if status == 0:
+        return "ended"
+    why = f": {words}" if words else ""
+    if status < 0:
+        return f"killed by signal {-status} ({signal.strsignal(-status) or 'unknown'})"
+    return f"failed with status {status}{why}"

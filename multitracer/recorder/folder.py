@@ -1,0 +1,108 @@
+"""The session folder of a recording: made at its start, openable at any instant, completed at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from multitracer import __version__
+from multitracer.errors import CollectorError, InputError
+from multitracer.manifest import MANIFEST, CollectorRun, LogFile, Manifest, checksum, write_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.recorder.plan import Plan
+
+_RESERVE = ".reserve"
+_RESERVE_BYTES = 64 << 10
+"""Held back so that the manifest can be completed on a disk that became full."""
+
+
+class SessionFolder:
+    """DIR with manifest.json and one folder for this host.
+
+    Raises
+    ------
+    InputError
+        If DIR cannot be made or is not empty.
+    """
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.folder = folder
+        self.host = folder / plan.role
+        self._manifest = Manifest(
+            folder.resolve().name,
+            created_ns=time.time_ns(),
+            hosts={plan.role: _host_facts()},
+            variables=dict(plan.variables),
+            more={"multitracer": __version__},
+        )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new folder")
+            self.host.mkdir()
+            (folder / _RESERVE).write_bytes(bytes(_RESERVE_BYTES))
+            write_manifest(folder, self._manifest)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
+
+    def note(self, runs: list[CollectorRun]) -> None:
+        """Write how the collectors fare; a full disk is the supervisor's to notice."""
+        self._manifest.collectors = runs
+        with contextlib.suppress(OSError):
+            write_manifest(self.folder, self._manifest)
+
+    def add(self, **facts: Any) -> None:
+        """Keep facts of the recording itself, such as why it ended."""
+        self._manifest.more |= facts
+
+    def log_paths(self) -> list[Path]:
+        """Return every log that is there."""
+        files = [path for path in self.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        return sorted(path for path in files if path.name not in (MANIFEST, f"{MANIFEST}.tmp", _RESERVE))
+
+    def bytes(self) -> int:
+        """Return how much is recorded so far."""
+        return sum(map(_size, self.log_paths()))
+
+    def complete(self, runs: list[CollectorRun]) -> None:
+        """Write the manifest with the checksums of the logs.
+
+        Raises
+        ------
+        CollectorError
+            If it cannot be written; the logs and the manifest of before stay.
+        """
+        (self.folder / _RESERVE).unlink(missing_ok=True)
+        for path in self.host.glob("*.err"):
+            if not path.stat().st_size:
+                path.unlink()  # a collector that had nothing to say
+        self._manifest.collectors = runs
+        self._manifest.files = [self._log_file(path) for path in self.log_paths()]
+        try:
+            write_manifest(self.folder, self._manifest)
+        except OSError as error:
+            raise CollectorError(
+                f"{self.folder / MANIFEST}: cannot be completed: {error.strerror}; the logs are whole"
+            ) from error
+
+    def _log_file(self, path: Path) -> LogFile:
+        host = path.parent.name if path.parent != self.folder else ""
+        relative = path.relative_to(self.folder).as_posix()
+        return LogFile(relative, host, path.stat().st_size, checksum(path))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # the disk was taken away, or the file just now
+        return 0
+
+
+def _host_facts() -> dict[str, Any]:
+    system = os.uname()
+    return {"node": system.nodename, "kernel": system.release, "machine": system.machine}

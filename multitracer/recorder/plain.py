@@ -1,0 +1,57 @@
+"""A line a second, for logs and ssh."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from multitracer.recorder.status import Line, Status
+
+
+class PlainView:
+    """Writes one line a second.
+
+    Parameters
+    ----------
+    stream : text stream
+        When it breaks (a closed terminal), the recording goes on without a view.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+
+    @property
+    def source(self) -> int | None:
+        """Nothing is typed here."""
+        return None
+
+    def typed(self) -> str | None:
+        """Return None: nothing is typed here."""
+        return None
+
+    def show(self, status: Status) -> None:
+        """Write the line."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(plain_line(status) + "\n")
+            self._stream.flush()
+        except OSError:
+            self._stream = None
+
+
+def plain_line(status: Status) -> str:
+    """Return everything in one line: time, room, each collector with its state, rate and drops."""
+    clock = time.strftime("%H:%M:%S", time.gmtime())
+    room = f"{status.room.free_bytes / 1e9:.1f} GB free" if status.room else ""
+    parts = [f"{clock}Z {status.elapsed_s:.0f} s", room, *map(_line, status.lines), status.message]
+    return " | ".join(part for part in parts if part)
+
+
+def _line(line: Line) -> str:
+    dropped = f" dropped {line.dropped}" if line.dropped else ""
+    restarts = f" restarts {line.restarts}" if line.restarts else ""
+    return f"{line.name} {line.state} {line.bytes_per_s / 1e3:.1f} kB/s{dropped}{restarts}"

@@ -1,0 +1,67 @@
+"""What a recording is told: which collectors, how long, for whom."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from multitracer.errors import InputError
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Role = Literal["mobile", "fixed"]
+CLAP_PORT = 9009
+"""UDP port to which the clapperboard's probes go; the packet collectors keep it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One collector to be run."""
+
+    name: str
+    """Its module: `python -m collectors.NAME`."""
+    stem: str
+    """How its logs' names begin: `tcp_state`."""
+    suffix: str
+    """How they end: `.jsonl`."""
+    options: tuple[str, ...] = ()
+    notes: bool = False
+    """Whether it writes what it says of itself to a second log (`--notes`)."""
+
+    def logs(self, folder: Path, attempt: int) -> tuple[Path, Path | None]:
+        """Return the log of one attempt, and that of its notes."""
+        notes = folder / f"{self.name}-{attempt}.jsonl" if self.notes else None
+        return folder / f"{self.stem}-{attempt}{self.suffix}", notes
+
+    def command(self, folder: Path, attempt: int) -> list[str]:
+        """Return the command line of one attempt; each writes new files."""
+        log, notes = self.logs(folder, attempt)
+        more = ["--notes", str(notes)] if notes else []
+        return [
+            sys.executable, "-m", f"collectors.{self.name}", "-o", str(log), *more, "--tags", *self.options
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One recording at one host."""
+
+    role: Role = "mobile"
+    sources: tuple[Source, ...] = ()
+    duration_ns: int | None = None
+    command: tuple[str, ...] = ()
+    """Run beside the collectors; its end is the recording's."""
+    clap_every_ns: int = 30 * NS_PER_S
+    """Time between two claps of the clapperboard; 0 none."""
+    clap_to: tuple[str, int] = ("127.0.0.1", CLAP_PORT)
+    """Host and port to which the probe is sent: the other end of the session, if it is known."""
+    variables: dict[str, Any] = field(default_factory=dict)
+    """Experiment variables for the manifest."""
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.sources]
+        if len(set(names)) != len(names):
+            raise InputError(f"collectors: {sorted(names)} names one twice; name each once")

@@ -1,0 +1,168 @@
+"""The live view on a terminal: collectors, sparklines, room, markers."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import tty
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import Self
+
+    from rich.console import RenderableType
+
+    from multitracer.recorder.status import Line, Status
+
+_BARS = "▁▂▃▄▅▆▇█"
+_STYLES = {"recording": "green", "silent": "yellow", "waiting": "red", "starting": "cyan", "ended": "dim"}
+_LONGEST_LAST = 48
+_ENTER, _ESCAPE, _ERASE, _MARK = "\r\n", "\x1b", "\x7f\b", "mM"
+
+
+class ScreenView:
+    """The live view; `m` begins a marker, Enter keeps it, Escape drops it.
+
+    Parameters
+    ----------
+    title : str
+        The session's name.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._status: Status | None = None
+        self._note: str | None = None
+        self._saved: list[object] | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stdin.isatty():
+            self._saved = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._live.stop()
+            if self._saved is not None:
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
+        except OSError:
+            pass  # the terminal is gone; there is nothing to restore
+
+    @property
+    def source(self) -> int | None:
+        """Standard input, while it is a terminal."""
+        return sys.stdin.fileno() if self._saved is not None else None
+
+    def typed(self) -> str | None:
+        """Read keys; return the note of a marker when it is complete."""
+        try:
+            keys = os.read(sys.stdin.fileno(), 256).decode("utf-8", "replace")
+        except OSError:
+            keys = ""
+        if not keys:
+            self._saved = None
+            return None
+        done = None
+        for key in keys:
+            done = self._key(key) or done
+        if self._status is not None:
+            self.show(self._status)
+        return done
+
+    def _key(self, key: str) -> str | None:
+        if self._note is None:
+            self._note = "" if key in _MARK else None
+            return None
+        if key in _ENTER:
+            note, self._note = self._note.strip() or "(no note)", None
+            return note
+        if key == _ESCAPE:
+            self._note = None
+        elif key in _ERASE:
+            self._note = self._note[:-1]
+        elif key.isprintable():
+            self._note += key
+        return None
+
+    def show(self, status: Status) -> None:
+        """Draw everything anew."""
+        self._status = status
+        try:
+            self._live.update(self._page(status), refresh=True)
+        except OSError:
+            self._saved = None  # a closed terminal: the recording goes on
+
+    def _page(self, status: Status) -> RenderableType:
+        return Group(self._head(status), _collectors(status.lines), _series(status), self._foot(status))
+
+    def _head(self, status: Status) -> Text:
+        minutes, seconds = divmod(int(status.elapsed_s), 60)
+        head = Text(f"{self._title}  {minutes}:{seconds:02d}", style="bold")
+        if status.room is not None:
+            lasts = "" if status.room.lasts_s is None else f", lasts {_long(status.room.lasts_s)}"
+            style = "red bold" if status.room.is_short else "default"
+            head.append(f"   {status.room.free_bytes / 1e9:.1f} GB free{lasts}", style=style)
+        head.append(f"   {status.claps} claps, {status.markers} markers", style="default")
+        return head
+
+    def _foot(self, status: Status) -> Text:
+        if self._note is not None:
+            return Text(f"Marker: {self._note}▏  (Enter keeps it, Escape drops it)", style="reverse")
+        foot = Text("m sets a marker with a note · Ctrl-C ends the recording", style="dim")
+        return Text(status.message, style="red bold").append("  ").append(foot) if status.message else foot
+
+
+def _collectors(lines: Iterable[Line]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("collector", "state", "rate", "bytes", "drops", "last"):
+        table.add_column(name, justify="right" if name in ("rate", "bytes", "drops") else "left")
+    for line in lines:
+        state = line.state + (f" ({line.restarts} restarts)" if line.restarts else "")
+        table.add_row(
+            line.name,
+            Text(state, style=_STYLES.get(line.state, "default")),
+            f"{line.records_per_s:.0f}/s",
+            f"{line.bytes / 1e6:.2f} MB",
+            str(line.dropped),
+            Text(_printable(line.last)[:_LONGEST_LAST]),
+        )
+    return table
+
+
+def _series(status: Status) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for label, values in status.series.items():
+        table.add_row(label, f"{values[-1]:,.1f}", sparkline(values))
+    return table
+
+
+def sparkline(values: Iterable[float], *, width: int = 48) -> str:
+    """Return the last values as bars between their least and their largest; equal ones as the lowest bar."""
+    shown = list(values)[-width:]
+    least, largest = min(shown, default=0.0), max(shown, default=0.0)
+    steps = (largest - least) or 1.0
+    return "".join(_BARS[int((value - least) / steps * (len(_BARS) - 1))] for value in shown)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def _long(seconds: float) -> str:
+    if seconds >= 48 * 3600:
+        return f"{seconds / 86400:.0f} days"
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

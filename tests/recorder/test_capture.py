@@ -1,0 +1,281 @@
+"""A capture survives what befalls it on a drive: dead collectors, a dead supervisor, a full disk, signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from multitracer.session import open_session
+from tests.recorder.capturing import capturing, command, end, manifest, processes_of, until
+
+TWO = ("--with", "tcp_info", "--with", "tcp_probe")
+
+
+def _pid(folder: Path, name: str) -> int:
+    """Return the process of a collector."""
+    found = [
+        pid
+        for pid in processes_of(folder)
+        if f"collectors.{name}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def _records(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+
+
+@pytest.mark.root
+def test_capture_with_all_that_works_here_makes_a_whole_session(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with (
+        capturing(folder, "-i", "lo", "--clap-every", "1", "--label", "location=tunnel") as child,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()[:2]) as client,
+    ):
+        client.sendall(b"x" * 1000)
+        until(lambda: len(_records(folder / "mobile" / "claps.jsonl")) >= 3)
+        status, out, _ = end(child)
+    assert status == 0
+    assert "ended by SIGTERM" in out
+    document = manifest(folder)
+    assert document["variables"] == {"location": "tunnel"}
+    assert {run["outcome"] for run in document["collectors"]} == {"ended"}
+    assert {log["path"] for log in document["files"]} >= {
+        "mobile/claps.jsonl", "mobile/tcp-0.pcap", "mobile/tcp_state-0.jsonl"
+    }  # fmt: skip
+    session = open_session(folder)
+    assert [point.name for point in session.points] == ["mobile"]
+    (_, capture), *_ = session.captures()
+    assert len(capture.segments) >= 4
+    assert not list(folder.rglob(".reserve"))
+
+
+@pytest.mark.root
+def test_one_tag_is_in_every_log_and_on_the_network(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, "-i", "lo", "--clap-every", "1") as child:
+        until(lambda: len(_records(folder / "mobile" / "claps.jsonl")) >= 4)
+        end(child)
+    tag = str(_records(folder / "mobile" / "claps.jsonl")[2]["tag"])
+    logs = [path for path in (folder / "mobile").iterdir() if path.suffix in (".jsonl", ".ftrace", ".pcap")]
+    assert {path.name for path in logs if tag.encode() in path.read_bytes()} == {
+        "claps.jsonl", "tcp-0.pcap", "tcpdump-0.jsonl", "tcp_state-0.jsonl", "tcp_probe-0.ftrace",
+        *(path.name for path in logs if path.name.startswith(("clocks", "radio", "gps"))),
+    }  # fmt: skip
+
+
+@pytest.mark.root
+def test_killed_collector_is_started_again_and_the_gap_is_in_the_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, *TWO) as child:
+        os.kill(_pid(folder, "tcp_info"), signal.SIGKILL)
+        second = folder / "mobile" / "tcp_state-1.jsonl"
+        until(lambda: second.exists() and b'"kind":"clock"' in second.read_bytes())
+        assert end(child)[0] == 0
+    first, again = (run for run in manifest(folder)["collectors"] if run["name"] == "tcp_info")
+    assert first["outcome"] == "killed by signal 9 (Killed)"
+    assert again["outcome"] == "ended"
+    assert again["started_ns"] - first["ended_ns"] >= 400_000_000, "it waits before it starts anew"
+    names = [Path(log.path).name for log in open_session(folder).logs if log.format == "tcp-info"]
+    assert names == ["tcp_state-0.jsonl", "tcp_state-1.jsonl"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("victims", ["supervisor", "all"])
+def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, victims: str) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder) as child:
+        for pid in processes_of(folder) if victims == "all" else [child.pid]:
+            os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+        until(lambda: not processes_of(folder))
+        took_s = time.monotonic() - killed
+        child.communicate()
+    assert took_s < 20, "2 s on a machine with nothing else to do"
+    session = open_session(folder)
+    assert [run.outcome for run in session.manifest.collectors] == [None] * len(session.manifest.collectors)
+    assert {log.format for log in session.logs} >= {"tcp-info"}
+    if victims == "supervisor":
+        assert _records(folder / "mobile" / "tcp_state-0.jsonl")[-1]["reason"] == "parent ended"
+
+
+@pytest.mark.root
+def test_tcpdump_does_not_outlive_its_collector(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, "--with", "tcpdump") as child:
+        os.kill(_pid(folder, "tcpdump"), signal.SIGKILL)
+        until((folder / "mobile" / "tcp-1.pcap").exists)
+        until(
+            lambda: (
+                not any(
+                    b"tcp-0.pcap" in Path(f"/proc/{p}/cmdline").read_bytes() for p in processes_of(folder)
+                )
+            )
+        )
+        assert end(child)[0] == 0
+    assert {path.name for path in (folder / "mobile").glob("tcp-*")} == {"tcp-0.pcap", "tcp-1.pcap"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_ends_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, "--with", "tcp_info") as child:
+        status, out, _ = end(child, number)
+    assert status == 0
+    assert f"ended by {number.name}" in out
+    assert manifest(folder)["ended_by"] == number.name
+    assert manifest(folder)["files"]
+
+
+def test_ctrl_c_twice_ends_at_once_and_still_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, "--with", "tcp_info") as child:
+        child.send_signal(signal.SIGINT)
+        status, _, _ = end(child, signal.SIGINT)
+    assert status == 0
+    assert manifest(folder)["ended_by"] == "SIGINT"
+    assert open_session(folder).logs
+
+
+def test_closed_terminal_ends_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    master, terminal = pty.openpty()
+    argv = [word for word in command(folder, "--with", "tcp_info") if word != "--plain"]
+    child = subprocess.Popen(argv, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+                             preexec_fn=_take_terminal)  # fmt: skip  # noqa: PLW1509  # the tests have one thread
+    os.close(terminal)
+    try:
+        until((folder / "mobile" / "tcp_state-0.jsonl").exists)
+        os.close(master)
+        until(lambda: child.poll() is not None)
+    finally:
+        child.kill()
+        child.wait()
+    assert manifest(folder)["ended_by"] == "SIGHUP"
+    assert manifest(folder)["files"]
+
+
+def _take_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_live_view_shows_the_collectors_and_keeps_a_marker(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    master, terminal = pty.openpty()
+    argv = [word for word in command(folder, "--with", "tcp_info") if word != "--plain"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    child = subprocess.Popen(argv, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    seen = bytearray()
+    try:
+        until(lambda: b"recording" in _read(master, seen))
+        os.write(master, b"mtunnel entrance\n")
+        markers = folder / "mobile" / "markers.jsonl"
+        until(lambda: _read(master, seen) and markers.exists() and markers.read_text().endswith("\n"))
+        os.write(master, b"\x03")
+        child.send_signal(signal.SIGINT)
+        until(lambda: _read(master, seen) is not None and child.poll() is not None)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    assert b"tcp_info" in seen
+    assert _records(markers)[0]["note"] == "tunnel entrance"
+
+
+def _read(master: int, seen: bytearray) -> bytearray:
+    os.set_blocking(master, False)
+    with contextlib.suppress(OSError):
+        seen += os.read(master, 1 << 16)
+    return seen
+
+
+def test_ends_with_its_command(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = command(folder, "--with", "tcp_info", "--", sys.executable, "-c", "import time; time.sleep(1.5)")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert manifest(folder)["ended_by"] == "the command ended with status 0"
+
+
+def test_ends_after_its_duration(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = command(folder, "--with", "tcp_info", "--duration", "1.5")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert manifest(folder)["ended_by"] == "duration"
+
+
+@pytest.mark.root
+def test_full_disk_is_warned_of_and_ends_in_an_openable_session(tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=True)
+    try:
+        folder = place / "drive"
+        with capturing(folder, "--with", "tcp_info") as child:
+            (place / "ballast").write_bytes(bytes(1_700_000))
+            time.sleep(2.5)
+            with (place / "ballast").open("ab") as ballast:
+                ballast.write(bytes(240_000))
+            out, err = child.communicate(timeout=40)
+        assert child.returncode == 0, err
+        assert "the disk is nearly full" in err
+        assert "ended by the disk is full" in out
+        assert manifest(folder)["files"]
+        assert _records(folder / "mobile" / "tcp_state-0.jsonl")[-1]["kind"] == "end"
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "evidence").write_text("kept")
+    done = subprocess.run(command(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "is not empty, and logs are never overwritten" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rolle = 'mobile'", "rolle: no such option"),
+        ("role = 'both'", "it is mobile or fixed"),
+        ("duration = 'long'", "it must be float"),
+        ("with = ['tcp_nfo']", "tcp_nfo: no such collector"),
+        ("= 3", "see docs/capture.md"),
+        ("clap = 'nowhere'", "nowhere: not HOST:PORT"),
+    ],
+)
+def test_declared_session_that_makes_no_sense(tmp_path: Path, text: str, sentence: str) -> None:
+    declared = tmp_path / "session.toml"
+    declared.write_text(text)
+    argv = command(tmp_path / "drive", "--session", declared)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert not (tmp_path / "drive").exists()
+
+
+def test_declared_session_is_recorded_as_declared(tmp_path: Path) -> None:
+    declared = tmp_path / "session.toml"
+    declared.write_text('role = "fixed"\nwith = ["tcp_info"]\nduration = 1\n[labels]\nlocation = "tower 7"\n')
+    argv = command(tmp_path / "drive", "--session", declared)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert list(manifest(tmp_path / "drive")["hosts"]) == ["fixed"]
+    assert manifest(tmp_path / "drive")["variables"] == {"location": "tower 7"}
