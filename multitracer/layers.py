@@ -1,43 +1,61 @@
-"""One direction of a connection as every log of a recording shows it: both captures, and the sender's state.
+"""One direction of a connection as every log of a recording shows it: captures, the sender's state, the link.
 
-A session may hold captures of both hosts, and what their kernels said of their sockets. Here they are brought
-together: the connection is the same one by its ends and time, so are the readings. The receiver's times are
-those of its own clock.
+A session may hold captures of both hosts, what their kernels said of their sockets, and what each side of a
+radio link logged. Here they are brought together: the connection is the same one by its ends and time, so are
+the readings; a link's log belongs to the host in whose folder it lies. The receiver's times are those of its
+own clock.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.link_series import receiver_link_series, sender_link_series
 from multitracer.analysis.phases import phases_of_packets, phases_of_state
 from multitracer.analysis.sender_state import in_bytes, with_ca_state
-from multitracer.analysis.series import packet_series, receiver_series, rtt_series, state_series
+from multitracer.analysis.series import (
+    in_link_time,
+    packet_series,
+    receiver_series,
+    rtt_series,
+    state_series,
+)
 from multitracer.analysis.tcp_state import TOLERANCE_NS, join, join_events
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.sock_diag import TcpEvent
+from multitracer.recording import host_text
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_PHASES, TCP_STATE
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from multitracer.recording import Part
     from multitracer.session import Session
 
-NEAR_SENDER, NEAR_RECEIVER = 1, 2
+UNKNOWN, NEAR_SENDER, NEAR_RECEIVER, BETWEEN = range(4)
 """Of `vantage` in the directions table."""
+
+_LINK_LAYER = (LINK_FRAMES, LINK_EVENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class SenderLogs:
-    """What the hosts of a recording logged of their TCP, all hosts together."""
+    """What the hosts of a recording logged beside packets."""
 
     state: Table
-    """TCP_STATE."""
+    """TCP_STATE of all hosts together."""
     events: Table
-    """TCP_EVENTS."""
+    """TCP_EVENTS of all hosts together."""
+    link: Mapping[str, dict[str, Table]] = field(default_factory=dict)
+    """Host -> its side of the link: the tables `link_frames` and `link_events`."""
+    addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Host -> addresses that are its own, by the manifest and its log of TCP variables."""
+    speed: float = 1.0
+    """Link seconds in a recorded second (`Session.speed`)."""
 
     @classmethod
     def none(cls) -> SenderLogs:
@@ -48,10 +66,49 @@ class SenderLogs:
     def of(cls, session: Session) -> SenderLogs:
         """Read the logs of a session; those that cannot be read are passed over with a warning there."""
         found: dict[str, list[Table]] = {TCP_STATE.name: [], TCP_EVENTS.name: []}
-        for _, tables in session.tables("tcp"):
+        addresses = _declared(session)
+        for log, tables in session.tables("tcp"):
             for name, table in tables.items():
                 found.setdefault(name, []).append(table)
-        return cls(*(Table.concatenate(schema, found[schema.name]) for schema in (TCP_STATE, TCP_EVENTS)))
+                addresses.setdefault(log.host, set()).update(_local(table))
+        return cls(
+            Table.concatenate(TCP_STATE, found[TCP_STATE.name]),
+            Table.concatenate(TCP_EVENTS, found[TCP_EVENTS.name]),
+            _link_logs(session),
+            {host: frozenset(own) for host, own in addresses.items()},
+            session.speed,
+        )
+
+    def host_of(self, address: str) -> str | None:
+        """Return the host that alone has an address, None if that is not known."""
+        hosts = [host for host, own in self.addresses.items() if address in own]
+        return hosts[0] if len(hosts) == 1 else None
+
+
+def _declared(session: Session) -> dict[str, set[str]]:
+    """Return the addresses that the manifest gives each host; what is no list of text is passed over."""
+    hosts = session.manifest.hosts if session.manifest else {}
+    found = {}
+    for host, facts in hosts.items():
+        named = facts.get("addresses")
+        found[host] = {each for each in named if isinstance(each, str)} if isinstance(named, list) else set()
+    return found
+
+
+def _local(table: Table) -> set[str]:
+    """Return the addresses of the sockets that a host's log tells of."""
+    ends = zip(table["ip_version"].tolist(), table["address_local"].tolist(), strict=True)
+    return {host_text(version, address) for version, address in set(ends)}
+
+
+def _link_logs(session: Session) -> dict[str, dict[str, Table]]:
+    found: dict[str, list[dict[str, Table]]] = {}
+    for log, tables in session.tables("link"):
+        found.setdefault(log.host, []).append(tables)
+    return {
+        host: {s.name: Table.concatenate(s, [tables[s.name] for tables in logs]) for s in _LINK_LAYER}
+        for host, logs in found.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +127,14 @@ class Layers:
     """JOINED_STATE of the sender, windows in bytes."""
     events: Table
     """JOINED_EVENTS of the sender."""
+    vantage: int = UNKNOWN
+    """Where `part` was captured, as in the directions table, or by the hosts' addresses."""
+    link: dict[str, Table] = field(default_factory=dict)
+    """RlpSnd_* and RlpRcv_*: SERIES by label."""
+    without_link: str = ""
+    """Why there is no RlpSnd_*, though the link was logged; empty otherwise."""
+    speed: float = 1.0
+    """Link seconds in a recorded second."""
 
     @classmethod
     def of(
@@ -96,16 +161,14 @@ class Layers:
         if reverse is None:
             reverse = bool(part.analysis.connections["bulk_direction"][connection - 1])
         views = [(part, connection), *_elsewhere(parts, part, connection)]
-        near = [_vantage(*view, reverse=reverse) for view in views]
-        sender = views[near.index(NEAR_SENDER)] if NEAR_SENDER in near else views[0]
+        near = [_vantage(logs, *view, reverse=reverse) for view in views]
+        at = near.index(NEAR_SENDER) if NEAR_SENDER in near else 0
+        sender = views[at]
         far = [v for v, where in zip(views, near, strict=True) if where == NEAR_RECEIVER and v is not sender]
         receiver = far[0][0].analysis.tcp_segments(far[0][1]) if far else None
-        return cls(*sender, reverse, receiver, *_of_sender(logs, *sender, reverse=reverse))
-
-    @property
-    def vantage(self) -> int:
-        """Where `part` was captured, as in the directions table."""
-        return _vantage(self.part, self.connection, reverse=self.reverse)
+        state = _of_sender(logs, *sender, reverse=reverse)
+        link = _link(logs, *sender, reverse=reverse)
+        return cls(*sender, reverse, receiver, *state, near[at], *link, logs.speed)
 
     @property
     def segments(self) -> Table:
@@ -115,7 +178,7 @@ class Layers:
     @property
     def has_more(self) -> bool:
         """Whether anything is known beyond one capture."""
-        return self.receiver is not None or self.has_state
+        return self.receiver is not None or self.has_state or bool(self.link)
 
     @property
     def has_state(self) -> bool:
@@ -133,13 +196,15 @@ class Layers:
         return receiver_series(self.receiver, sender=self.segments, reverse=self.reverse)
 
     def series(self) -> dict[str, Table]:
-        """Return every labelled series (SERIES) of the recording's logs, by label."""
+        """Return every labelled series (SERIES) of the recording's logs, by label; in link time."""
         at_receiver = self.vantage == NEAR_RECEIVER
         found = packet_series(self.segments, reverse=self.reverse, at="Rcv" if at_receiver else "Snd")
         if not at_receiver:
             samples = self.part.analysis.rtt_samples(self.connection)
             found |= rtt_series(samples, reverse=self.reverse)
-        return _relabelled(found, self.vantage) | self.receiver_series() | self.state_series()
+        found = _relabelled(found, self.vantage) | self.receiver_series() | self.state_series() | self.link
+        origin_ns = self.part.capture.first_ns or 0
+        return {k: in_link_time(s, speed=self.speed, origin_ns=origin_ns) for k, s in found.items()}
 
     def phases(self) -> Table:
         """Return TCP_PHASES, from the sender's variables or else from its packets; empty at a receiver."""
@@ -162,8 +227,41 @@ def _relabelled(series: dict[str, Table], vantage: int) -> dict[str, Table]:
     }
 
 
-def _vantage(part: Part, connection: int, *, reverse: bool) -> int:
-    return int(part.analysis.directions["vantage"][2 * (connection - 1) + reverse])
+def _ends(part: Part, connection: int, *, reverse: bool) -> tuple[str, str]:
+    """Return the addresses of a direction's sender and receiver."""
+    ends = part.endpoints(connection - 1, connection)[0]
+    return (ends.dst, ends.src) if reverse else (ends.src, ends.dst)
+
+
+def _vantage(logs: SenderLogs, part: Part, connection: int, *, reverse: bool) -> int:
+    """Return where a capture was made; where its packets leave that open, by whose addresses its host has.
+
+    Round trips alone leave it open at a host's own interface if the peer answers late, or not at all.
+    """
+    by_packets = int(part.analysis.directions["vantage"][2 * (connection - 1) + reverse])
+    if by_packets not in {UNKNOWN, BETWEEN}:
+        return by_packets
+    sender, receiver = map(logs.host_of, _ends(part, connection, reverse=reverse))
+    if sender == receiver:
+        return by_packets
+    return {sender: NEAR_SENDER, receiver: NEAR_RECEIVER}.get(part.point.name, by_packets)
+
+
+def _link(logs: SenderLogs, part: Part, connection: int, *, reverse: bool) -> tuple[dict[str, Table], str]:
+    """Return the series of the link under one direction, and why those of its sender are missing."""
+    if not logs.link:
+        return {}, ""
+    sender, receiver = map(logs.host_of, _ends(part, connection, reverse=reverse))
+    vantage = _vantage(logs, part, connection, reverse=reverse)
+    sender = part.point.name if sender is None and vantage == NEAR_SENDER else sender
+    receiver = part.point.name if receiver is None and vantage == NEAR_RECEIVER else receiver
+    if sender is None:
+        return {}, "which host sent the data is not known; manifest.json may name its addresses"
+    found: dict[str, Table] = {}
+    for host, series in ((sender, sender_link_series), (receiver, receiver_link_series)):
+        if host is not None and host in logs.link:
+            found |= series(*(logs.link[host][schema.name] for schema in _LINK_LAYER))
+    return found, "" if sender in logs.link else f"no log of the link at {sender!r}"
 
 
 def _elsewhere(parts: Sequence[Part], part: Part, connection: int) -> list[tuple[Part, int]]:

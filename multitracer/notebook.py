@@ -13,7 +13,7 @@ import pandas as pd
 
 from multitracer.analysis import analyse
 from multitracer.figures.connection import connection_figure, layers_of
-from multitracer.figures.stacked import OFFSET_BYTES, stacked
+from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.recording import Part, Recording
 from multitracer.report.words import count, duration, moment
 from multitracer.sender import TCP_EVENTS, TCP_STATE
@@ -184,16 +184,17 @@ class Notebook:
     def stacked(
         self, connection: int | None = None, *, reverse: bool | None = None, offset_bytes: int = OFFSET_BYTES
     ) -> go.Figure:
-        """Return the stacked figure: both ends' packets and the sender's own variables on one time axis.
+        """Return the stacked figure: packets of both ends, the sender's own variables, the link, on one axis.
 
         Parameters
         ----------
         connection, reverse
             As `time_sequence` takes them.
         offset_bytes : int
-            By how much the receiver's series are drawn below the sender's.
+            By how much the series of link, sender and receiver are drawn apart.
         """
-        return stacked(self._layers(connection, reverse=reverse), offset_bytes=offset_bytes)
+        view = View(offset_bytes=offset_bytes)
+        return stacked(self._layers(connection, reverse=reverse), view)
 
     def series(
         self, connection: int | None = None, *, reverse: bool | None = None

@@ -92,7 +92,8 @@ class Part:
 
 def _hosts(version: Any, address: Any, port: Any) -> list[tuple[str, int]]:
     return [
-        (_host(v, a), p) for v, a, p in zip(version.tolist(), address.tolist(), port.tolist(), strict=True)
+        (host_text(v, a), p)
+        for v, a, p in zip(version.tolist(), address.tolist(), port.tolist(), strict=True)
     ]
 
 
@@ -104,7 +105,8 @@ def _packed(host: str) -> tuple[int, bytes]:
         raise InputError(f"{host!r} is not an IP address; names are not looked up") from error
 
 
-def _host(version: int, address: bytes) -> str:
+def host_text(version: int, address: bytes) -> str:
+    """Return an address of a table as text."""
     if version == 4:
         return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
     return socket.inet_ntop(socket.AF_INET6, address)

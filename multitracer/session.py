@@ -35,6 +35,9 @@ STANDARD_INPUT = "-"
 MAX_FILES = 10_000
 """More files in one folder are refused: a ring buffer of a week has some hundred."""
 
+MOST_SPEED = 1_000
+"""A session that claims a link faster than this, times a real one, is taken for one at its own speed."""
+
 _UNREADABLE = (FormatError, InputError, UnknownFormatError)
 """What is wrong with one file, not with the installation."""
 
@@ -75,6 +78,13 @@ class Session:
     manifest: Manifest | None = None
     warnings: list[str] = field(default_factory=list)
     """What was passed over while the session was opened and read, a sentence each."""
+
+    @property
+    def speed(self) -> float:
+        """Link seconds in a second of the recording: how many times as fast as a real link the link ran."""
+        told = self.manifest.variables.get("speed") if self.manifest else None
+        known = isinstance(told, int | float) and not isinstance(told, bool) and 0 < told <= MOST_SPEED
+        return float(told) if known and told is not None else 1.0
 
     @property
     def paths(self) -> list[str]:

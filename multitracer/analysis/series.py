@@ -65,7 +65,7 @@ def packet_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"]) 
         chosen["flight"] = (occupies | back, "flight_bytes", "bytes outstanding: highest sent - highest ACK")
         chosen["rwnd"] = (back, "window_bytes", "window that the receiver advertises")
     return {
-        f"Tcp{at}_{name}": _series(
+        f"Tcp{at}_{name}": series_table(
             f"Tcp{at}_{name}", segments["time_ns"][rows], segments[column][rows], doc=doc
         )
         for name, (rows, column, doc) in chosen.items()
@@ -119,13 +119,13 @@ def rtt_series(samples: Table, *, reverse: bool) -> dict[str, Table]:
         return {}
     chosen = samples.take(rows)
     found = {
-        "TcpSnd_rtt": _series(
+        "TcpSnd_rtt": series_table(
             "TcpSnd_rtt", chosen["time_ns"], chosen["rtt_ns"], unit="ns", doc=f"samples: {provenance.name}"
         )
     }
     states = reconstruct_rto(chosen)
     for label, (column, doc) in _RECONSTRUCTED.items():
-        found[label] = _series(
+        found[label] = series_table(
             label, states["time_ns"], states[column], unit="ns", doc=f"{doc}, reconstructed by RFC 6298"
         )
     return found
@@ -153,15 +153,43 @@ def state_series(state: Table, *, events: Table | None = None) -> dict[str, Tabl
             known &= both["method"] != ReadBy.TCP_PROBE
         if known.any():
             methods = sorted({ReadBy(method).name.lower() for method in both["method"][known]})
-            found[label] = _series(
+            found[label] = series_table(
                 label, both["time_ns"][known], values[known], unit=unit, doc=doc, source=", ".join(methods)
             )
     return found
 
 
-def _series(
+def series_table(
     label: str, time_ns: Array, value: Array, *, unit: str = "bytes", doc: str, source: str = "packets"
 ) -> Table:
-    order = np.argsort(time_ns, kind="stable")
+    """Return SERIES in order of time; its provenance says what it shows. Points without time are dropped."""
+    timed = np.flatnonzero(time_ns != NOT_A_TIME)
+    order = timed[np.argsort(time_ns[timed], kind="stable")]
     columns = {"time_ns": time_ns[order], "value": value[order].astype(np.float64)}
     return Table(SERIES, columns, {"label": label, "unit": unit, "doc": doc, "source": source})
+
+
+def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
+    """Return SERIES of a link that ran `speed` times as fast as a real one, as if it had not.
+
+    Parameters
+    ----------
+    series : Table
+        SERIES in recorded time.
+    speed : float
+        Link seconds in a recorded second.
+    origin_ns : int
+        The time that stays what it is, ns since 1970.
+    """
+    if speed == 1:
+        return series
+    columns = {"time_ns": stretched(series["time_ns"], speed=speed, origin_ns=origin_ns)}
+    is_duration = series.provenance["unit"] == "ns"
+    columns["value"] = series["value"] * (speed if is_duration else 1)
+    return Table(SERIES, columns, series.provenance | {"speed": speed})
+
+
+def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
+    """Return times (int64 ns) `speed` times as far from `origin_ns`, to the ns for days."""
+    since = (time_ns - origin_ns) * speed
+    return np.rint(since).astype(np.int64) + origin_ns

@@ -55,7 +55,7 @@ def load_session(
     parts: list[Part] = []
     with progress(path for point in session.points for path in point.paths) as state:
         found = session.captures(max_packets=reading.max_packets, progress=state)
-        for point, capture in _between(found, reading.window) if cut else found:
+        for point, capture in _between(found, reading.window, session.speed) if cut else found:
             state.phase = "analysing"
             parts.append(Part(point, analyse(capture), sum(map(len, parts))))
             state.phase = "reading"
@@ -64,19 +64,37 @@ def load_session(
     return Recording(session, parts)
 
 
-def bounds_ns(captures: Iterable[Capture], window: Window) -> tuple[int | None, int | None]:
+def bounds_ns(
+    captures: Iterable[Capture], window: Window, *, speed: float = 1
+) -> tuple[int | None, int | None]:
     """Return begin and end in nanoseconds since 1970; seconds count from the first packet of all captures."""
     starts = (capture.first_ns for capture in captures)
-    return window.bounds_ns(min((ns for ns in starts if ns is not None), default=0))
+    return window.bounds_ns(min((ns for ns in starts if ns is not None), default=0), speed=speed)
 
 
-def _between(found: Iterable[tuple[Point, Capture]], window: Window) -> Iterator[tuple[Point, Capture]]:
+def axis_bounds_ns(
+    captures: Iterable[Capture], window: Window, *, speed: float
+) -> tuple[int | None, int | None]:
+    """Return begin and end as `bounds_ns` does, in link time: the first packet's time is kept."""
+    starts = (capture.first_ns for capture in captures)
+    start_ns = min((ns for ns in starts if ns is not None), default=0)
+    begin, end = window.bounds_ns(start_ns, speed=speed)
+    return _stretched(begin, start_ns, speed), _stretched(end, start_ns, speed)
+
+
+def _stretched(ns: int | None, start_ns: int, speed: float) -> int | None:
+    return ns if ns is None or speed == 1 else start_ns + round((ns - start_ns) * speed)
+
+
+def _between(
+    found: Iterable[tuple[Point, Capture]], window: Window, speed: float
+) -> Iterator[tuple[Point, Capture]]:
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
     if window == Window():
         yield from found
         return
     read = list(found)
-    begin_ns, end_ns = bounds_ns((capture for _, capture in read), window)
+    begin_ns, end_ns = bounds_ns((capture for _, capture in read), window, speed=speed)
     for point, capture in read:
         yield point, capture.between(begin_ns, end_ns)
 

@@ -38,11 +38,12 @@ class Moment:
     relative: bool
     """Counted from the first packet of the whole recording, not from 1970."""
 
-    def absolute_ns(self, start_ns: int) -> int:
-        """Return nanoseconds since 1970, given those of the first packet."""
+    def absolute_ns(self, start_ns: int, *, speed: float = 1) -> int:
+        """Return nanoseconds since 1970, given those of the first packet and the link's speed."""
         if not self.relative:
             return self.ns
-        return max(-_LAST_NS, min(start_ns + self.ns, _LAST_NS))
+        since = self.ns if speed == 1 else round(self.ns / speed)
+        return max(-_LAST_NS, min(start_ns + since, _LAST_NS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,14 @@ class Window:
     begin: Moment | None = None
     end: Moment | None = None
 
-    def bounds_ns(self, start_ns: int) -> tuple[int | None, int | None]:
-        """Return begin and end in nanoseconds since 1970, given those of the first packet."""
-        begin_ns, end_ns = (m.absolute_ns(start_ns) if m else None for m in (self.begin, self.end))
+    def bounds_ns(self, start_ns: int, *, speed: float = 1) -> tuple[int | None, int | None]:
+        """Return begin and end in nanoseconds since 1970, given those of the first packet.
+
+        Seconds are those of the link, `speed` of them to a recorded one.
+        """
+        begin_ns, end_ns = (
+            m.absolute_ns(start_ns, speed=speed) if m else None for m in (self.begin, self.end)
+        )
         if begin_ns is not None and end_ns is not None and begin_ns >= end_ns:
             raise click.BadParameter("the end (--to) is not after the begin (--from)", param_hint="'--to'")
         return begin_ns, end_ns

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
+from multitracer.cli import _spans
 from multitracer.cli._options import Reading, examples, named, reads_captures
+from multitracer.cli._spans import Wish
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import plotly.graph_objects as go
+Theme = Literal["light", "dark"]
 
 
 @click.command(
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
         "multitracer plot capture.pcap",
         "multitracer plot --connection 10.0.0.1:80 --from 10 --to 20 -o zoom.html capture.pcap",
         "multitracer plot -o stacked.html sample_traces/drive",
+        "multitracer plot --series 'RlpSnd_*' --series TcpSnd_data --trend RlpSnd_data=10:60 call/",
+        "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
         "multitracer plot --time-sequence -o figure.json sample_traces/drive",
     ),
 )
@@ -41,6 +42,35 @@ if TYPE_CHECKING:
     default=None,
     help="With the receiver's capture, the sender's variables and phases; by default where there are any.",
 )
+@click.option(
+    "--series",
+    multiple=True,
+    metavar="PATTERN",
+    help="Draw only series whose labels match, such as 'RlpSnd_*'; may be given again.",
+)
+@click.option(
+    "--offset",
+    "offset_bytes",
+    type=click.IntRange(0, 1 << 40),
+    metavar="BYTES",
+    help="Draw the groups of link, sender and receiver so far apart.  [default: 10000]",
+)
+@click.option(
+    "--trend",
+    "trends",
+    multiple=True,
+    type=_spans.trend,
+    metavar="LABEL[=FROM:TO]",
+    help="Fit a line to a series, or to these seconds of it, and print its slope; may be given again.",
+)
+@click.option(
+    "--mark",
+    "marks",
+    multiple=True,
+    type=_spans.mark,
+    metavar="[NAME=]FROM:TO",
+    help="Draw a rectangle around these seconds; may be given again.",
+)
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @reads_captures
 def command(
@@ -48,39 +78,32 @@ def command(
     *,
     output: str | None,
     direction: Literal["forward", "reverse"] | None,
-    theme: Literal["light", "dark"],
+    theme: Theme,
     stack: bool | None,
+    **wishes: object,
 ) -> None:
     """Draw the figure of one connection: time/sequence, with windows, RTT and throughput below.
 
     By default that of the connection with the most unique bytes. Of a session folder the figure is stacked:
-    it shows the receiver's capture and the sender's own variables too. Prints the path of the file.
+    it shows the receiver's capture, the sender's own variables and the data link too. Prints the slopes that
+    --trend asks for, then the path of the file.
     """
-    from multitracer.cli._load import bounds_ns, load, one
+    from multitracer.cli._load import load, one
     from multitracer.cli._output import output_name, replacing
-    from multitracer.figures.connection import connection_figure, layers_of
-    from multitracer.figures.stacked import stacked
+    from multitracer.cli._plotting import Plot, write
 
+    wish = Wish(**wishes)  # type: ignore[arg-type]  # click made them of these types
+    if stack is False and wish != Wish():
+        raise click.UsageError("--series, --offset, --trend and --mark need the stacked figure")
     target = output or output_name(reading.inputs[0], ".html")
     recording = load(reading, output=target, cut=False)
     part, number = one(recording, reading.connection)
-    begin_ns, end_ns = bounds_ns((each.capture for each in recording.parts), reading.window)
     reverse = None if direction is None else direction == "reverse"
-    layers = None if stack is False else layers_of(recording, part, number, reverse=reverse)
-    if layers is not None and (stack or layers.has_more):
-        last_ns = None if end_ns is None else end_ns - 1
-        figure = stacked(layers, from_ns=begin_ns, to_ns=last_ns, theme=theme)
-    else:
-        figure = connection_figure(
-            part, number, reverse=reverse, begin_ns=begin_ns, end_ns=end_ns, theme=theme
-        )
+    stack = True if wish != Wish() else stack
+    plot = Plot(recording, part, number, reverse, reading.window, theme)
+    figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
     with replacing(target) as beside:
-        _write(figure, beside, as_json=target.endswith(".json"))
+        write(figure, beside, title=plot.title, theme=theme, as_json=target.endswith(".json"))
+    for line in plot.said:
+        click.echo(line)
     click.echo(target)
-
-
-def _write(figure: go.Figure, path: Path, *, as_json: bool) -> None:
-    if as_json:
-        path.write_text(figure.to_json(), "utf-8")
-    else:
-        path.write_text(figure.to_html(include_plotlyjs=True), "utf-8")

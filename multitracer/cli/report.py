@@ -86,13 +86,14 @@ def _analysed(session: Session, reading: Reading, *, output: str | None = None) 
     """Read and analyse one input, and say what its report is to show."""
     import shlex
 
-    from multitracer.cli._load import bounds_ns, load_session, one
+    from multitracer.cli._load import axis_bounds_ns, load_session, one
     from multitracer.layers import SenderLogs
     from multitracer.report.index import Input
     from multitracer.report.write import Request
 
     recording = load_session(session, reading, output=output, cut=False)
-    begin_ns, end_ns = bounds_ns((part.capture for part in recording.parts), reading.window)
+    captures = (part.capture for part in recording.parts)
+    begin_ns, end_ns = axis_bounds_ns(captures, reading.window, speed=session.speed)
     chosen = None
     if reading.connection is not None:
         part, number = one(recording, reading.connection)

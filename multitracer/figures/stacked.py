@@ -1,39 +1,50 @@
-"""The stacked figure: both ends' captures and the sender's own variables over one time axis.
+"""The stacked figure: both ends' captures, the sender's own variables and the link over one time axis.
 
 Paper 004, sections 4.4 and 4.5; how to read it: docs/figures.md. It holds all of the time/sequence figure
-and, where they were recorded, the receiver's series, the sender's variables and its phases.
+and, where they were recorded, the receiver's series, the sender's variables and its phases, and the link's.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.phases import Phase
-from multitracer.analysis.trendline import trendline
+from multitracer.analysis.series import stretched
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.figures.downsample import thin
+from multitracer.figures.link_panels import link_panel_series
+from multitracer.figures.link_time import in_link_time, place_in_link_time
+from multitracer.figures.marks import Mark, with_marks
 from multitracer.figures.places import Place, places
 from multitracer.figures.presets import with_presets
 from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
+from multitracer.figures.trends import Fit, add_trends, unasked_trends
 from multitracer.layers import NEAR_RECEIVER
+from multitracer.sender import TCP_PHASES
+from multitracer.tables import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import ThemeName
     from multitracer.layers import Layers
-    from multitracer.tables import Table
 
 OFFSET_BYTES = 10_000
-"""Between the groups of series of the sender and of the receiver (paper 004, section 4.5)."""
+"""Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
 
-HEIGHT_PX = 1050
+_HEIGHT_PX = 1050
+_LEAST_PX = 420
+_WHOLE_SHARE = 0.22 + 3.2 + 1.6 + 1.2 + 1.2
+"""Of all panels, `_HEIGHT_PX` high together."""
 _NO_SCALE = Unit(1, "", "")
 _RECEIVER = {"TcpRcv_data": "received", "TcpRcv_ack": "receiver_ack"}
 _VARIABLES = {
@@ -43,17 +54,41 @@ _VARIABLES = {
     "TcpSnd_rto": ("rtt", "rto"),
 }
 """The sender's variables: in which panel, in which role."""
-_TRENDS = {"data": "TcpSnd_data", "received": "TcpRcv_data"}
 _PLACES = {Phase.LOSS: "timeout", Phase.RECOVERY: "recovery"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of the figure is drawn; times are ns since 1970 in link time.
+
+    Parameters
+    ----------
+    from_ns, to_ns : int, optional
+        Draw only this interval, both ends included; the trendlines are fitted to it.
+    offset_bytes : int
+        By how much the groups of series are drawn apart: the link's above the sender's, the receiver's below.
+    labels : sequence of str
+        Draw only the series whose labels match one of these patterns; empty for the usual ones.
+    fits : sequence of Fit
+        Trendlines to draw instead of one through each group.
+    marks : sequence of Mark
+        Intervals to frame.
+    """
+
+    from_ns: int | None = None
+    to_ns: int | None = None
+    offset_bytes: int = OFFSET_BYTES
+    labels: Sequence[str] = ()
+    fits: Sequence[Fit] = ()
+    marks: Sequence[Mark] = ()
 
 
 def stacked(
     layers: Layers,
+    view: View = View(),
     *,
-    offset_bytes: int = OFFSET_BYTES,
+    panels: list[Panel] | None = None,
     origin_ns: int | None = None,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
     theme: ThemeName = "light",
 ) -> go.Figure:
     """Return the stacked figure of one direction of a connection.
@@ -62,50 +97,95 @@ def stacked(
     ----------
     layers : Layers
         What the recording's logs hold of it.
-    offset_bytes : int
-        By how much the receiver's series are drawn below the sender's.
+    view : View
+    panels : list of Panel, optional
+        Of this view, if they were made already; thinned in place.
     origin_ns : int, optional
         The time that the axis calls 0; the sender's first packet by default.
-    from_ns, to_ns : int, optional
-        Draw only this interval, both ends included; the trendlines are fitted to it.
     theme : "light" or "dark"
 
     Returns
     -------
     plotly.graph_objects.Figure
         With buttons that zoom to the places worth a look.
+
+    Raises
+    ------
+    InputError
+        If no series has a label that is asked for, or no line can be fitted.
     """
     if origin_ns is None:
-        origin_ns = layers.part.capture.first_ns or 0
-    panels = stacked_panels(layers, offset_bytes=offset_bytes, from_ns=from_ns, to_ns=to_ns)
+        origin_ns = axis_origin_ns(layers)
+    if panels is None:
+        panels = stacked_panels(layers, view)
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
-    drawn = figure(panels, origin_ns=origin_ns, theme=theme, height_px=HEIGHT_PX)
-    worth = [place for place in stacked_places(layers) if place.meets(from_ns, to_ns)]
+    share = sum(panel.share for panel in panels) / _WHOLE_SHARE
+    drawn = figure(
+        panels, origin_ns=origin_ns, theme=theme, height_px=max(_LEAST_PX, round(_HEIGHT_PX * share))
+    )
+    if layers.speed != 1:
+        drawn.update_xaxes(
+            title_text=f"link seconds from the start of the capture ({layers.speed:g} to a recorded one)"
+        )
+    with_marks(drawn, panels, view.marks, origin_ns=origin_ns, theme=theme)
+    worth = [place for place in stacked_places(layers) if place.meets(view.from_ns, view.to_ns)]
     return with_presets(drawn, worth, origin_ns=origin_ns, theme=theme)
 
 
-def stacked_panels(
-    layers: Layers,
-    *,
-    offset_bytes: int = OFFSET_BYTES,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-) -> list[Panel]:
-    """Return the panels of the figure with all points of every series of an interval."""
-    panels = {panel.key: panel for panel in time_sequence_panels(_direction(layers))}
+def axis_origin_ns(layers: Layers) -> int:
+    """Return what the figure's time axis calls 0: the first packet of the capture at the sender."""
+    return layers.part.capture.first_ns or 0
+
+
+def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
+    """Return the panels of the figure with all points of every series of a view, in link time.
+
+    Raises
+    ------
+    InputError
+        As `stacked` does.
+    """
+    panels = {panel.key: panel for panel in time_sequence_panels(_direction(layers), speed=layers.speed)}
     if layers.vantage != NEAR_RECEIVER:
-        panels["sequence"].series.extend(_at_receiver(layers, offset_bytes))
+        panels["sequence"].series.extend(_at_receiver(layers, view.offset_bytes))
+    _add_link(panels, layers, view)
     _add_variables(panels, layers)
     titled = [replace(panels.pop("flight"), title=_window_title(layers), share=1.6), *panels.values()]
     titled.insert(0, titled.pop(1))
-    chosen = cut(titled, from_ns, to_ns)
-    chosen[0].series.extend(_trends(chosen[0].series))
-    return [_phase_panel(layers, from_ns, to_ns), *chosen]
+    stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
+    found = _chosen([_phase_panel(layers, view), *stretch], view.labels)
+    add_trends(found, view.fits, origin_ns=axis_origin_ns(layers))
+    shown = [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in found]
+    if not view.fits:
+        for panel in shown:
+            panel.series.extend(unasked_trends(panel.drawn) if panel.key == "sequence" else [])
+    return shown
+
+
+def _chosen(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
+    """Return the panels with the series whose labels match one of the patterns, and no others."""
+    if not patterns:
+        return panels
+    found = [
+        replace(panel, series=[s for s in panel.drawn if any(fnmatchcase(s.label, p) for p in patterns)])
+        for panel in panels
+    ]
+    found = [panel for panel in found if panel.series]
+    if not found:
+        there = ", ".join(s.label for panel in panels for s in panel.drawn)
+        raise InputError(f"series: none is called {' or '.join(patterns)}; there are {there}")
+    return found
+
+
+def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
+    """Return the patterns that no series of these panels matches."""
+    labels = [series.label for panel in panels for series in panel.series]
+    return [p for p in patterns if not any(fnmatchcase(label, p) for label in labels)]
 
 
 def stacked_places(layers: Layers) -> list[Place]:
-    """Return the places worth a look, the first timeout and the first recovery among them."""
+    """Return the places worth a look in link time, the first timeout and the first recovery among them."""
     phases, found = layers.phases(), []
     for phase, key in _PLACES.items():
         rows = np.flatnonzero(phases["phase"] == phase)
@@ -114,11 +194,25 @@ def stacked_places(layers: Layers) -> list[Place]:
             room = max((end - begin) // 2, 1_000)
             found.append(Place(key, begin - room, end + room, end - begin))
     known = places(_direction(layers))
-    return [*known[:1], *found, *known[1:]]
+    origin_ns = axis_origin_ns(layers)
+    return [
+        place_in_link_time(place, speed=layers.speed, origin_ns=origin_ns)
+        for place in (*known[:1], *found, *known[1:])
+    ]
 
 
 def _direction(layers: Layers) -> Direction:
-    return Direction.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
+    found = Direction.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
+    return replace(found, vantage=layers.vantage)
+
+
+def _add_link(panels: dict[str, Panel], layers: Layers, view: View) -> None:
+    """Put the link's series below TCP's marks, and say why they are missing where the link was logged."""
+    panel = panels["sequence"]
+    link = link_panel_series(layers.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
+    panel.series[:0] = link
+    if layers.without_link:
+        panels["sequence"] = replace(panel, title=f"{panel.title} (no RlpSnd_*: {layers.without_link})")
 
 
 def _at_receiver(layers: Layers, offset_bytes: int) -> list[Series]:
@@ -152,25 +246,6 @@ def _window_title(layers: Layers) -> str:
     return "Flight and window (no congestion window: the sender's state was not recorded)"
 
 
-def _trends(drawn: list[Series]) -> list[Series]:
-    """Return a least-squares line through each group's data, its slope in the label."""
-    found = []
-    for series in drawn:
-        if series.role not in _TRENDS or len(series) < 2:
-            continue
-        try:
-            line = trendline(series.time_ns, series.value)
-        except InputError:  # all at one time
-            continue
-        value = np.rint([line.at_begin, line.at(line.end_ns)]).astype(np.int64)
-        doc = (
-            f"least-squares line through {line.points:,} points of {series.label}; its slope is a throughput"
-        )
-        label = f"{series.label} trend: {line.slope_per_s:,.0f} B/s"
-        found.append(Series(label, "trend", np.array([line.begin_ns, line.end_ns]), value, doc=doc))
-    return found
-
-
 _WORDS = {
     Phase.SLOW_START: "cwnd below ssthresh: it doubles every round trip",
     Phase.CONGESTION_AVOIDANCE: "cwnd at ssthresh or above: it grows slowly",
@@ -180,10 +255,10 @@ _WORDS = {
 }
 
 
-def _phase_panel(layers: Layers, from_ns: int | None, to_ns: int | None) -> Panel:
-    phases = layers.phases()
+def _phase_panel(layers: Layers, view: View) -> Panel:
+    phases = _phases_in_link_time(layers)
     series = [
-        _phase_series(phase, phases, from_ns, to_ns)
+        _phase_series(phase, phases, view.from_ns, view.to_ns)
         for phase in Phase
         if bool(np.any(phases["phase"] == phase))
     ]
@@ -196,6 +271,15 @@ def _phase_panel(layers: Layers, from_ns: int | None, to_ns: int | None) -> Pane
         "Near the receiver a sender's phases cannot be told; record its state with collectors.tcp_info.",
         shades=True,
     )
+
+
+def _phases_in_link_time(layers: Layers) -> Table:
+    phases, origin_ns = layers.phases(), axis_origin_ns(layers)
+    times = {
+        name: stretched(phases[name], speed=layers.speed, origin_ns=origin_ns)
+        for name in ("begin_ns", "end_ns")
+    }
+    return phases if layers.speed == 1 else Table(TCP_PHASES, phases.columns | times)
 
 
 def _phases_from(layers: Layers, phases: Table) -> str:

@@ -71,8 +71,11 @@ def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Pan
     ]
 
 
-def time_sequence_panels(direction: Direction) -> list[Panel]:
-    """Return the panels of the figure with all points of every series."""
+def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Panel]:
+    """Return the panels of the figure with all points of every series, in recorded time.
+
+    `speed` is that of the recorded link, for the title that tells how long throughput is averaged.
+    """
     window_ns = rate_window_ns(direction)
     return [
         Panel(
@@ -102,7 +105,7 @@ def time_sequence_panels(direction: Direction) -> list[Panel]:
         ),
         Panel(
             "throughput",
-            f"Throughput, averaged over {_duration(window_ns)}",
+            f"Throughput, averaged over {_duration(round(window_ns * speed))}",
             BIT_RATE,
             1.2,
             rate_series(direction, window_ns=window_ns),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from multitracer.report.markup import Child
 
-_DOCTYPE = "<!doctype html>\n"
+DOCTYPE = "<!doctype html>\n"
 
 
 def document(title: str, *sections: Child, figures: list[dict[str, Any]] | None = None) -> str:
@@ -41,10 +41,20 @@ def document(title: str, *sections: Child, figures: list[dict[str, Any]] | None 
     InputError
         If there are figures and plotly is not installed.
     """
-    scripts = [_own("page.js")]
+    scripts = [own_file("page.js")]
     if figures:
-        scripts = [plotly_js(), _own("figure.js"), *scripts]
-    head = element(
+        scripts = [plotly_js(), own_file("figure.js"), *scripts]
+    data = element("script", json_text(figures), type="application/json", id="figures") if figures else None
+    code = join(element("script", Markup(script)) for script in scripts)
+    body = element("body", *_frame(title, sections), data, code)
+    return DOCTYPE + element(
+        "html", head(title, style=own_file("page.css"), scripts=scripts), body, lang="en", data_theme="light"
+    )
+
+
+def head(title: str, *, style: str, scripts: list[str]) -> Markup:
+    """Return the head of a page on which these scripts may run, and nothing else."""
+    return element(
         "head",
         element("meta", charset="utf-8"),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
@@ -52,12 +62,8 @@ def document(title: str, *sections: Child, figures: list[dict[str, Any]] | None 
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content=f"MultiTracer {__version__}"),
         element("title", title),
-        element("style", Markup(_own("page.css"))),
+        element("style", Markup(style)),
     )
-    data = element("script", json_text(figures), type="application/json", id="figures") if figures else None
-    code = join(element("script", Markup(script)) for script in scripts)
-    body = element("body", *_frame(title, sections), data, code)
-    return _DOCTYPE + element("html", head, body, lang="en", data_theme="light")
 
 
 def _frame(title: str, sections: tuple[Child, ...]) -> list[Markup]:
@@ -82,7 +88,8 @@ def _policy(scripts: list[str]) -> str:
     )
 
 
-def _own(name: str) -> str:
+def own_file(name: str) -> str:
+    """Return a file of this package as text."""
     return (resources.files("multitracer.report") / name).read_text("utf-8")
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multitracer.figures.link_time import in_link_time, place_in_link_time
 from multitracer.figures.places import places
-from multitracer.figures.stacked import stacked_panels, stacked_places
+from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.layers import Layers, SenderLogs
 from multitracer.report.connection_table import connection_section
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from multitracer.figures.places import Place
+    from multitracer.figures.stack import Panel
     from multitracer.recording import Part
     from multitracer.report.drawn import Drawn
 
@@ -44,7 +47,7 @@ class Request:
     connection : int, optional
         Number of the connection to draw first and to summarise; by default the one with most unique bytes.
     from_ns, to_ns : int, optional
-        Draw only this interval; the numbers are those of the analysis.
+        Draw only this interval (link time); the numbers are those of the analysis.
     title : str
         By default the names of the capture points.
     command : str
@@ -128,14 +131,25 @@ def _layers(parts: Sequence[Part], drawn: Drawn, request: Request) -> Layers | N
     return layers if layers.has_more and layers.part is drawn.part else None
 
 
+def _of_packets(
+    drawn: Drawn, begin: int | None, end: int | None, speed: float
+) -> tuple[list[Panel], list[Place]]:
+    """Return what one capture alone shows, in link time."""
+    first_ns = origin_ns(drawn.part)
+    panels = in_link_time(time_sequence_panels(drawn.tables, speed=speed), speed=speed, origin_ns=first_ns)
+    worth = [place_in_link_time(p, speed=speed, origin_ns=first_ns) for p in places(drawn.tables)]
+    return cut(panels, begin, end), worth
+
+
 def _figure(
     layers: Layers | None, drawn: Drawn, request: Request, *, identity: str, budget_bytes: int
 ) -> dict[str, Any]:
     begin, end = request.from_ns, request.to_ns
     if layers is None:
-        panels, worth = cut(time_sequence_panels(drawn.tables), begin, end), places(drawn.tables)
+        speed = 1.0 if request.logs is None else request.logs.speed
+        panels, worth = _of_packets(drawn, begin, end, speed)
     else:
-        panels, worth = stacked_panels(layers, from_ns=begin, to_ns=end), stacked_places(layers)
+        panels, worth = stacked_panels(layers, View(begin, end)), stacked_places(layers)
     figure = embed(
         panels,
         [place for place in worth if place.meets(begin, end)],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.figures.stacked import stacked, stacked_panels, stacked_places
+from multitracer.figures.stacked import View, stacked, stacked_panels, stacked_places
 from multitracer.layers import Layers, SenderLogs
 from multitracer.recording import Part
 from multitracer.session import open_session
@@ -42,7 +42,7 @@ def sample(sample_session: Path) -> Sample:
 
 
 def drawn(layers: Layers, **options: Any) -> dict[str, Series]:
-    panels = stacked_panels(layers, **options)
+    panels = stacked_panels(layers, View(**options))
     return {f"{panel.key} {series.label}": series for panel in panels for series in panel.drawn}
 
 
@@ -51,7 +51,7 @@ def titles(layers: Layers) -> list[str]:
 
 
 def shades(layers: Layers, **options: Any) -> list[tuple[float, float]]:
-    shapes = stacked(layers, **options).to_dict()["layout"]["shapes"]
+    shapes = stacked(layers, View(**options)).to_dict()["layout"]["shapes"]
     return sorted((shape["x0"], shape["x1"]) for shape in shapes)
 
 

@@ -1,0 +1,113 @@
+"""From what the user asked of `plot` to a figure, and to what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from multitracer.cli._load import axis_bounds_ns
+from multitracer.cli._output import warn
+from multitracer.figures.connection import connection_figure, layers_of
+from multitracer.figures.marks import Mark
+from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
+from multitracer.figures.trends import Fit
+from multitracer.report.plot_page import plot_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import plotly.graph_objects as go
+
+    from multitracer.cli._options import Window
+    from multitracer.cli._spans import Span, Wish
+    from multitracer.figures.palette import ThemeName
+    from multitracer.layers import Layers
+    from multitracer.recording import Part, Recording
+
+
+@dataclass
+class Plot:
+    """One connection to draw."""
+
+    recording: Recording
+    part: Part
+    connection: int
+    reverse: bool | None
+    window: Window
+    theme: ThemeName
+    said: list[str] = field(default_factory=list)
+    """The slopes that were asked for, a line each."""
+
+    @cached_property
+    def layers(self) -> Layers:
+        """What all logs hold of it."""
+        return layers_of(self.recording, self.part, self.connection, reverse=self.reverse)
+
+    def has_more(self, stack: bool | None) -> bool:
+        """Return whether the stacked figure is drawn: where there is more than one capture, unless told."""
+        return stack is not False and (stack or self.layers.has_more)
+
+    @property
+    def title(self) -> str:
+        """What the page is called: who sent to whom, in which recording."""
+        ends = self.part.endpoints(self.connection - 1, self.connection)[0]
+        return f"{self.recording.session.name}: {ends.source} → {ends.destination}"
+
+    def time_sequence(self) -> go.Figure:
+        """Return the figure of one capture."""
+        begin_ns, end_ns = self._bounds(self.part, speed=1)
+        figure = connection_figure(
+            self.part,
+            self.connection,
+            reverse=self.reverse,
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+            theme=self.theme,
+        )
+        self._warn_if_nothing(
+            any(trace.x is not None and len(trace.x) for trace in figure.data if trace.name)
+        )
+        return figure
+
+    def stacked(self, wish: Wish) -> go.Figure:
+        """Return the figure of all logs."""
+        layers = self.layers
+        begin_ns, end_ns = self._bounds(layers.part, speed=layers.speed)
+        view = View(
+            begin_ns,
+            None if end_ns is None else end_ns - 1,
+            OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
+            wish.series,
+            [Fit(span.name, *self._axis_ns(span)) for span in wish.trends],
+            [Mark(*self._axis_ns(span), span.name) for span in wish.marks],
+        )
+        panels = stacked_panels(layers, view)
+        for pattern in missing(panels, wish.series):
+            why = f": {layers.without_link}" if layers.without_link else ""
+            warn(f"this recording has no series {pattern!r}{why}")
+        if wish.trends:
+            self.said += [s.label for panel in panels for s in panel.series if s.role == "trend"]
+        self._warn_if_nothing(any(panel.drawn for panel in panels if not panel.shades))
+        return stacked(layers, view, panels=panels, theme=self.theme)
+
+    def _bounds(self, part: Part, *, speed: float) -> tuple[int | None, int | None]:
+        """Return the interval in ns since 1970; its seconds are those of the figure's axis."""
+        return axis_bounds_ns([part.capture], self.window, speed=speed)
+
+    def _axis_ns(self, span: Span) -> tuple[int | None, int | None]:
+        origin_ns = axis_origin_ns(self.layers)
+        begin, end = (None if ns is None else origin_ns + ns for ns in (span.from_ns, span.to_ns))
+        return begin, end
+
+    def _warn_if_nothing(self, anything: bool) -> None:
+        if not anything:
+            warn("nothing was recorded of this connection between --from and --to; the figure is empty")
+
+
+def write(figure: go.Figure, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
+    """Write a figure as plotly's JSON, or as a page that needs nothing else."""
+    if as_json:
+        path.write_text(figure.to_json(), "utf-8")
+    else:
+        path.write_text(plot_page(figure, title=title, theme=theme), "utf-8", "backslashreplace")

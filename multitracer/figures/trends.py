@@ -1,0 +1,92 @@
+"""Trendlines in a figure: least-squares lines whose slopes are throughputs (paper 004, section 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.trendline import trendline
+from multitracer.errors import InputError
+from multitracer.figures.series import Series
+from multitracer.figures.stack import BYTES
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from multitracer.figures.stack import Panel
+
+_WITH_TREND = frozenset({"data", "received", "link_data"})
+"""Roles that get a line unasked: one of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A line that was asked for.
+
+    Parameters
+    ----------
+    label : str
+        Of the series that it is fitted to.
+    from_ns, to_ns : int, optional
+        Fit only to this interval, both ends included; None leaves a side open.
+    """
+
+    label: str
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+
+def unasked_trends(drawn: Iterable[Series]) -> list[Series]:
+    """Return a line through each group's data, where a line is determined."""
+    return [
+        _line(series, f"{series.label} trend")
+        for series in drawn
+        if series.role in _WITH_TREND and len(series) and series.time_ns[0] != series.time_ns[-1]
+    ]
+
+
+def add_trends(panels: list[Panel], fits: Iterable[Fit], *, origin_ns: int) -> None:
+    """Put the lines that were asked for into the panels of their series.
+
+    Raises
+    ------
+    InputError
+        If no drawn series has that label, or its interval has no two points to put a line through.
+    """
+    for fit in fits:
+        series, panel = _drawn(panels, fit.label)
+        within = series.between(fit.from_ns, fit.to_ns)
+        name = f"{fit.label} trend{_interval(fit, origin_ns)}"
+        if not len(within) or within.time_ns[0] == within.time_ns[-1]:
+            raise InputError(f"{name}: fewer than two points give no line; choose a longer interval")
+        panel.series.append(_line(within, name))
+
+
+def _drawn(panels: list[Panel], label: str) -> tuple[Series, Panel]:
+    counted = [(series, panel) for panel in panels if panel.unit is BYTES for series in panel.drawn]
+    for series, panel in counted:
+        if series.label == label:
+            return series, panel
+    there = ", ".join(series.label for series, _ in counted if series.role != "trend")
+    raise InputError(f"trend: no series {label!r} in bytes is drawn; there are {there or 'none'}")
+
+
+def _interval(fit: Fit, origin_ns: int) -> str:
+    begin, end = (
+        None if ns is None else f"{(ns - origin_ns) / NS_PER_S:g}" for ns in (fit.from_ns, fit.to_ns)
+    )
+    if begin is not None and end is not None:
+        return f" {begin} to {end} s"
+    return f" from {begin} s" if begin is not None else f" to {end} s" if end is not None else ""
+
+
+def _line(series: Series, name: str) -> Series:
+    """Return the line; its slope stands in its label, in what the series counts per second."""
+    line = trendline(series.time_ns, series.value)
+    value = np.rint([line.at_begin, line.at(line.end_ns)]).astype(np.int64)
+    doc = f"least-squares line through {line.points:,} points of {series.label}; its slope is a throughput"
+    ends = np.array([line.begin_ns, line.end_ns])
+    return Series(f"{name}: {line.slope_per_s:,.0f} B/s", "trend", ends, value, doc=doc)

@@ -1,0 +1,30 @@
+/* Draws the one figure of a page that `multitracer plot` wrote. */
+"use strict";
+
+(() => {
+  const figure = JSON.parse(document.getElementById("figure").textContent);
+  const plot = document.getElementById("plot");
+  const narrow = window.matchMedia("(max-width: 700px)");
+
+  /* Beside the panels a legend leaves a phone no room for them, so there it goes below. */
+  function layout() {
+    if (!narrow.matches) return figure.layout;
+    const rows = figure.data.filter((trace) => trace.showlegend !== false).length;
+    const below = 26 * rows + 120;
+    const height = (figure.layout.height ?? 900) + below;
+    return {
+      ...figure.layout,
+      height,
+      margin: { ...figure.layout.margin, l: 52, r: 8, b: below },
+      legend: { ...figure.layout.legend, orientation: "h", x: 0, xanchor: "left", y: -60 / (height - below), yanchor: "top" },
+      updatemenus: (figure.layout.updatemenus ?? []).map((menu) => ({ ...menu, type: "dropdown", direction: "down" })),
+    };
+  }
+
+  function draw() {
+    return Plotly.react(plot, figure.data, layout(), { responsive: true, displaylogo: false });
+  }
+
+  narrow.addEventListener("change", draw);
+  window.plot = draw();
+})();

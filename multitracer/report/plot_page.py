@@ -1,0 +1,48 @@
+"""The page of one plotly figure, as `multitracer plot` writes it: complete, and without any network."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from multitracer.figures.palette import FONT, THEMES
+from multitracer.report.markup import Markup, element, json_text, printable
+from multitracer.report.page import DOCTYPE, head, own_file, plotly_js
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import ThemeName
+
+
+def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
+    """Return a whole page that shows a figure.
+
+    Parameters
+    ----------
+    figure : plotly.graph_objects.Figure
+    title : str
+        Of the window and the page.
+    theme : "light" or "dark"
+        As the figure was made.
+
+    Raises
+    ------
+    InputError
+        If plotly is not installed.
+    """
+    scripts = [plotly_js(), own_file("plot.js")]
+    colours = THEMES[theme]
+    style = (
+        f"body {{ margin: 0; background: {colours.paper}; color: {colours.ink}; font-family: {FONT}; }}"
+        "h1 { font-size: 1rem; margin: 14px 16px 4px; font-weight: 650; overflow-wrap: anywhere; }"
+    )
+    body = element(
+        "body",
+        element("h1", printable(title)),
+        element("div", id="plot"),
+        element("script", json_text(json.loads(figure.to_json())), type="application/json", id="figure"),
+        (element("script", Markup(script)) for script in scripts),
+    )
+    page = element("html", head(printable(title), style=style, scripts=scripts), body, lang="en")
+    return DOCTYPE + page

@@ -1,0 +1,95 @@
+"""`plot` of a data call: the link's series, slopes, rectangles, and the page that it writes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.scenario import load_scenario
+from multitracer.simulator.record import record_virtual
+from tests.cli.program import call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("call") / "<b>call"
+    record_virtual(load_scenario("fig12-flow-control"), path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def names(path: Path) -> list[str]:
+    return [trace["name"] for trace in json.loads(path.read_text("utf-8"))["data"] if trace.get("name")]
+
+
+def test_slopes_are_printed_before_the_path(folder: Path, tmp_path: Path) -> None:
+    done = call("plot", folder, "-o", "f.json", "--trend", "RlpSnd_data=3:6", "--trend", "TcpRcv_data=20:60")
+    first, second, path = done.stdout.splitlines()
+    assert first == "RlpSnd_data trend 3 to 6 s: 1,200 B/s"
+    assert second.startswith("TcpRcv_data trend 20 to 60 s: 8")
+    assert path == "f.json"
+    assert [name for name in names(tmp_path / "f.json") if "trend" in name] == [first, second]
+
+
+def test_no_slope_is_printed_unasked(folder: Path, tmp_path: Path) -> None:
+    assert call("plot", folder, "-o", "f.json").stdout == "f.json\n"
+    assert sum("trend" in name for name in names(tmp_path / "f.json")) == 3
+
+
+def test_chosen_series_and_those_that_are_missing(folder: Path, tmp_path: Path) -> None:
+    done = call("plot", folder, "-o", "f.json", "--series", "RlpSnd_x*", "--series", "RlpSnd_rst")
+    assert set(names(tmp_path / "f.json")) == {"RlpSnd_xoff", "RlpSnd_xon"}
+    assert done.stderr == "Warning: this recording has no series 'RlpSnd_rst'\n"
+    (folder / "mobile" / "rlp.pcapng").rename(tmp_path / "away")
+    try:
+        done = call("plot", folder, "-o", "f.json", "--series", "*_data", "--series", "RlpSnd_xoff")
+    finally:
+        (tmp_path / "away").rename(folder / "mobile" / "rlp.pcapng")
+    assert done.stderr.endswith("no series 'RlpSnd_xoff': no log of the link at 'mobile'\n")
+
+
+def test_an_interval_without_anything_is_said_to_be_empty(folder: Path, tmp_path: Path) -> None:
+    for more in ([], ["--time-sequence"]):
+        done = call("plot", folder, "-o", "f.json", "--from", "5000", "--to", "5001", *more)
+        assert done.stderr == (
+            "Warning: nothing was recorded of this connection between --from and --to; the figure is empty\n"
+        )
+        notes = json.loads((tmp_path / "f.json").read_text())["layout"]["annotations"]
+        assert "Nothing in the chosen interval of time." in {note["text"] for note in notes}
+    assert call("plot", folder, "-o", "f.json", "--from", "5", "--to", "6").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--trend", "=3:5"], "names no series"),
+        (["--trend", "RlpSnd_data=3"], "is no interval"),
+        (["--trend", "RlpSnd_data=5:3"], "the end is not after the begin"),
+        (["--mark", "nan:3"], "the end is not after the begin"),
+        (["--mark", "0:1e300"], "too far away"),
+        (["--time-sequence", "--mark", "1:2"], "need the stacked figure"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(folder: Path, arguments: list[str], said: str) -> None:
+    assert said in call("plot", folder, "-o", "f.json", *arguments, status=2).stderr
+
+
+def test_each_series_of_the_link_gets_a_file(folder: Path, tmp_path: Path) -> None:
+    call("export", "series", "-o", "out", folder)
+    there = {path.stem for path in (tmp_path / "out").iterdir()}
+    assert {"RlpSnd_data", "RlpSnd_xoff", "RlpSnd_xon", "RlpRcv_data", "TcpSnd_cwnd"} <= there
+    text = (tmp_path / "out" / "RlpSnd_data.csv").read_text().splitlines()
+    assert text[:4] == [
+        "# label: RlpSnd_data", "# unit: bytes", "# source: rlpdump",
+        "# doc: first byte of each frame leaving for the first time",
+    ]  # fmt: skip
+    assert text[5].endswith(",0")

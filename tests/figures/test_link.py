@@ -1,0 +1,254 @@
+"""The data link in series and figures: what rlpdump logged, beside the run's own numbers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from multitracer.analysis import analyse
+from multitracer.analysis.link_series import receiver_link_series, sender_link_series
+from multitracer.analysis.trendline import trendline
+from multitracer.errors import InputError
+from multitracer.figures.marks import Mark
+from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
+from multitracer.figures.trends import Fit
+from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
+from multitracer.recording import Part
+from multitracer.scenario import load_scenario
+from multitracer.session import open_session
+from multitracer.simulator.record import record_virtual
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.figures.series import Series
+
+
+def layers_of(folder: Path, *, vantage: int | None = None) -> Layers:
+    session = open_session(folder)
+    parts: list[Part] = []
+    for point, capture in session.captures():
+        parts.append(Part(point, analyse(capture), sum(map(len, parts))))
+        if vantage is not None:
+            parts[-1].analysis.directions["vantage"][:] = vantage
+    return Layers.of(parts, SenderLogs.of(session), parts[0], 1)
+
+
+def drawn(layers: Layers, view: View | None = None) -> dict[str, Series]:
+    panels = stacked_panels(layers, view or View())
+    return {series.label: series for panel in panels for series in panel.drawn}
+
+
+def edited(folder: Path, copy: Path, **variables: Any) -> Path:
+    """Return a copy of a session whose manifest has other variables."""
+    shutil.copytree(folder, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["variables"] |= variables
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def typical(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("link") / "typical"
+    record_virtual(load_scenario("fig5-typical"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def resets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("link") / "resets"
+    record_virtual(load_scenario("fig10-backoff"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def layers(typical: Path) -> Layers:
+    return layers_of(typical)
+
+
+@pytest.mark.parametrize("name", ["typical", "resets"])
+def test_series_count_what_the_run_counted(name: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(name)
+    summary = json.loads((folder / "summary.json").read_text())
+    series = layers_of(folder).series()
+    slope = trendline(series["RlpSnd_data"]["time_ns"], series["RlpSnd_data"]["value"]).slope_per_s
+    assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
+    assert len(series.get("RlpSnd_rexmt", ())) == summary["rlp_retransmissions"]
+    assert len(series.get("RlpSnd_rst", ())) == summary["rlp_resets"]
+    assert len(series["RlpSnd_xoff"]) == len(summary["xoff_gaps_s"])
+
+
+def test_the_eight_labelled_series_are_there(layers: Layers, resets: Path) -> None:
+    eight = {
+        "TcpSnd_data", "TcpSnd_ack", "TcpSnd_cwnd", "TcpRcv_data", "TcpRcv_ack", "RlpSnd_data",
+    }  # fmt: skip
+    assert eight | {"RlpSnd_rexmt"} <= set(layers.series()) & set(drawn(layers))
+    again = layers_of(resets)
+    assert eight | {"RlpSnd_rst"} <= set(again.series()) & set(drawn(again))
+
+
+def test_every_byte_of_the_stream_left_once_and_arrived(layers: Layers) -> None:
+    sent, came = (layers.series()[f"Rlp{end}_data"] for end in ("Snd", "Rcv"))
+    assert sent["value"].tolist() == sorted(sent["value"].tolist())
+    assert len(sent) == len(came), "no reset: each frame arrived once as new"
+    delay_ns = came["time_ns"] - sent["time_ns"]
+    assert delay_ns.min() == 180_000_000, "nine slots under way"
+    again = layers.series()["RlpSnd_rexmt"]
+    assert set(again["value"]) <= set(sent["value"])
+
+
+def test_a_request_points_at_the_frame_that_was_sent_before(layers: Layers) -> None:
+    asked, sent = layers.series()["RlpSnd_srej"], layers.series()["RlpSnd_data"]
+    for time_ns, value in zip(asked["time_ns"], asked["value"], strict=True):
+        first_sent = sent["time_ns"][sent["value"] == value]
+        assert len(first_sent) == 1
+        assert 0 < time_ns - first_sent[0] < 5 * NS_PER_S
+
+
+def test_resets_of_one_episode_count_once() -> None:
+    log = {"mobile": ["reset_started", "reset_started", "reset_done", "reset_started", "reset_done"]}
+    frames, events = _tables(log["mobile"])
+    series = sender_link_series(frames, events)["RlpSnd_rst"]
+    assert series["time_ns"].tolist() == [1, 4]
+    assert receiver_link_series(frames, events)["RlpRcv_rst"]["value"].tolist() == [0, 0]
+
+
+def _tables(events: list[str]) -> tuple[Any, Any]:
+    from multitracer.link import LINK_EVENTS, LINK_FRAMES
+    from multitracer.tables import NA, Table
+
+    columns = {
+        c.name: np.full(len(events), NA if np.dtype(c.dtype).kind == "i" else 0).astype(c.dtype)
+        for c in LINK_EVENTS
+    }
+    columns |= {"time_ns": np.arange(1, len(events) + 1), "event": np.array(events, dtype="U24")}
+    return Table.empty(LINK_FRAMES), Table(LINK_EVENTS, columns)
+
+
+@pytest.mark.parametrize("offset_bytes", [0, 10_000, 25_000])
+def test_groups_stand_apart_by_the_offset(layers: Layers, offset_bytes: int) -> None:
+    series = drawn(layers, View(offset_bytes=offset_bytes))
+    raw = layers.series()
+    for label, lifted in (("RlpSnd_data", offset_bytes), ("TcpSnd_ack", 0), ("TcpRcv_ack", -offset_bytes)):
+        np.testing.assert_array_equal(series[label].value, raw[label]["value"].astype(int) + lifted)
+
+
+def test_only_what_is_asked_for_is_drawn(layers: Layers) -> None:
+    view = View(labels=("RlpSnd_*", "TcpRcv_ack", "RlpRcv_srej"))
+    panels = stacked_panels(layers, view)
+    assert [panel.key for panel in panels] == ["sequence"]
+    labels = {series.label for series in panels[0].series}
+    assert {"RlpSnd_data", "RlpSnd_xoff", "TcpRcv_ack", "RlpRcv_srej"} <= labels
+    assert not any(label.startswith("TcpSnd") for label in labels)
+    assert missing(panels, ["RlpSnd_rst", "TcpRcv_ack"]) == ["RlpSnd_rst"]
+    with pytest.raises(InputError, match=r"none is called Nope; there are .*RlpSnd_data"):
+        stacked_panels(layers, View(labels=("Nope",)))
+
+
+def test_a_line_is_fitted_to_the_seconds_that_are_named(layers: Layers) -> None:
+    origin = axis_origin_ns(layers)
+    fits = [Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S), Fit("TcpRcv_data")]
+    lines = [label for label in drawn(layers, View(fits=fits)) if "trend" in label]
+    assert lines[0] == "RlpSnd_data trend 3 to 8 s: 1,200 B/s", "between two stops every slot is used"
+    assert len(lines) == 2
+    assert 830 < float(lines[1].split()[2]) < 860
+    with pytest.raises(InputError, match="fewer than two points"):
+        stacked_panels(layers, View(fits=[Fit("RlpSnd_data", origin - 2, origin - 1)]))
+    with pytest.raises(InputError, match="no series 'TcpSnd_rtt' in bytes"):
+        stacked_panels(layers, View(fits=[Fit("TcpSnd_rtt")]))
+
+
+def test_rectangles_frame_what_is_drawn_in_their_seconds(layers: Layers) -> None:
+    origin = axis_origin_ns(layers)
+    view = View(marks=[Mark(origin, origin + 10 * NS_PER_S, "<b>11"), Mark(origin - 20, origin - 10, "none")])
+    layout = stacked(layers, view).to_dict()["layout"]
+    (frame,) = (shape for shape in layout["shapes"] if shape.get("yref") == "y2")
+    assert (frame["x0"], frame["x1"]) == (0, 10)
+    series = drawn(layers)
+    lowest = series["TcpRcv_data"].value.min()
+    highest = series["RlpSnd_data"].between(None, origin + 10 * NS_PER_S).value.max()
+    assert lowest - 5_000 < frame["y0"] < lowest
+    assert highest < frame["y1"] < highest + 5_000
+    assert "&lt;b&gt;11" in {note["text"] for note in layout["annotations"]}
+
+
+def test_a_missing_log_is_a_missing_series_with_a_reason(typical: Path, tmp_path: Path) -> None:
+    half = shutil.copytree(typical, tmp_path / "half")
+    (half / "mobile" / "rlp.pcapng").unlink()
+    found = layers_of(half)
+    assert {label for label in found.series() if label.startswith("Rlp")} == {
+        label for label in layers_of(typical).series() if label.startswith("RlpRcv")
+    }
+    assert found.without_link == "no log of the link at 'mobile'"
+    titles = [panel.title for panel in stacked_panels(found)]
+    assert "Time / sequence (no RlpSnd_*: no log of the link at 'mobile')" in titles
+    (half / "fixed" / "rlp.pcapng").unlink()
+    none = layers_of(half)
+    assert (none.link, none.without_link) == ({}, ""), "a recording without any link is nothing special"
+
+
+def test_a_download_takes_the_log_of_the_other_side(tmp_path: Path) -> None:
+    record_virtual(load_scenario("download"), tmp_path / "down")
+    summary = json.loads((tmp_path / "down" / "summary.json").read_text())
+    series = layers_of(tmp_path / "down").series()["RlpSnd_data"]
+    slope = trendline(series["time_ns"], series["value"]).slope_per_s
+    assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
+    assert slope > 800, "the data's direction, not that of its ACKs"
+
+
+@pytest.mark.parametrize("unknown", [0, 3])
+def test_addresses_tell_whose_host_captured_where_packets_do_not(typical: Path, unknown: int) -> None:
+    found = layers_of(typical, vantage=unknown)
+    assert found.vantage == NEAR_SENDER
+    assert found.receiver is not None
+    labels = set(drawn(found))
+    assert {"TcpSnd_data", "TcpRcv_data", "TcpSnd_cwnd"} <= labels
+    assert not any(label.startswith(("TcpMid_", "Tcp_")) for label in labels)
+
+
+def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: Path, tmp_path: Path) -> None:
+    bare = shutil.copytree(typical, tmp_path / "bare")
+    (bare / "manifest.json").unlink()
+    assert layers_of(bare, vantage=3).vantage == NEAR_SENDER
+    for host in ("mobile", "fixed"):
+        (bare / host / "tcp_state.jsonl").unlink()
+    assert layers_of(bare, vantage=3).vantage == 3
+
+
+def test_addresses_do_not_overrule_packets(typical: Path) -> None:
+    assert layers_of(typical, vantage=NEAR_RECEIVER).vantage == NEAR_RECEIVER
+
+
+def test_a_faster_link_is_shown_in_its_own_time(typical: Path, layers: Layers, tmp_path: Path) -> None:
+    fast = layers_of(edited(typical, tmp_path / "fast", speed=20))
+    origin = axis_origin_ns(layers)
+    assert fast.speed == 20
+    here, there = drawn(layers), drawn(fast)
+    for label in ("RlpSnd_data", "TcpRcv_data", "TcpSnd_srtt"):
+        np.testing.assert_array_equal(
+            there[label].time_ns - origin, 20 * (here[label].time_ns - origin), err_msg=label
+        )
+    np.testing.assert_array_equal(there["TcpSnd_srtt"].value, 20 * here["TcpSnd_srtt"].value)
+    assert "TcpRcv_data trend: 42 B/s" in there
+    assert fast.series()["TcpSnd_rto"]["value"].max() == 20 * layers.series()["TcpSnd_rto"]["value"].max()
+    worst = [{place.key: place for place in stacked_places(each)}["worst_rtt"] for each in (layers, fast)]
+    assert worst[1].about_ns == 20 * worst[0].about_ns
+    assert "link seconds" in stacked(fast).layout.xaxis.title.text
+
+
+@pytest.mark.parametrize("speed", ["20", True, -1, 0, 10**9, None, float("inf")])
+def test_a_speed_that_makes_no_sense_is_not_believed(typical: Path, tmp_path: Path, speed: Any) -> None:
+    edited(typical, tmp_path / "odd", speed=speed if speed != float("inf") else 1e308)
+    assert open_session(tmp_path / "odd").speed == 1
+
+
+def test_a_log_without_slots_or_offsets_gives_no_series(layers: Layers) -> None:
+    assert sender_link_series(*_tables([])) == {}
+    assert replace(layers, link={}).series().keys() & {"RlpSnd_data"} == set()

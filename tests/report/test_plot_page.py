@@ -1,0 +1,46 @@
+"""The page that `plot` writes, in a real browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.scenario import load_scenario
+from multitracer.simulator.record import record_virtual
+from tests.cli.program import call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.report.chromium import Browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("call") / "<b>call"
+    record_virtual(load_scenario("fig12-flow-control"), path)
+    return path
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_page_draws_under_its_own_policy(
+    folder: Path, tmp_path: Path, browser: Browser, width: int
+) -> None:
+    call("plot", folder, "-o", tmp_path / "f.html", "--mark", "<i>zoom=0:10")
+    browser.resize(width, 844)
+    browser.open(tmp_path / "f.html")
+    browser.evaluate("window.plot.then(() => true)")
+    assert browser.evaluate("document.title").startswith("fig12-flow-control: 10.64.0.1:")
+    assert "Content-Security-Policy" in (tmp_path / "f.html").read_text()
+    assert browser.evaluate("document.querySelectorAll('.scatterlayer .trace').length") > 15
+    assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    plot_share = "document.querySelector('.nsewdrag').getBoundingClientRect().width / innerWidth"
+    assert browser.evaluate(plot_share) > 0.6, "the legend leaves the panels room"
+    assert browser.complaints == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "blob:", "data:"))] == []
+    ran = (
+        "new Promise((no) => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
+    )
+    assert browser.evaluate(f"{ran} document.body.append(s); no(window.ran ?? 0); }})") == 0
