@@ -10,12 +10,12 @@
   function layout() {
     if (!narrow.matches) return figure.layout;
     const rows = figure.data.filter((trace) => trace.showlegend !== false).length;
-    const below = 26 * rows + 120;
+    const below = 21 * rows + 120;
     const height = (figure.layout.height ?? 900) + below;
     return {
       ...figure.layout,
       height,
-      margin: { ...figure.layout.margin, l: 52, r: 8, b: below },
+      margin: { ...figure.layout.margin, l: 64, r: 8, b: below },
       legend: { ...figure.layout.legend, orientation: "h", x: 0, xanchor: "left", y: -60 / (height - below), yanchor: "top" },
       updatemenus: (figure.layout.updatemenus ?? []).map((menu) => ({ ...menu, type: "dropdown", direction: "down" })),
     };
