@@ -85,7 +85,7 @@ def probe() -> Privileges:
     if ready:
         return Privileges("userns" if inside else "root", abilities, inside)
     tools = all(ability.works for ability in abilities if ability.name in TOOLS)
-    return Privileges("userns" if tools and _may_unshare() else "plain", abilities, inside)
+    return Privileges("userns" if tools and not why_no_user_namespace() else "plain", abilities, inside)
 
 
 def in_user_namespace() -> bool:
@@ -169,10 +169,14 @@ def take_real_time_priority() -> None:
     os.sched_setscheduler(0, policy, os.sched_param(REAL_TIME_PRIORITY))
 
 
-def _may_unshare() -> bool:
-    """Return whether a child in a user namespace of its own could do what this process may not."""
-    if in_user_namespace() or not shutil.which(_USER_NAMESPACE[0]):
-        return False
-    program = "import sys; from multitracer.testbed import privileges as p; sys.exit(p._namespaces().why_not)"
+def why_no_user_namespace() -> str:
+    """Return why a child in a user namespace of its own could not make hosts and devices; empty if it can."""
+    if in_user_namespace():
+        return "this is one already"
+    if not shutil.which(_USER_NAMESPACE[0]):
+        return f"{_USER_NAMESPACE[0]}: not installed"
+    program = "from multitracer.testbed import privileges as p; print(p._namespaces().why_not)"
     command = [*_USER_NAMESPACE, sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+    return said[-1] if said else "refused" if done.returncode else ""
