@@ -21,8 +21,11 @@ MONOTONIC = {"clock": "CLOCK_MONOTONIC", "unit": "ns"}
 """What a header says of the clock of its records."""
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the common options; `description` is the collector's module docstring."""
+def parser(description: str | None, *, traffic: bool = True) -> argparse.ArgumentParser:
+    """Return a parser with the common options, those that choose TCP traffic among them or not.
+
+    `description` is the collector's module docstring.
+    """
     options = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     options.add_argument(
         "-o", "--output", type=Path, metavar="LOG", help="a new file; default: standard output"
@@ -34,6 +37,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     options.add_argument(
         "--tags", action="store_true", help="write the tags that come on standard input; end when it ends"
     )
+    if not traffic:
+        options.set_defaults(port=[], address=[])
+        return options
     options.add_argument("--port", type=_port, action="append", default=[], help="of either end; repeatable")
     options.add_argument(
         "--address",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FrameType, TracebackType
     from typing import Self
 
@@ -72,15 +72,15 @@ class Stop:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self.reason = signal.Signals(number).name
 
-    def wait(self, until_ns: int) -> bool:
-        """Wait until an instant, which may have passed; return whether to go on."""
+    def wait(self, until_ns: int, *, readable: Sequence[int] = ()) -> bool:
+        """Wait until an instant, which may have passed, or for a descriptor; return whether to go on."""
         while self._goes_on():
             left_ns = min(until_ns, self._look_ns, self._end_ns or until_ns) - time.monotonic_ns()
-            sources = [self._wake, _STANDARD_INPUT] if self._tags else [self._wake]
+            sources = [self._wake, *readable, *([_STANDARD_INPUT] if self._tags else [])]
             ready, _, _ = select.select(sources, [], [], max(0, left_ns) / NS_PER_S)
             if _STANDARD_INPUT in ready:
                 self._take_tags()
-            if time.monotonic_ns() >= until_ns:
+            if time.monotonic_ns() >= until_ns or set(readable).intersection(ready):
                 return self._goes_on()
         return False
 

@@ -20,7 +20,6 @@ import binascii
 import errno
 import functools
 import math
-import random
 import socket
 import time
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from collectors._collector import Collector
 from collectors._log import Log, clock_reading, line
 from collectors._options import header, parser, rate_hz, run
 from collectors._owners import Owners
+from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import CollectorError, PreflightError, RemoteProtocolError
 from multitracer.protocols.sock_diag import (
@@ -158,24 +158,6 @@ class Reader:
             if error.errno != errno.ENOBUFS:
                 raise
             raise NoAnswerError("answers lost, no room") from error
-
-
-class Schedule:
-    """When rounds are due: absolute instants, so that one late round does not shift the next ones."""
-
-    def __init__(self, *, hz: float, poisson: bool, start_ns: int) -> None:
-        self._mean_ns = NS_PER_S / hz
-        self._poisson = poisson
-        self._random = random.SystemRandom()
-        self.due_ns: float = start_ns
-
-    def advance(self, now_ns: int) -> int:
-        """Move on to the next instant after `now_ns`; return how many were passed over."""
-        passed = -1
-        while passed < 0 or self.due_ns <= now_ns:
-            self.due_ns += self._random.expovariate(1 / self._mean_ns) if self._poisson else self._mean_ns
-            passed += 1
-        return passed
 
 
 def reading_line(reading: Reading, *, number: int) -> bytes:
