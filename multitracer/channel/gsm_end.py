@@ -72,7 +72,7 @@ class GsmEnd:
     # --- packets in, frames out ---
 
     def send(self, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet to the interface queue; False if the queue refused it."""
+        """Offer an IP packet to the interface queue; False if the queue refused it and says so."""
         facts = ip_facts(packet)
         journal = self.rlp.journal
         if self._drops_due > 0 or self.rlp.state is RlpState.DROPPED:
@@ -90,7 +90,7 @@ class GsmEnd:
                 PacketQueued(now_ns, journal.tick, len(self.queue), len(packet), facts.ip_id, facts.seq)
             )
         self._report_incidents(now_ns)
-        return taken
+        return taken or self.config.queue.local_drops == "silent"
 
     def lose_packets(self, count: int) -> None:
         """Lose the next `count` packets that are sent, without telling the sender."""
@@ -103,10 +103,15 @@ class GsmEnd:
         self._notice_reset()
         return frame
 
-    def _fill_relay(self, now_ns: int) -> None:
-        while (
+    @property
+    def wants_packet(self) -> bool:
+        """Whether the next packet of the interface queue would leave it now."""
+        return (
             self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
-        ):
+        )
+
+    def _fill_relay(self, now_ns: int) -> None:
+        while self.wants_packet:
             packet = self.queue.take(now_ns=now_ns)
             self._report_incidents(now_ns)
             if packet is None:

@@ -21,8 +21,8 @@ _PATIENCE_S = 1.0
 class Progress:
     """What is being done and how far it is; `None` totals are unknown (a pipe)."""
 
-    def __init__(self, total_bytes: int | None) -> None:
-        self.phase = "reading"
+    def __init__(self, total_bytes: int | None, phase: str = "reading") -> None:
+        self.phase = self._counted = phase
         self._total_bytes = total_bytes
         self._files_bytes = 0
         self._file_bytes = 0
@@ -40,7 +40,7 @@ class Progress:
 
         done_bytes = self._files_bytes + self._file_bytes
         line = Table.grid(padding=(0, 1))
-        if self.phase == "reading" and self._total_bytes:
+        if self.phase == self._counted and self._total_bytes:
             bar = ProgressBar(total=self._total_bytes, completed=done_bytes, width=30)
             line.add_row(self.phase, bar, f"{size(done_bytes)} of {size(self._total_bytes)}")
         else:
@@ -51,7 +51,19 @@ class Progress:
 @contextlib.contextmanager
 def progress(paths: Iterable[str]) -> Iterator[Progress]:
     """Show a progress line on standard error, if that is a terminal, from the first second on."""
-    state = Progress(_total_bytes(paths))
+    with _shown(Progress(_total_bytes(paths))) as state:
+        yield state
+
+
+@contextlib.contextmanager
+def progress_of(phase: str, total_bytes: int) -> Iterator[Progress]:
+    """Show the same line for something else than reading."""
+    with _shown(Progress(total_bytes, phase)) as state:
+        yield state
+
+
+@contextlib.contextmanager
+def _shown(state: Progress) -> Iterator[Progress]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield state
         return

@@ -41,6 +41,7 @@ def list_scenarios() -> None:
     "run",
     epilog=examples(
         "multitracer testbed run fig5-typical --virtual -o typical",
+        "sudo multitracer testbed run fig5-typical --speed 10 -o typical",
         "multitracer testbed run my.toml --virtual --seed 7 -o run7",
     ),
 )
@@ -58,10 +59,16 @@ def list_scenarios() -> None:
     "--virtual", is_flag=True, help="In virtual time, with MultiTracer's own TCP: minutes in a second."
 )
 @click.option(
+    "--speed",
+    type=click.FloatRange(1, 50),
+    metavar="N",
+    help="Link seconds that pass in a second of a real run, 1 to 50. Default: 1.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Of everything that is chance; the same seed writes the same bytes. Default: the scenario's.",
+    help="Of the radio's chance; in virtual time the same seed writes the same bytes. Default: scenario's.",
 )
 @click.option(
     "--errors",
@@ -71,27 +78,52 @@ def list_scenarios() -> None:
     help="Let the radio destroy the frames of a recorded error trace instead of the scenario's.",
 )
 @debug_option
-def run_scenario(scenario: str, folder: Path, virtual: bool, seed: int | None, trace: Path | None) -> None:
+def run_scenario(  # one for each option
+    scenario: str, folder: Path, virtual: bool, speed: float | None, seed: int | None, trace: Path | None
+) -> None:
     """Run a scenario and write a session folder.
 
     NAME is a bundled scenario (`multitracer testbed list`), FILE.toml one of your own. The folder holds the
     logs of both hosts, summary.json with the numbers, and truth/ with what really happened to each segment
     and frame.
+
+    Without --virtual, two network namespaces of this machine are the hosts, and their kernel's TCP runs over
+    the modelled link (Linux, as root or under `unshare -Urnm`).
     """
     from multitracer.cli._page import page
     from multitracer.scenario import load_scenario
-    from multitracer.simulator.record import record_virtual
 
-    if not virtual:
-        raise click.UsageError("give --virtual: runs in real time are not part of this version")
+    if virtual and speed is not None:
+        raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
     chosen = load_scenario(scenario)
     if trace is not None:
         chosen = _under_recorded_radio(chosen, trace)
-    summary = record_virtual(chosen, folder, seed=seed)
+    summary = (
+        _in_virtual_time(chosen, folder, seed) if virtual else _in_real_time(chosen, folder, seed, speed)
+    )
     sheet = page()
     sheet.line(f"{chosen.name}: {chosen.title}")
     sheet.facts(_facts(summary))
     sheet.line(f"written to {folder}")
+
+
+def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summary:
+    from multitracer.simulator.record import record_virtual
+
+    return record_virtual(scenario, folder, seed=seed)
+
+
+def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: float | None) -> Summary:
+    from multitracer.cli._progress import progress_of
+    from multitracer.testbed.interruption import InterruptedRunError
+    from multitracer.testbed.run import run_real
+
+    try:
+        with progress_of("running", scenario.traffic[0].bytes) as told:
+            return run_real(scenario, folder, seed=seed, speed=speed or 1, told=told)
+    except InterruptedRunError as stop:
+        click.echo(f"interrupted; what was recorded until then is in {folder}", err=True)
+        raise click.exceptions.Exit(128 + stop.number) from stop
 
 
 def _under_recorded_radio(scenario: Scenario, path: Path) -> Scenario:

@@ -60,6 +60,15 @@ class Scenario:
     seed: int = 1
     """Used unless another one is given."""
 
+    def profile(self, host: Host) -> TcpProfile:
+        """Return the TCP of a host."""
+        return self.mobile if host == "mobile" else self.fixed
+
+    @property
+    def sender(self) -> Host:
+        """Who sends the data of the first traffic."""
+        return "mobile" if self.traffic[0].direction == "up" else "fixed"
+
     def __post_init__(self) -> None:
         if not self.traffic:
             raise LocalProtocolError("a scenario needs [[traffic]]")

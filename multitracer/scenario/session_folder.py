@@ -60,8 +60,7 @@ def make_folders(folder: Path) -> None:
 def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
     """Return what a manifest says before the run: the hosts' roles and the experiment variables."""
     manifest = Manifest(name=scenario.name, created_ns=created_ns)
-    sender = "mobile" if scenario.traffic[0].direction == "up" else "fixed"
-    manifest.hosts = {side: {"role": "sender" if side == sender else "receiver"} for side in SIDES}
+    manifest.hosts = {side: {"role": "sender" if side == scenario.sender else "receiver"} for side in SIDES}
     manifest.variables = _variables(scenario, seed) | {"virtual": virtual, "speed": speed}
     return manifest
 

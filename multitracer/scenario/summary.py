@@ -229,6 +229,11 @@ class TransferMeter:
         self._last_new_ns = now_ns
 
     @property
+    def arrived_bytes(self) -> int:
+        """Payload that has reached the receiver, each byte once."""
+        return self._arrived.total
+
+    @property
     def goodput_bytes_per_s(self) -> float | None:
         """Payload delivered once per second, from the first SYN to the last new byte."""
         if self._first_syn_ns is None or self._last_new_ns is None:

@@ -83,7 +83,7 @@ class VirtualRun:
 
     def _meet_main_connection(self) -> None:
         """Prepare the meters of the first traffic, whose sender is "the data sender"."""
-        self._sender: Side = "mobile" if self.scenario.traffic[0].direction == "up" else "fixed"
+        self._sender = self.scenario.sender
         ends: dict[Side, tuple[bytes, int]] = {
             "mobile": (ADDRESSES["mobile"], FIRST_MOBILE_PORT),
             "fixed": (ADDRESSES["fixed"], FIRST_PORT),

@@ -1,0 +1,159 @@
+"""The child processes of a run: each in a session of its own, noted in the manifest, ended whatever happens.
+
+A child has the maker's name in its environment, and is told by the kernel when its parent ends. Ctrl-C on a
+terminal goes to the parent alone, because it is in another session.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import CollectorError
+from multitracer.manifest import CollectorRun
+from multitracer.testbed.names import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO
+
+    from multitracer.channel.gsm_link import Side
+    from multitracer.testbed.interruption import Interruption
+    from multitracer.testbed.names import Maker
+    from multitracer.testbed.namespaces import Hosts
+
+PYTHON = Path(sys.executable).name
+_READY_S = 20.0
+_LOOK_EVERY_S = 0.02
+_PATIENCE_S = 10.0
+_LAST_WORDS = 200
+
+
+class Child:
+    """One process, and what the manifest says of it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], run: CollectorRun, words: Path) -> None:
+        self.process = process
+        self.run = run
+        self.words = words
+        """What it wrote to standard error."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is over."""
+        return self.process.poll() is not None
+
+    def stop(self, *, patience_s: float) -> None:
+        """Ask it to end, then insist; note how it ended."""
+        if not self.has_ended:
+            self.process.terminate()
+        try:
+            status = self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.run.ended_ns = time.time_ns()
+        self.run.outcome = self._outcome(status)
+
+    def _outcome(self, status: int) -> str:
+        if status == 0:
+            return "ended"
+        if status < 0:
+            return f"ended by {signal.Signals(-status).name}"
+        said = self.words.read_text(errors="replace").strip().splitlines()
+        return f"exit status {status}" + (f": {said[-1][:_LAST_WORDS]}" if said else "")
+
+
+class Children:
+    """Starts processes at the hosts of a run, and ends them.
+
+    Parameters
+    ----------
+    folder : Path
+        The session folder; the processes' current one.
+    hosts : Hosts
+    maker : Maker
+        This process.
+    interruption : Interruption
+        Ends every wait.
+    """
+
+    def __init__(self, folder: Path, hosts: Hosts, maker: Maker, interruption: Interruption) -> None:
+        self._folder = folder
+        self._hosts = hosts
+        self._maker = maker
+        self._interruption = interruption
+        self._children: list[Child] = []
+
+    def start(  # all of them are what a process is started with
+        self,
+        name: str,
+        side: Side,
+        argv: list[str],
+        *,
+        version: str,
+        stdin: int | IO[bytes] | None = subprocess.DEVNULL,
+        stdout: int | str = subprocess.DEVNULL,
+    ) -> Child:
+        """Start a process at a host; its standard error goes to `SIDE/NAME.log`.
+
+        `stdout` is a name in the host's folder, or what `subprocess` takes.
+        """
+        words = self._folder / side / f"{name}.log"
+        with ExitStack() as files:
+            if isinstance(stdout, str):
+                stdout = files.enter_context((self._folder / side / stdout).open("xb")).fileno()
+            process = subprocess.Popen(
+                self._hosts.command(side, *argv),
+                cwd=self._folder,
+                env=self._environment(),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=files.enter_context(words.open("xb")),
+                start_new_session=True,
+            )
+        run = CollectorRun(name, side, argv, version, started_ns=time.time_ns())
+        self._children.append(Child(process, run, words))
+        return self._children[-1]
+
+    def _environment(self) -> dict[str, str]:
+        """Put our Python first, so that `python` in a recorded command line means it on any machine."""
+        here = str(Path(sys.executable).parent)
+        return os.environ | {VARIABLE: str(self._maker), "PATH": f"{here}:{os.environ.get('PATH', '')}"}
+
+    @property
+    def runs(self) -> list[CollectorRun]:
+        """What the manifest says of each, in the order of their starts."""
+        return [child.run for child in self._children]
+
+    def wait(self, child: Child, ready: Callable[[], bool], *, needed: bool = True) -> None:
+        """Wait until a child is ready.
+
+        Raises
+        ------
+        CollectorError
+            If it ends before, or takes too long, and is needed.
+        """
+        deadline_s = time.monotonic() + _READY_S
+        while not ready():
+            self._interruption.check()
+            if child.has_ended or time.monotonic() > deadline_s:
+                if not needed:
+                    return
+                said = child.words.read_text(errors="replace").strip()
+                raise CollectorError(f"{child.run.name} at {child.run.host} did not begin: {said[-500:]}")
+            time.sleep(_LOOK_EVERY_S)
+
+    def stop(self) -> None:
+        """End all, the last started first; do not wait if the user asked twice."""
+        for child in reversed(self._children):
+            if child.run.outcome is None:
+                child.stop(patience_s=0.2 if self._interruption.count > 1 else _PATIENCE_S)

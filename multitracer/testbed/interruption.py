@@ -1,0 +1,56 @@
+"""Ctrl-C, kill and a lost terminal are noted, not obeyed at once: a run ends where nothing is half made."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class InterruptedRunError(BaseException):
+    """The run was asked to end; no error, and nothing that `except Exception` should catch."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
+class Interruption:
+    """Notes signals while the context lasts; `wake` becomes readable when one comes."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        """The first one."""
+        self.count = 0
+        self.wake = -1
+
+    def __enter__(self) -> Self:
+        self.wake, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        obeyed = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        self._before = [(number, signal.signal(number, self._note)) for number in obeyed]
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before:
+            signal.signal(number, handler)
+        os.close(self.wake)
+        os.close(self._write)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.signal = self.signal or signal.Signals(number)
+        self.count += 1
+
+    def check(self) -> None:
+        """Raise InterruptedRunError if a signal has come."""
+        if self.signal is not None:
+            raise InterruptedRunError(self.signal)
