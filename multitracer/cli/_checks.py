@@ -12,8 +12,13 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collectors import collectors
+from multitracer.errors import PreflightError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from collectors import Collector
 
 _PACKAGES = (  # import name, distribution, extra that brings it ("" is always installed), purpose
     ("numpy", "numpy", "", "reading and analysing captures"),
@@ -60,7 +65,7 @@ class Check:
 
 
 def checks() -> Iterator[Check]:
-    """Look at Python, the packages, the programs and the privileges, in this order."""
+    """Look at Python, the packages, the programs, the privileges and the collectors, in this order."""
     yield Check(
         "Python",
         sys.version_info >= _OLDEST_PYTHON,
@@ -72,6 +77,7 @@ def checks() -> Iterator[Check]:
     yield from (_package(*row) for row in _PACKAGES)
     yield from (_tool(*row) for row in _TOOLS)
     yield _packet_capture()
+    yield from (_collector(collector) for collector in collectors().values())
 
 
 def how_to_install(module: str) -> str | None:
@@ -129,6 +135,16 @@ def _packet_capture() -> Check:
         found, works = error.strerror or str(error), _may_capture(tcpdump)
         found = "allowed to tcpdump" if works else found
     return Check("packet capture", works, found, "recording packets", fix, needed=False)
+
+
+def _collector(collector: Collector) -> Check:
+    """Let a collector try what it needs; what it says holds the repair."""
+    name = f"collector {collector.name}"
+    try:
+        collector.check()
+    except PreflightError as error:
+        return Check(name, False, "cannot record here", collector.description, str(error), needed=False)
+    return Check(name, True, "can record here", collector.description, "", needed=False)
 
 
 def _may_capture(tcpdump: str | None) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "Look and analyse": ("inspect", "analyze", "plot", "report", "export"),
-    "Record": ("capture", "testbed", "simulate"),
+    "Record": ("capture", "merge", "testbed", "measure"),
     "This installation": ("formats", "doctor", "completion"),
 }
 

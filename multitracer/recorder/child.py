@@ -80,7 +80,7 @@ class Child:
     def start(self) -> None:
         """Start its process, in a session of its own: the terminal's signals reach only the supervisor."""
         command = self.source.command(self.folder, len(self.runs))
-        self._words = self._words_path.open("ab")
+        self._words = self._words or self._words_path.open("ab")
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._words,
             start_new_session=True,
@@ -89,8 +89,14 @@ class Child:
         os.set_blocking(self._process.stdin.fileno(), False)
         self._started_ns = time.monotonic_ns()
         self.due_ns = None
-        run = CollectorRun(self.source.name, self.folder.name, command, __version__, time.time_ns())
-        self.runs.append(run)
+        self._add_run()
+
+    def _add_run(self, *, ended_ns: int | None = None, outcome: str | None = None) -> None:
+        command = self.source.command(self.folder, len(self.runs))
+        now_ns = time.time_ns()
+        self.runs.append(
+            CollectorRun(self.source.name, self.folder.name, command, __version__, now_ns, ended_ns, outcome)
+        )
 
     def has_changed(self, now_ns: int) -> bool:
         """Take notice of its end and start it when that is due; return whether the manifest changes."""
@@ -102,12 +108,13 @@ class Child:
         return False
 
     def _has_started(self, now_ns: int) -> bool:
-        """Start it; if the system refuses (a full disk, no processes left), try again later."""
+        """Start it; if the system refuses (no processes left, a full disk), try again later."""
         try:
             self.start()
-        except OSError:
+        except OSError as error:
             self.due_ns = now_ns + _LONGEST_PAUSE_NS
-            return False
+            why = f"could not be started: {error.strerror}"
+            self._add_run(ended_ns=time.time_ns(), outcome=why)
         return True
 
     def _ended(self, status: int, now_ns: int) -> None:
@@ -124,6 +131,7 @@ class Child:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         self._words.close()
+        self._words = None
         _end_group(self._process.pid)
         run = self.runs[-1]
         run.ended_ns = time.time_ns()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -279,3 +280,24 @@ def test_declared_session_is_recorded_as_declared(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert list(manifest(tmp_path / "drive")["hosts"]) == ["fixed"]
     assert manifest(tmp_path / "drive")["variables"] == {"location": "tower 7"}
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv"
+)
+def test_without_privileges_the_rest_is_recorded_and_the_repair_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = ["setpriv", "--bounding-set=-net_raw,-net_admin,-dac_override,-dac_read_search"]
+    done = subprocess.run(
+        [*argv, *command(folder, "--duration", "1.5")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tcpdump is left out" in done.stderr
+    assert "sudo setcap cap_net_raw,cap_net_admin+eip" in done.stderr
+    recorded = {run["name"] for run in manifest(folder)["collectors"]}
+    assert "tcp_info" in recorded
+    assert not recorded & {"tcpdump", "sniffer"}

@@ -1,0 +1,75 @@
+"""The recordings of two ends become one session, and nothing of them changes."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.manifest import changed_files, read_manifest, write_manifest
+from multitracer.session import open_session
+from tests.cli.program import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def ends(tmp_path: Path, sample_session: Path) -> tuple[Path, Path]:
+    """Take the bundled session apart, as if each end had been recorded alone."""
+    made = []
+    for host in ("mobile", "fixed"):
+        manifest = read_manifest(sample_session)
+        assert manifest is not None
+        folder = tmp_path / f"{host}-drive"
+        folder.mkdir()
+        shutil.copytree(sample_session / host, folder / host)
+        manifest.hosts = {host: manifest.hosts.get(host, {})}
+        manifest.collectors = [each for each in manifest.collectors if each.host == host]
+        manifest.files = [each for each in manifest.files if each.host == host]
+        manifest.variables = {f"{host}_place": "here"}
+        write_manifest(folder, manifest)
+        made.append(folder)
+    return made[0], made[1]
+
+
+def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], sample_session: Path) -> None:
+    merged = tmp_path / "drive"
+    run("merge", *ends, "-o", merged)
+    manifest = read_manifest(merged)
+    assert manifest is not None
+    assert list(manifest.hosts) == ["mobile", "fixed"]
+    assert manifest.variables == {"mobile_place": "here", "fixed_place": "here"}
+    assert list(changed_files(merged, manifest)) == []
+    assert len(manifest.files) >= 2
+    together, whole = open_session(merged), open_session(sample_session)
+    assert [point.name for point in together.points] == [point.name for point in whole.points]
+    assert [log.format for log in together.logs if log.layer == "tcp"] == [
+        log.format for log in whole.logs if log.layer == "tcp"
+    ]
+
+
+def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(
+    tmp_path: Path, ends: tuple[Path, Path]
+) -> None:
+    merged = tmp_path / "drive"
+    done = run("merge", ends[0], ends[0], "-o", merged, status=1)
+    assert "has the host 'mobile'" in done.stderr
+    assert not merged.exists()
+
+
+def test_folder_that_is_no_recording_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "has no manifest.json" in run("merge", ends[0], other, "-o", tmp_path / "drive", status=1).stderr
+
+
+def test_links_out_of_a_recording_stay_behind(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    (ends[0] / "mobile" / "passwd").symlink_to("/etc/passwd")
+    run("merge", *ends, "-o", tmp_path / "drive")
+    assert not (tmp_path / "drive" / "mobile" / "passwd").exists()
+
+
+def test_folder_with_something_in_it_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
+    assert "is not empty" in run("merge", *ends, "-o", ends[0], status=1).stderr
