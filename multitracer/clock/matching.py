@@ -1,0 +1,130 @@
+"""The same packets at two capture points, told by what routers, relays and header compression leave alone.
+
+Rules of the file
+-----------------
+- A packet's identity is its IPv4 identification, sequence and ACK number, payload length, flags and timestamp
+  value. Endpoints are no part of it: a translator (NAT) between the points may have changed them.
+- Packets that find no partner that way are tried once more without ACK number, flags and timestamp (what
+  header compression or a middlebox may have rewritten), then once more without the IP identification.
+- A weaker identity counts only where it keeps the order: its packet lies, at the far point, within some
+  thousand rows of where its neighbours lie, so that an identification that comes round again pairs no
+  strangers.
+- The n-th packet with an identity at one point is the n-th at the other if both points show equally many.
+  With unequal numbers only the first are taken for the same, and only if the IP identification vouches for
+  them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multitracer.capture import Capture
+    from multitracer.tables import Table
+
+    Array = NDArray[Any]
+
+EXACT = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
+REWRITTEN = ("ip_id", "seq", "payload_bytes")
+RENUMBERED = ("seq", "ack", "payload_bytes", "flags", "tsval")
+"""Fields of an identity: the full one; without what compression rewrites; without the IP identification."""
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
+_LEAST_PAIRS = 20
+"""With fewer exact pairs there is no order to keep."""
+_ASTRAY_ROWS = 2_000
+_ENOUGH = 0.95
+"""Of the packets that could be paired: the weaker identities are not tried for the rest."""
+
+
+def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = EXACT) -> Array:
+    """Return a 64-bit hash of the fields of each packet, shape (n_rows,)."""
+    key = np.zeros(len(segments[fields[0]][rows]), dtype=np.uint64)
+    for name in fields:
+        key ^= segments[name][rows].astype(np.uint32)
+        key *= _ODD
+        key ^= key >> np.uint64(31)
+        key *= _MIX
+    return key ^ (key >> np.uint64(29))
+
+
+def copies(key: Array) -> tuple[Array, Array]:
+    """Return how many packets with the same identity came before each one, and how many there are."""
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) != 0])[: len(key)])
+    lengths = np.diff(np.append(starts, len(key)))
+    number, total = np.empty(len(key), dtype=np.int64), np.empty(len(key), dtype=np.int64)
+    number[order] = np.arange(len(key)) - np.repeat(starts, lengths)
+    total[order] = np.repeat(lengths, lengths)
+    return number, total
+
+
+def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
+    """Return the indexes of equal (identity, copy) at both points, in order of the near one."""
+    near_name, far_name = (
+        key + copy.astype(np.uint64) * _MIX for key, copy in ((near_key, near_copy), (far_key, far_copy))
+    )
+    _, near_index, far_index = np.intersect1d(near_name, far_name, assume_unique=True, return_indices=True)
+    order = np.argsort(near_index)
+    return near_index[order], far_index[order]
+
+
+def match(near: Capture, far: Capture) -> tuple[Array, Array]:
+    """Return the rows of the packets that both captures hold, in order of the near capture's rows.
+
+    Parameters
+    ----------
+    near, far : Capture
+        Any two captures; their clocks do not matter.
+
+    Returns
+    -------
+    near_rows, far_rows : ndarray of int64, shape (n_matched,)
+        Row of each packet in either capture's segments.
+    """
+    near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT)
+    for fields in (REWRITTEN, RENUMBERED):
+        if len(near_rows) >= _ENOUGH * min(len(near.segments), len(far.segments)):
+            break
+        near_left = np.delete(np.arange(len(near.segments)), near_rows)
+        far_left = np.delete(np.arange(len(far.segments)), far_rows)
+        more = _match_by(near.segments, near_left, far.segments, far_left, fields)
+        kept = _in_order(near_rows, far_rows, *more)
+        near_rows = np.concatenate([near_rows, more[0][kept]])
+        far_rows = np.concatenate([far_rows, more[1][kept]])
+        order = np.argsort(near_rows)
+        near_rows, far_rows = near_rows[order], far_rows[order]
+    return near_rows, far_rows
+
+
+def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:
+    """Return which further pairs lie at the far point about where their neighbours do."""
+    if len(near_rows) < _LEAST_PAIRS:
+        return np.ones(len(near_more), dtype=bool)
+    expected = np.interp(near_more, near_rows, far_rows)
+    kept: Array = np.abs(expected - far_more) <= _ASTRAY_ROWS
+    return kept
+
+
+def _match_by(
+    near: Table, near_rows: Array | None, far: Table, far_rows: Array | None, fields: tuple[str, ...]
+) -> tuple[Array, Array]:
+    """Return the rows of the packets with the same identity; among all rows where None are given."""
+    near_key = identities(near, slice(None) if near_rows is None else near_rows, fields)
+    far_key = identities(far, slice(None) if far_rows is None else far_rows, fields)
+    (near_copy, near_total), (far_copy, far_total) = copies(near_key), copies(far_key)
+    a, b = join(near_key, near_copy, far_key, far_copy)
+    first, equal = near_copy[a] == 0, near_total[a] == far_total[b]
+    rows = (a, b) if near_rows is None or far_rows is None else (near_rows[a], far_rows[b])
+    if fields == EXACT:
+        sure = equal | (first & (near["ip_id"][rows[0]] != 0))
+    else:
+        sure = equal & first & (near_total[a] == 1)
+    if "ip_id" not in fields:
+        sure &= near["payload_bytes"][rows[0]] > 0
+    return rows[0][sure], rows[1][sure]
