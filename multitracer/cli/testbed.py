@@ -37,6 +37,31 @@ def list_scenarios() -> None:
     page().table(("scenario", "figure", "what happens"), rows)
 
 
+@command.command("doctor", epilog=examples("multitracer testbed doctor"))
+@debug_option
+def doctor() -> None:
+    """Say in which of three tiers this machine runs a scenario in real time, and what would help.
+
+    root: everything is recorded. userns: in a user namespace, without what the kernel keeps for root.
+    plain: virtual time only. Everything is tried out; the exit status is 0 in each.
+    """
+    from multitracer.cli._page import page
+    from multitracer.testbed.doctor import examine
+
+    found = examine()
+    sheet = page()
+    sheet.heading(f"Tier: {found.tier}")
+    tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in found.tiers]
+    sheet.table(("tier", "here", "how, or why not", "what is lost"), tiers)
+    sheet.blank()
+    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in found.findings]
+    sheet.table(("what", "", "for"), abilities)
+    for finding in found.findings:
+        if not finding.works:
+            sheet.line(f"{finding.name}: {finding.found}; {finding.without}")
+    sheet.line(f"What would help: {found.advice or 'nothing is missing'}")
+
+
 @command.command(
     "run",
     epilog=examples(
