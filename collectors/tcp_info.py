@@ -22,6 +22,7 @@ import functools
 import math
 import socket
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -107,6 +108,10 @@ class Reader:
         doubtful = self.known if any(r.socket.interrupted for r in readings) else {}
         self.known = doubtful | {cookie: r.socket for cookie, r in found.items()}
         return list(found.values())
+
+    def close(self) -> None:
+        """Close the netlink socket."""
+        self._netlink.close()
 
     def ask(self) -> list[Reading]:
         """Return a reading of every known socket that is still there."""
@@ -303,7 +308,8 @@ def main(argv: Sequence[str]) -> None:
 
 def check() -> None:
     """Raise PreflightError if the kernel does not answer here."""
-    Reader(bytecode=b"", ip_versions=(4,), owners=Owners(pids=(), names=())).look()
+    with closing(Reader(bytecode=b"", ip_versions=(4,), owners=Owners(pids=(), names=()))) as reader:
+        reader.look()
 
 
 COLLECTOR = Collector(
