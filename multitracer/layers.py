@@ -25,7 +25,7 @@ from multitracer.analysis.series import (
 )
 from multitracer.analysis.tcp_state import TOLERANCE_NS, join, join_events
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.protocols.sock_diag import TcpEvent
+from multitracer.protocols.sock_diag import ReadBy, TcpEvent
 from multitracer.recording import host_text
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_PHASES, TCP_STATE
 from multitracer.tables import NA, Table
@@ -53,7 +53,7 @@ class SenderLogs:
     link: Mapping[str, dict[str, Table]] = field(default_factory=dict)
     """Host -> its side of the link: the tables `link_frames` and `link_events`."""
     addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Host -> addresses that are its own, by the manifest and its log of TCP variables."""
+    """Host -> addresses that are its own, by the manifest or else by its log of TCP variables."""
     speed: float = 1.0
     """Link seconds in a recorded second (`Session.speed`)."""
 
@@ -66,11 +66,13 @@ class SenderLogs:
     def of(cls, session: Session) -> SenderLogs:
         """Read the logs of a session; those that cannot be read are passed over with a warning there."""
         found: dict[str, list[Table]] = {TCP_STATE.name: [], TCP_EVENTS.name: []}
-        addresses = _declared(session)
+        declared = _declared(session)
+        addresses = {host: set(own) for host, own in declared.items()}
         for log, tables in session.tables("tcp"):
             for name, table in tables.items():
                 found.setdefault(name, []).append(table)
-                addresses.setdefault(log.host, set()).update(_local(table))
+                if name == TCP_STATE.name and not declared.get(log.host):
+                    addresses.setdefault(log.host, set()).update(_polled(table))
         return cls(
             Table.concatenate(TCP_STATE, found[TCP_STATE.name]),
             Table.concatenate(TCP_EVENTS, found[TCP_EVENTS.name]),
@@ -95,9 +97,10 @@ def _declared(session: Session) -> dict[str, set[str]]:
     return found
 
 
-def _local(table: Table) -> set[str]:
-    """Return the addresses of the sockets that a host's log tells of."""
-    ends = zip(table["ip_version"].tolist(), table["address_local"].tolist(), strict=True)
+def _polled(state: Table) -> set[str]:
+    """Return the addresses of polled sockets; a kernel's trace tells of those in other namespaces too."""
+    own = state["method"] != ReadBy.TCP_PROBE
+    ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
     return {host_text(version, address) for version, address in set(ends)}
 
 

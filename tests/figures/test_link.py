@@ -18,10 +18,13 @@ from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
 from multitracer.figures.trends import Fit
 from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
+from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording import Part
 from multitracer.scenario import load_scenario
-from multitracer.session import open_session
+from multitracer.sender import TCP_STATE
+from multitracer.session import Log, Session, open_session
 from multitracer.simulator.record import record_virtual
+from multitracer.tables import Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -220,6 +223,22 @@ def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: 
     for host in ("mobile", "fixed"):
         (bare / host / "tcp_state.jsonl").unlink()
     assert layers_of(bare, vantage=3).vantage == 3
+
+
+def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
+    typical: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(typical)
+    assert session.manifest is not None
+    session.manifest.hosts["mobile"].pop("addresses")
+    (own,) = (tables for log, tables in session.tables("tcp") if log.host == "mobile")
+    traced = Table(TCP_STATE, dict(own["tcp_state"].columns))
+    traced["method"][:] = ReadBy.TCP_PROBE
+    traced["address_local"][:] = traced["address_remote"]
+    probe = Log("mobile", "probe", "ftrace", "tcp")
+    logs = {"tcp": [(probe, {TCP_STATE.name: traced})]}
+    monkeypatch.setattr(Session, "tables", lambda _, layer: iter(logs.get(layer, [])))
+    assert SenderLogs.of(session).addresses["mobile"] == frozenset()
 
 
 def test_addresses_do_not_overrule_packets(typical: Path) -> None:
