@@ -59,6 +59,8 @@ class Scenario:
     clock: Clock = Clock()
     seed: int = 1
     """Used unless another one is given."""
+    source: str = ""
+    """The TOML text that it was read from."""
 
     def profile(self, host: Host) -> TcpProfile:
         """Return the TCP of a host."""

@@ -1,6 +1,6 @@
 """The session folder of a run: what a run in virtual time and one of real kernels write alike.
 
-DIR/manifest.json  clocks.jsonl  summary.json
+DIR/manifest.json  scenario.toml  clocks.jsonl  summary.json
 DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …
 DIR/fixed/         the same
 DIR/truth/         frames.csv  segments.csv
@@ -39,8 +39,8 @@ def snap_bytes(scenario: Scenario) -> int:
     return _SNAP_BYTES if scenario.link.header_compression == "none" else _WHOLE_PACKET
 
 
-def make_folders(folder: Path) -> None:
-    """Make the folder and those of both hosts and of the truth.
+def make_folders(folder: Path, scenario: Scenario) -> None:
+    """Make the folder and those of both hosts and of the truth, and put the scenario's TOML into it.
 
     Raises
     ------
@@ -53,6 +53,8 @@ def make_folders(folder: Path) -> None:
             raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
         for name in (*SIDES, "truth"):
             (folder / name).mkdir()
+        if scenario.source:
+            (folder / "scenario.toml").write_text(scenario.source, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
 
@@ -67,6 +69,7 @@ def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: boo
 
 def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
     parameters = asdict(scenario)
+    del parameters["source"]
     for direction in ("up", "down"):
         replayed = parameters["link"][direction].pop("replayed")
         parameters["link"][direction]["replayed_runs"] = len(replayed)

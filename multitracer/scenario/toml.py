@@ -55,7 +55,7 @@ def parse_scenario(text: str, *, name: str, path: str, read_trace: ReadTrace) ->
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise FormatError(path, f"not TOML: {error}") from error
-    return _Reader(path, read_trace).scenario(document, name)
+    return _Reader(path, read_trace).scenario(document, name, text)
 
 
 class _Reader:
@@ -65,7 +65,7 @@ class _Reader:
         self._path = path
         self._read_trace = read_trace
 
-    def scenario(self, document: Document, name: str) -> Scenario:
+    def scenario(self, document: Document, name: str, text: str) -> Scenario:
         known = _PLAIN | {"tcp", "link", "traffic", "event", "clock"}
         self._refuse(document.keys() - known, "the scenario")
         plain = {key: value for key, value in document.items() if key in _PLAIN}
@@ -75,6 +75,7 @@ class _Reader:
             plain,
             "the scenario",
             name=name,
+            source=text,
             mobile=self._profile(tcp, "mobile"),
             fixed=self._profile(tcp, "fixed"),
             link=self._link(self._table(document, "link")),

@@ -109,7 +109,7 @@ class SessionRecorder:
         self._files = ExitStack()
         self._truth = SegmentTruth()
         self._clock_due_ns = 0
-        make_folders(folder)
+        make_folders(folder, scenario)
         self._manifest = _manifest(scenario, seed)
         write_manifest(folder, self._manifest)
         with ExitStack() as opening:

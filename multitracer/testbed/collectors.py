@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 TCP_PROBE = "tcp_probe.txt"
 _FORMATS = {"tcpdump": "pcap", "tcp_info": "jsonl", "tcp_probe": "ftrace"}
-_READINGS_HZ = 20
+_READINGS_HZ, _LOOKS_HZ = 10, 2
+"""Per link second. A look for new sockets costs many times what reading known ones does."""
 _MOST_HZ = 1_000
 
 
@@ -60,7 +61,9 @@ class Collectors:
         self._children = children
         self._addresses = addresses
         self._clock_errors = clock_errors
-        self._hz = min(_READINGS_HZ * speed, _MOST_HZ)
+        self._readings_hz, self._looks_hz = (
+            f"{min(hz * speed, _MOST_HZ):g}" for hz in (_READINGS_HZ, _LOOKS_HZ)
+        )
 
     def start(self, privileges: Privileges, *, snap_bytes: int) -> None:
         """Start all that this machine has, and wait until they record."""
@@ -84,8 +87,8 @@ class Collectors:
         self._start("tcpdump", side, command, CAPTURE, version, lambda: "listening on" in words.read_text())
 
     def _tcp_info(self, side: Side) -> None:
-        hz = f"{self._hz:g}"
-        command = [PYTHON, "-m", "collectors.tcp_info", "--hz", hz, "--look", hz, "-o"]
+        rates = ["--hz", self._readings_hz, "--look", self._looks_hz]
+        command = [PYTHON, "-m", "collectors.tcp_info", *rates, "-o"]
         self._start("tcp_info", side, command, TCP_STATE, __version__, self._has_begun(side, TCP_STATE))
 
     def _tcp_probe(self, side: Side) -> None:

@@ -95,7 +95,7 @@ def run_real(
         raise PreflightError(_advice(privileges))
     with Interruption() as interruption:
         remove_stale()
-        make_folders(folder)
+        make_folders(folder, scenario)
         run = RealRun(scenario, folder, privileges, interruption, seed=seed, speed=speed)
         summary = run.run(told or (lambda _: None))
         interruption.check()

@@ -49,7 +49,8 @@ def test_run_takes_a_file_and_a_recorded_radio(tmp_path: Path) -> None:
     ("args", "status", "words"),
     [
         (("no-such", "--virtual"), 1, "clean-bulk"),
-        (("clean-bulk",), 2, "--virtual"),
+        (("clean-bulk", "--virtual", "--speed", "3"), 2, "--speed"),
+        (("clean-bulk", "--speed", "51"), 2, "--speed"),
         (("clean-bulk", "--virtual", "--errors", "absent.txt"), 1, "absent.txt"),
         (("clean-bulk", "--virtual", "--seed", "-1"), 2, "seed"),
     ],

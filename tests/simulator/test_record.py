@@ -64,7 +64,10 @@ def short(**changes: object) -> Scenario:
 
 
 def test_the_folder_holds_what_a_real_run_leaves_and_the_truth(folder: Path) -> None:
-    beside = {"manifest.json", "clocks.jsonl", "summary.json", "truth/frames.csv", "truth/segments.csv"}
+    beside = {
+        "manifest.json", "scenario.toml", "clocks.jsonl", "summary.json", "truth/frames.csv",
+        "truth/segments.csv",
+    }  # fmt: skip
     assert set(contents(folder)) == LOGS | beside
 
 

@@ -23,7 +23,7 @@ CONTRACT = {
     "clean-bulk", "fig4-slow-start", "fig5-typical", "fig7-overflow", "fig8-resets-vj", "fig8-resets-plain",
     "fig10-backoff", "fig11-fade", "fig12-flow-control", "overbuffered", "sack-modern", "download",
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
-    "aborted-download",
+    "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 
