@@ -74,12 +74,13 @@ class Plot:
         """Return the figure of all logs."""
         layers = self.layers
         begin_ns, end_ns = self._bounds(layers.part, speed=layers.speed)
+        last_ns = None if end_ns is None else end_ns - 1
         view = View(
             begin_ns,
-            None if end_ns is None else end_ns - 1,
+            last_ns,
             OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
             wish.series,
-            [Fit(span.name, *self._axis_ns(span)) for span in wish.trends],
+            [self._fit(span, begin_ns, last_ns) for span in wish.trends],
             [Mark(*self._axis_ns(span), span.name) for span in wish.marks],
         )
         panels = stacked_panels(layers, view)
@@ -94,6 +95,12 @@ class Plot:
     def _bounds(self, part: Part, *, speed: float) -> tuple[int | None, int | None]:
         """Return the interval in ns since 1970; its seconds are those of the figure's axis."""
         return axis_bounds_ns([part.capture], self.window, speed=speed)
+
+    def _fit(self, span: Span, begin_ns: int | None, last_ns: int | None) -> Fit:
+        """Return the line to fit; without seconds of its own it is fitted to what is drawn."""
+        if span.from_ns is None:
+            return Fit(span.name, begin_ns, last_ns)
+        return Fit(span.name, *self._axis_ns(span), named=True)
 
     def _axis_ns(self, span: Span) -> tuple[int | None, int | None]:
         origin_ns = axis_origin_ns(self.layers)

@@ -61,7 +61,7 @@ Theme = Literal["light", "dark"]
     multiple=True,
     type=_spans.trend,
     metavar="LABEL[=FROM:TO]",
-    help="Fit a line to a series, or to these seconds of it, and print its slope; may be given again.",
+    help="Fit a line to what is drawn of a series, or to these seconds; print its slope. Repeatable.",
 )
 @click.option(
     "--mark",

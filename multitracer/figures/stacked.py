@@ -155,12 +155,19 @@ def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
     titled.insert(0, titled.pop(1))
     stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
     found = _chosen([_phase_panel(layers, view), *stretch], view.labels)
-    add_trends(found, view.fits, origin_ns=axis_origin_ns(layers))
-    shown = [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in found]
-    if not view.fits:
-        for panel in shown:
-            panel.series.extend(unasked_trends(panel.drawn) if panel.key == "sequence" else [])
-    return shown
+    _add_trends(found, view, origin_ns=axis_origin_ns(layers))
+    return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in found]
+
+
+def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
+    """Put the lines that were asked for into the panels, else one through each group's data in the view."""
+    if view.fits:
+        add_trends(panels, view.fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
+        return
+    for panel in panels:
+        if panel.key == "sequence":
+            drawn = [series.between(view.from_ns, view.to_ns) for series in panel.drawn]
+            panel.series.extend(unasked_trends(drawn))
 
 
 def _chosen(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:

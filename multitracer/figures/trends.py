@@ -32,11 +32,14 @@ class Fit:
         Of the series that it is fitted to.
     from_ns, to_ns : int, optional
         Fit only to this interval, both ends included; None leaves a side open.
+    named : bool
+        Whether the interval is told in the line's label.
     """
 
     label: str
     from_ns: int | None = None
     to_ns: int | None = None
+    named: bool = False
 
 
 def unasked_trends(drawn: Iterable[Series]) -> list[Series]:
@@ -48,8 +51,20 @@ def unasked_trends(drawn: Iterable[Series]) -> list[Series]:
     ]
 
 
-def add_trends(panels: list[Panel], fits: Iterable[Fit], *, origin_ns: int) -> None:
+def add_trends(
+    panels: list[Panel], fits: Iterable[Fit], *, origin_ns: int, from_ns: int | None, to_ns: int | None
+) -> None:
     """Put the lines that were asked for into the panels of their series.
+
+    Parameters
+    ----------
+    panels : list of Panel
+        With all points of their series, also those out of view.
+    fits : iterable of Fit
+    origin_ns : int
+        What the time axis calls 0.
+    from_ns, to_ns : int or None
+        The interval that is in view.
 
     Raises
     ------
@@ -59,10 +74,10 @@ def add_trends(panels: list[Panel], fits: Iterable[Fit], *, origin_ns: int) -> N
     for fit in fits:
         series, panel = _drawn(panels, fit.label)
         within = series.between(fit.from_ns, fit.to_ns)
-        name = f"{fit.label} trend{_interval(fit, origin_ns)}"
+        name = f"{fit.label} trend{_interval(fit, origin_ns) if fit.named else ''}"
         if not len(within) or within.time_ns[0] == within.time_ns[-1]:
             raise InputError(f"{name}: fewer than two points give no line; choose a longer interval")
-        panel.series.append(_line(within, name))
+        panel.series.append(_line(within, name, from_ns=from_ns, to_ns=to_ns))
 
 
 def _drawn(panels: list[Panel], label: str) -> tuple[Series, Panel]:
@@ -75,18 +90,17 @@ def _drawn(panels: list[Panel], label: str) -> tuple[Series, Panel]:
 
 
 def _interval(fit: Fit, origin_ns: int) -> str:
-    begin, end = (
-        None if ns is None else f"{(ns - origin_ns) / NS_PER_S:g}" for ns in (fit.from_ns, fit.to_ns)
-    )
-    if begin is not None and end is not None:
-        return f" {begin} to {end} s"
-    return f" from {begin} s" if begin is not None else f" to {end} s" if end is not None else ""
+    ends = (None if ns is None else f"{(ns - origin_ns) / NS_PER_S:g}" for ns in (fit.from_ns, fit.to_ns))
+    begin, end = ends
+    return f" {begin or 'start'} to {end or 'end'} s"
 
 
-def _line(series: Series, name: str) -> Series:
-    """Return the line; its slope stands in its label, in what the series counts per second."""
+def _line(series: Series, name: str, *, from_ns: int | None = None, to_ns: int | None = None) -> Series:
+    """Return the line, as long as it is in view; its slope stands in its label."""
     line = trendline(series.time_ns, series.value)
-    value = np.rint([line.at_begin, line.at(line.end_ns)]).astype(np.int64)
+    begin = line.begin_ns if from_ns is None else max(line.begin_ns, from_ns)
+    end = line.end_ns if to_ns is None else min(line.end_ns, to_ns)
+    ends = np.array([begin, end] if begin < end else [line.begin_ns, line.end_ns])
+    value = np.rint([line.at(int(ns)) for ns in ends]).astype(np.int64)
     doc = f"least-squares line through {line.points:,} points of {series.label}; its slope is a throughput"
-    ends = np.array([line.begin_ns, line.end_ns])
     return Series(f"{name}: {line.slope_per_s:,.0f} B/s", "trend", ends, value, doc=doc)

@@ -157,7 +157,10 @@ def test_only_what_is_asked_for_is_drawn(layers: Layers) -> None:
 
 def test_a_line_is_fitted_to_the_seconds_that_are_named(layers: Layers) -> None:
     origin = axis_origin_ns(layers)
-    fits = [Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S), Fit("TcpRcv_data")]
+    fits = [
+        Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True),
+        Fit("TcpRcv_data"),
+    ]
     lines = [label for label in drawn(layers, View(fits=fits)) if "trend" in label]
     assert lines[0] == "RlpSnd_data trend 3 to 8 s: 1,200 B/s", "between two stops every slot is used"
     assert len(lines) == 2
@@ -166,6 +169,15 @@ def test_a_line_is_fitted_to_the_seconds_that_are_named(layers: Layers) -> None:
         stacked_panels(layers, View(fits=[Fit("RlpSnd_data", origin - 2, origin - 1)]))
     with pytest.raises(InputError, match="no series 'TcpSnd_rtt' in bytes"):
         stacked_panels(layers, View(fits=[Fit("TcpSnd_rtt")]))
+
+
+def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(layers: Layers) -> None:
+    origin = axis_origin_ns(layers)
+    fit = Fit("RlpSnd_data", origin, origin + 300 * NS_PER_S, named=True)
+    series = drawn(layers, View(origin + 10 * NS_PER_S, origin + 20 * NS_PER_S, fits=[fit]))
+    line = series["RlpSnd_data trend 0 to 300 s: 953 B/s"]
+    assert ((line.time_ns - origin) // NS_PER_S).tolist() == [10, 20]
+    assert line.value[1] - line.value[0] == pytest.approx(9530, abs=1)
 
 
 def test_rectangles_frame_what_is_drawn_in_their_seconds(layers: Layers) -> None:
