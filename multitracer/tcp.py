@@ -110,6 +110,19 @@ TCP_SACK_BLOCKS = SACK_BLOCKS.extended(
 )
 """One connection's SACK blocks; `row` is the row in its tcp_segments."""
 
+VERDICTS = Schema(
+    "verdicts",
+    (
+        Column("row", "int64", "row in tcp_segments of the retransmission"),
+        Column("earlier_row", "int64", "row of the copy sent before it", na=True),
+        Column("answer_row", "int64", "row of the first ACK or SACK that covers it", na=True),
+        Column("cause", "uint8", "why it was sent: analysis.verdicts.Cause"),
+        Column("necessity", "uint8", "whether it was needed: analysis.verdicts.Necessity"),
+        Column("evidence", "uint32", "how both are known: bits of analysis.verdicts.Evidence"),
+    ),
+)
+"""What is said of each retransmission of one direction, in capture order."""
+
 RTT_SAMPLES = Schema(
     "rtt_samples",
     (

@@ -25,7 +25,6 @@ from multitracer.tcp import PACKET_PAIRS
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
     from multitracer.analysis.tcp import Analysis
-    from multitracer.capture import Capture
 
 _FIELDS = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
 
@@ -116,8 +115,8 @@ def compare(
     """
     near_rows = _rows(near, near_connection, reverse=reverse)
     far_rows = _rows(far, far_connection, reverse=reverse)
-    near_key, near_copy = _identities(near.capture, near_rows)
-    far_key, far_copy = _identities(far.capture, far_rows)
+    near_key, near_copy = _identities(near.capture.segments, near_rows)
+    far_key, far_copy = _identities(far.capture.segments, far_rows)
     near_index, far_index = _join(near_key, near_copy, far_key, far_copy)
     pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
@@ -179,6 +178,19 @@ def _ends(analysis: Analysis, number: int) -> bytes:
     return bytes([int(flows["ip_version"][pair])]) + b"".join(ends)
 
 
+def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[Array, Array]:
+    """Return the indexes into both rows of the packets that are the same, in order of the near point.
+
+    Parameters
+    ----------
+    near, far : Table
+        SEGMENTS or TCP_SEGMENTS of both points.
+    near_rows, far_rows : ndarray of int64
+        Rows in them, of one direction of one connection.
+    """
+    return _join(*_identities(near, near_rows), *_identities(far, far_rows))
+
+
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
     direction = 2 * (number - 1) + reverse
     bounds = analysis.partition.bounds
@@ -190,15 +202,15 @@ def _shared_packets(near: Analysis, number: int, far: Analysis, other: int) -> i
     """Return how many packets of a connection both captures show, either way."""
     shared = 0
     for reverse in (False, True):
-        mine = _identities(near.capture, _rows(near, number, reverse=reverse))
-        theirs = _identities(far.capture, _rows(far, other, reverse=reverse))
+        mine = _identities(near.capture.segments, _rows(near, number, reverse=reverse))
+        theirs = _identities(far.capture.segments, _rows(far, other, reverse=reverse))
         shared += len(_join(*mine, *theirs)[0])
     return shared
 
 
-def _identities(capture: Capture, rows: Array) -> tuple[Array, Array]:
+def _identities(segments: Table, rows: Array) -> tuple[Array, Array]:
     """Return what tells each packet, and how many with the same identity came before it."""
-    columns = [np.ascontiguousarray(capture.segments[name][rows], dtype=np.uint32) for name in _FIELDS]
+    columns = [np.ascontiguousarray(segments[name][rows], dtype=np.uint32) for name in _FIELDS]
     key = np.stack(columns, axis=1).view(f"V{4 * len(columns)}").ravel()
     _, identity = np.unique(key.view(np.void), return_inverse=True)
     order = np.argsort(identity, kind="stable")

@@ -1,0 +1,158 @@
+"""A verdict on every retransmission: its cause, whether it was needed, and the evidence for both.
+
+One file for each kind of evidence: `answers.py` (timestamps, F-RTO, the shortest round trip), `dsack.py`,
+`arrivals.py` (the receiver's trace, the link's log), `trigger.py` (cause, by packets), `kernel_says.py`
+(cause, by the sender's kernel). `judge` weighs them: what is known of arrivals decides; without it a proof
+that an earlier copy arrived comes before a sign that it did not. docs/verdicts.md tells the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.kind import Kind
+from multitracer.analysis.verdicts.answers import early, eifel, f_rto, hole
+from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
+from multitracer.analysis.verdicts.copies import Copies
+from multitracer.analysis.verdicts.dsack import dsacked, peer_sends_sack, undisputed
+from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
+from multitracer.analysis.verdicts.trigger import causes, trigger_of
+from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
+from multitracer.tables import NA, Table
+from multitracer.tcp import VERDICTS
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+__all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "word"]
+
+_AT_SENDER = (0, 1)
+"""Of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of a direction beside the capture at its sender."""
+
+    receiver: Table | None = None
+    """TCP_SEGMENTS of the same connection as captured at the receiver."""
+    arrived: Array | None = None
+    """Per row of the sender's segments, int8, by the link's log: 1 it reached the receiving TCP intact, 0 it
+    did not, NA unknown. The receiver's trace goes before it."""
+    state: Table | None = None
+    """JOINED_STATE of the sender."""
+    events: Table | None = None
+    """JOINED_EVENTS of the sender."""
+
+
+_NOTHING = Beside()
+
+
+def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside: Beside = _NOTHING) -> Table:
+    """Return VERDICTS: one row for each retransmission of a direction, in capture order.
+
+    Parameters
+    ----------
+    segments, sacks : Table
+        TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection.
+    reverse : bool
+        Whose data: False the initiator's, True the responder's.
+    vantage : int
+        Where the capture was made, as in the directions table. Away from the sender nothing is concluded.
+    beside : Beside
+        What else is known.
+    """
+    copies = Copies.of(segments, sacks, reverse=reverse)
+    if vantage not in _AT_SENDER:
+        nothing = np.zeros(len(copies), dtype=np.uint8)
+        why = np.full(len(copies), Evidence.NOT_AT_SENDER, dtype=np.uint32)
+        return _table(copies, nothing, nothing, why)
+    cause, why = _cause(copies, sacks, beside)
+    necessity, proof = _necessity(copies, sacks)
+    if beside.arrived is not None:
+        _by_arrivals(copies, beside.arrived, necessity, proof)
+    if beside.receiver is not None:
+        _by_receiver(copies, beside.receiver, necessity, proof)
+    refused = (cause == Cause.LOCAL_DROP) & (necessity == Necessity.UNDECIDED)
+    necessity[refused] = Necessity.NECESSARY
+    return _table(copies, cause, necessity, why | proof)
+
+
+def _cause(copies: Copies, sacks: Table, beside: Beside) -> tuple[Array, Array]:
+    trigger = trigger_of(copies)
+    sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
+    cause, evidence = causes(copies, trigger, sends_sack=sends_sack)
+    if beside.state is not None:
+        by_readings(copies, trigger, beside.state, cause, evidence)
+    if beside.events is not None:
+        by_events(copies, beside.events, cause, evidence)
+    unseen = (copies.segments["kind"][copies.row] & np.uint32(Kind.OUT_OF_ORDER)) != 0
+    evidence[unseen] |= np.uint32(Evidence.FIRST_COPY_UNSEEN)
+    return cause, evidence
+
+
+def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
+    """Return Necessity and Evidence from the sender's trace alone."""
+    earlier_echoed, itself_echoed = eifel(copies)
+    reported = dsacked(copies, sacks)
+    sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
+    before = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies)}
+    duplicate = reported < copies.nowhere
+    by_itself = duplicate & (reported == copies.answer)  # its own ACK was the first that covers it
+    needed = {
+        Evidence.ECHOED: itself_echoed,
+        Evidence.HOLE: hole(copies),
+        Evidence.NO_D_SACK: undisputed(copies, reported, sends_sack=sends_sack),
+    }
+    proved = before[Evidence.EARLY_ACK] | before[Evidence.F_RTO]
+    necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
+    necessity[np.logical_or.reduce(list(needed.values()))] = Necessity.NECESSARY
+    necessity[proved | earlier_echoed | duplicate] = Necessity.SPURIOUS
+    necessity[by_itself & ~proved] = Necessity.ACK_LOST
+    evidence = np.zeros(len(copies), dtype=np.uint32)
+    spurious = necessity != Necessity.NECESSARY
+    signs = {**before, Evidence.EIFEL: earlier_echoed, Evidence.D_SACK: duplicate}
+    for bit, shown in signs.items():
+        evidence[shown & spurious] |= np.uint32(bit)
+    for bit, shown in needed.items():
+        evidence[shown & ~spurious] |= np.uint32(bit)
+    evidence[copies.answer == copies.nowhere] |= np.uint32(Evidence.NO_ANSWER)
+    return necessity, evidence
+
+
+def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Array) -> None:
+    """Correct `necessity` and `evidence`, in place, by which copies arrived."""
+    had, known = had_before(copies, arrived)
+    duplicate = (evidence & np.uint32(Evidence.D_SACK)) != 0
+    proved = necessity == Necessity.SPURIOUS
+    necessity[known & ~had] = Necessity.NECESSARY
+    necessity[had & ~proved] = Necessity.ACK_LOST
+    necessity[had & proved] = Necessity.SPURIOUS
+    evidence[known & ~had & ~duplicate] &= ~np.uint32(Evidence.EIFEL | Evidence.F_RTO | Evidence.EARLY_ACK)
+    evidence[known] |= np.uint32(Evidence.LINK_LOG)
+
+
+def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Array) -> None:
+    """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
+    arrived = arrived_at(copies.segments, receiver, reverse=copies.reverse)
+    had, known = had_before(copies, arrived)
+    told = told_in_time(copies, receiver)
+    necessity[known] = np.where(
+        had[known], np.where(told[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
+    )
+    evidence[known] |= np.uint32(Evidence.RECEIVER)
+
+
+def _table(copies: Copies, cause: Array, necessity: Array, evidence: Array) -> Table:
+    columns = {
+        "row": copies.row,
+        "earlier_row": np.where(copies.earlier < copies.nowhere, copies.earlier, NA),
+        "answer_row": np.where(copies.report < copies.nowhere, copies.report, NA),
+        "cause": cause,
+        "necessity": necessity,
+        "evidence": evidence,
+    }
+    return Table(VERDICTS, columns)

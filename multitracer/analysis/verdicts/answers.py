@@ -1,0 +1,87 @@
+"""Evidence in what answered a retransmission: an ACK that an earlier copy must have elicited, or cannot have.
+
+All of it rests on a path that keeps the order of packets, and on receivers that acknowledge what they hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.capture import Mark
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.analysis.verdicts.copies import Copies
+    from multitracer.tables import Array
+
+
+def early(copies: Copies) -> Array:
+    """Return which were reported sooner than the shortest round trip after they were sent, or before."""
+    there = copies.report < copies.nowhere
+    if copies.min_rtt_ns == NA:
+        return there & (copies.report < copies.row)
+    return there & ((copies.report < copies.row) | (copies.after_ns(copies.report) < copies.min_rtt_ns))
+
+
+def eifel(copies: Copies) -> tuple[Array, Array]:
+    """Return which ACKs echo an earlier copy, and which echo the retransmission itself (RFC 3522).
+
+    The first ACK that covers a retransmission echoes what last moved the receiver's left edge (RFC 7323,
+    section 4.3). If that was sent before, the retransmission cannot have moved it. Of one that lay behind
+    the left edge only then something is said if the edge was not moved by a retransmission either: the ACK
+    may have been delayed until both had arrived.
+    """
+    answer, row = copies.answer, copies.row
+    stamped = has(copies.of_rows("marks", row), Mark.HAS_TIMESTAMPS)
+    stamped &= has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS)
+    stamped &= (answer < copies.nowhere) & (answer > row)
+    echo, own = copies.of_rows("tsecr", answer), copies.of_rows("tsval", row)
+    edge = np.where(answer > 0, copies.reached[np.minimum(answer, copies.nowhere) - 1], 0)
+    at_edge = copies.begin <= edge
+    resent = copies.first_sent(row)[copies.grid.cell(edge)]
+    edge_first = (resent >= answer) | ((echo - copies.of_rows("tsval", resent)).view(np.int32) < 0)
+    older = (echo - own).view(np.int32) < 0
+    earlier = stamped & older & (at_edge | edge_first)
+    itself = stamped & ~older & (at_edge | (echo == own))
+    return earlier, itself
+
+
+def f_rto(copies: Copies) -> Array:
+    """Return which were reported by an ACK that lacks data sent once, before them, that arrived later.
+
+    Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
+    It generalises the second ACK of RFC 5682 to any retransmission.
+    """
+    report = copies.report
+    there = (report < copies.nowhere) & (report > copies.row)
+    lacking = copies.reached[np.minimum(report, copies.nowhere - 1)]
+    cell = copies.grid.cell(lacking)
+    sent, again = copies.first_sent(copies.sent)[cell], copies.first_sent(copies.row)[cell]
+    came = np.searchsorted(copies.reached, lacking, side="right")
+    lacked: Array = there & (sent < copies.row) & (came < copies.nowhere) & (again > came)
+    return lacked
+
+
+def hole(copies: Copies) -> Array:
+    """Return of which the earlier copy was overtaken: what was sent after it was reported, and it was not."""
+    known = (copies.earlier < copies.nowhere) & (copies.report > copies.row)
+    last = np.minimum(copies.report, copies.nowhere) - 1
+    highest = copies.highest[np.minimum(copies.earlier, copies.nowhere - 1)]
+    overtaken: Array = (copies.sacked_up_to[last] > highest) | _overtaken_by_echo(copies, last)
+    return known & overtaken
+
+
+def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
+    """Return whether the last ACK up to row `last` echoes what was sent after the earlier copy."""
+    segments = copies.segments
+    back = (segments["reverse"] != copies.reverse) & has(segments["marks"], Mark.HAS_TIMESTAMPS)
+    back &= segments["ack_bytes"] != NA
+    newest = np.maximum.accumulate(np.where(back, np.arange(len(segments)), -1))[last]
+    stamped = (newest > copies.earlier) & has(copies.of_rows("marks", copies.earlier), Mark.HAS_TIMESTAMPS)
+    since = (segments["tsecr"][newest] - copies.of_rows("tsval", copies.earlier)).view(np.int32)
+    lacks = copies.reached[last] <= copies.begin
+    overtaken: Array = stamped & (since > 0) & lacks
+    return overtaken

@@ -1,0 +1,65 @@
+"""Evidence of what arrived: by the receiver's trace, or by whoever else knows the fate of each segment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.two_points import match
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.analysis.verdicts.copies import Copies
+    from multitracer.tables import Array, Table
+
+
+def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
+    """Return which retransmissions the receiver did not need, and of which that is known.
+
+    Parameters
+    ----------
+    arrived : ndarray of int8, shape (n_segments,)
+        Per row of `segments`: 1 it reached the receiving TCP intact, 0 it did not, NA unknown.
+    """
+    sent = copies.sent
+    had = copies.covered_before(sent[arrived[sent] == 1])
+    might_have = copies.covered_before(sent[arrived[sent] != 0])
+    return had, had | ~might_have
+
+
+def arrived_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
+    """Return per row of `segments` whether the receiver's trace shows it: 1, 0, NA beyond its ends.
+
+    Parameters
+    ----------
+    segments, receiver : Table
+        TCP_SEGMENTS of one connection at both ends; rows of the other direction are NA.
+    """
+    own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
+    near, _ = match(segments, own, receiver, there)
+    arrived = np.full(len(segments), NA, dtype=np.int8)
+    if len(near):
+        arrived[own[near[0] : near[-1] + 1]] = 0
+        arrived[own[near]] = 1
+    return arrived
+
+
+def told_in_time(copies: Copies, receiver: Table) -> Array:
+    """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
+
+    A retransmission that never came is as late as the end of the trace.
+    """
+    segments, reverse = copies.segments, copies.reverse
+    own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
+    near, far = match(segments, own, receiver, there)
+    came = np.full(len(segments), len(receiver))
+    came[own[near]] = there[far]
+    back, left = (np.flatnonzero(t["reverse"] != reverse) for t in (segments, receiver))
+    near, far = match(segments, back, receiver, left)
+    reached = np.zeros(len(receiver), dtype=np.int64)
+    reached[left[far]] = np.maximum.accumulate(segments["ack_bytes"][back[near]])
+    highest = np.maximum.accumulate(reached)
+    before = np.maximum(came[copies.row] - 1, 0)
+    told: Array = highest[before] >= copies.end
+    return told

@@ -1,0 +1,125 @@
+"""What the sender's kernel says of a retransmission: its trace points, and its congestion state.
+
+Linux enters Loss on each expiry of the timer and resends the oldest segment at once; what it resends later in
+Loss counts as slow start, what it resends in Recovery as fast, and in any other state only a probe is resent.
+A segment that repeats numbers while the kernel reports no retransmission was refused by the host itself: the
+kernel kept it at the head of what is to be sent (`tcp_transmit_skb` returned NET_XMIT_DROP).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.verdicts.words import Cause, Evidence
+from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
+from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.verdicts.copies import Copies
+    from multitracer.analysis.verdicts.trigger import Trigger
+    from multitracer.tables import Array, Table
+
+_AT_ONCE_NS = 5 * NS_PER_MS
+"""Between a trace point and the packet that it speaks of; usually some microseconds."""
+_LATELY_NS = 200 * NS_PER_MS
+"""A reading of the sender's variables so long after a retransmission tells what state it was sent in."""
+_OF_STATE = {CaState.LOSS: Cause.SLOW_START, CaState.RECOVERY: Cause.FAST}
+
+
+def by_events(copies: Copies, events: Table, cause: Array, evidence: Array) -> None:
+    """Correct `cause` and `evidence`, in place, by the trace points of the sender.
+
+    Parameters
+    ----------
+    copies : Copies
+    events : Table
+        JOINED_EVENTS of this sender.
+    cause, evidence : ndarray
+        As concluded from packets.
+    """
+    if not len(copies):
+        return
+    resent = events.take(events["event"] == TcpEvent.RETRANSMISSION)
+    changes = events.take((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA))
+    if len(changes):
+        _by_state_changes(copies, changes, cause, evidence)
+    if len(resent):
+        _by_reports(copies, resent, cause, evidence)
+
+
+def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Array) -> None:
+    time_ns = copies.segments["time_ns"][copies.row]
+    last = np.searchsorted(changes["time_ns"], time_ns, side="right") - 1
+    state = np.append(changes["ca_state"], CaState.OPEN)[last]
+    said = np.zeros(len(copies), dtype=np.uint8)
+    for ca_state, meaning in _OF_STATE.items():
+        said[state == ca_state] = meaning
+    expired = changes["time_ns"][changes["ca_state"] == CaState.LOSS]
+    first = np.searchsorted(time_ns, expired)
+    near = first < len(copies)
+    first, expired = first[near], expired[near]
+    said[first[time_ns[first] - expired < _AT_ONCE_NS]] = Cause.TIMEOUT
+    known = (said != Cause.UNKNOWN) & (cause != Cause.LOCAL_DROP)
+    cause[known] = said[known]
+    evidence[known] |= np.uint32(Evidence.CA_STATE)
+    probes = (said == Cause.UNKNOWN) & (cause == Cause.TIMEOUT) & (last >= 0)
+    cause[probes] = Cause.TAIL_LOSS_PROBE
+    evidence[probes] |= np.uint32(Evidence.CA_STATE)
+
+
+def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) -> None:
+    """Take what was repeated without a report for a local drop, and so a report that says it was refused."""
+    time_ns = copies.segments["time_ns"]
+    sent_ns = time_ns[copies.sent]
+    spoken_of = np.searchsorted(sent_ns, resent["time_ns"], side="right") - 1
+    later = np.minimum(spoken_of + 1, len(sent_ns) - 1)
+    closer = sent_ns[later] - resent["time_ns"] < resent["time_ns"] - sent_ns[np.maximum(spoken_of, 0)]
+    place = np.where((spoken_of < 0) | closer, later, spoken_of)
+    reported = np.isin(copies.row, copies.sent[place])
+    within = (time_ns[copies.row] >= resent["time_ns"][0] - _AT_ONCE_NS) & (
+        time_ns[copies.row] <= resent["time_ns"][-1] + _AT_ONCE_NS
+    )
+    refused = np.isin(copies.row, copies.sent[place[resent["left_host"] == 0]])
+    handed_over = copies.segments["seq_bytes"][copies.row] > 0  # a SYN-ACK is sent again elsewhere
+    unreported = within & ~reported & handed_over
+    evidence[(within & reported) | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
+    cause[unreported | refused] = Cause.LOCAL_DROP
+
+
+def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, evidence: Array) -> None:
+    """Correct `cause` and `evidence`, in place, by readings of the sender's variables.
+
+    Parameters
+    ----------
+    state : Table
+        JOINED_STATE of this sender; tcp_probe's rows, which show the state before a segment, are left out.
+    """
+    polled = state.take(state["method"] != ReadBy.TCP_PROBE)
+    polled = polled.take(np.argsort(polled["time_ns"], kind="stable"))
+    if not len(polled) or not len(copies):
+        return
+    time_ns = copies.segments["time_ns"][copies.row]
+    at = np.searchsorted(polled["time_ns"], time_ns)
+    there = at < len(polled)
+    at = np.minimum(at, len(polled) - 1)
+    there &= polled["time_ns"][at] - time_ns < _LATELY_NS
+    open_to_it = there & (cause != Cause.LOCAL_DROP)
+    for ca_state, meaning in _OF_STATE.items():
+        rows = open_to_it & (polled["ca_state"][at] == ca_state)
+        cause[rows] = np.where(trigger.silent[rows], Cause.TIMEOUT, meaning)
+        evidence[rows] |= np.uint32(Evidence.CA_STATE)
+    fell = open_to_it & (polled["ca_state"][at] == NA) & _fell(polled, at)
+    collapsed = fell & (polled["cwnd_segments"][at] == 1) & trigger.silent
+    cause[collapsed] = Cause.TIMEOUT
+    cause[fell & (cause == Cause.UNKNOWN)] = Cause.FAST
+    evidence[fell] |= np.uint32(Evidence.CWND_DROP)
+
+
+def _fell(polled: Table, at: Array) -> Array:
+    """Return before which readings the congestion window was larger."""
+    before, now = polled["cwnd_segments"][np.maximum(at - 1, 0)], polled["cwnd_segments"][at]
+    fell: Array = (at > 0) & (before != NA) & (now != NA) & (now < before)
+    return fell

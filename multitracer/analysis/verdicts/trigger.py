@@ -1,0 +1,204 @@
+"""What made the sender send again, as its own packets show it.
+
+Rules of the file
+-----------------
+- Silence: nothing had arrived that could have caused it, and the segment before was no retransmission of the
+  same moment. Then a timer did: the retransmission timer, or a tail loss probe.
+- A probe repeats the newest segment, once, by a sender with SACK that is in no recovery. If that is also the
+  oldest one, a probe is told from a timeout by the time waited, against RFC 6298 over the samples (Linux's
+  bounds), unless this sender showed elsewhere whether it probes.
+- After a timeout, what is resent on ACKs is slow start, until everything sent before it is acknowledged.
+- Else three duplicate ACKs, a SACK above, or a recovery that these began make it fast.
+- A copy of the newest segment sent sooner after the one before than the shortest round trip, with nothing
+  between and no duplicate ACKs, was refused by the host: no answer can have asked for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.kind import Kind
+from multitracer.analysis.rto import LINUX, reconstruct_rto
+from multitracer.analysis.verdicts.words import Cause, Evidence
+from multitracer.tables import NA, Table
+from multitracer.tcp import RTT_SAMPLES
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.analysis.verdicts.copies import Copies
+    from multitracer.tables import Array
+
+_DUP_THRESH = 3
+_LEAST_SILENCE_NS = 10 * NS_PER_MS
+"""A busy host may answer an ACK so late; with a quarter of the shortest round trip for RACK's timer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What was known to the sender when it sent each retransmission."""
+
+    silent: Array
+    """Nothing had arrived, or was sent again, shortly before."""
+    duplicates: Array
+    """Duplicate ACKs since the last ACK of something new."""
+    sacked: Array
+    """A SACK had reported something above."""
+    newest: Array
+    """It ends with the highest unit sent."""
+    una: Array
+    """The highest unit acknowledged before."""
+    highest: Array
+    """The highest unit sent before."""
+    waited_ns: Array
+    """Since the last ACK of something new, or the last transmission of this range, whichever was later."""
+    rto_ns: Array
+    """The timeout by RFC 6298 over the samples until then."""
+    too_soon: Array
+    """Sooner after the copy before than any answer."""
+
+
+def trigger_of(copies: Copies) -> Trigger:
+    """Return what the sender's packets show before each retransmission."""
+    segments, row = copies.segments, copies.row
+    time_ns = segments["time_ns"]
+    back = np.flatnonzero((segments["reverse"] != copies.reverse) & (segments["ack_bytes"] != NA))
+    before = np.maximum(row - 1, 0)
+    una = np.where(row > 0, copies.reached[before], 0)
+    earlier_ns = np.where(copies.earlier < copies.nowhere, copies.of_rows("time_ns", copies.earlier), 0)
+    advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)]
+    since_earlier_ns = time_ns[row] - earlier_ns
+    newest = copies.end >= copies.highest[before]
+    duplicates = _duplicates(copies, back, before, una)
+    return Trigger(
+        _silent(copies, back),
+        duplicates,
+        segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
+        newest,
+        una,
+        np.where(row > 0, copies.highest[before], 0),
+        time_ns[row] - np.maximum(advance_ns, earlier_ns),
+        _rto_ns(copies),
+        newest & (duplicates == 0) & (copies.min_rtt_ns != NA) & (since_earlier_ns < copies.min_rtt_ns)
+        & _nothing_between(copies),
+    )  # fmt: skip
+
+
+def _nothing_between(copies: Copies) -> Array:
+    """Return before which the direction's last segment was the copy before."""
+    place = np.searchsorted(copies.sent, copies.row)
+    directly: Array = copies.sent[np.maximum(place - 1, 0)] == copies.earlier
+    return directly
+
+
+def _silent(copies: Copies, back: Array) -> Array:
+    time_ns, row = copies.segments["time_ns"], copies.row
+    silence_ns = _LEAST_SILENCE_NS + max(copies.min_rtt_ns, 0) // 4
+    arrived = np.searchsorted(back, row) - 1
+    arrived_ns = np.append(time_ns[back], 0)[arrived]
+    resent_ns = np.concatenate([[0], time_ns[row[:-1]]]) if len(row) else row
+    silent: Array = (arrived < 0) | (time_ns[row] - arrived_ns > silence_ns)
+    silent &= time_ns[row] - resent_ns > silence_ns
+    return silent
+
+
+def _duplicates(copies: Copies, back: Array, before: Array, una: Array) -> Array:
+    """Return how many duplicate ACKs had arrived since the ACK number last grew."""
+    duplicate = np.zeros(len(copies.segments) + 1, dtype=np.int64)
+    duplicate[1 + back] = (copies.segments["kind"][back] & np.uint32(Kind.DUPLICATE_ACK)) != 0
+    count = np.cumsum(duplicate)
+    grew = np.minimum(np.searchsorted(copies.reached, una), before)
+    since: Array = count[before + 1] - count[grew]
+    return since
+
+
+def _rto_ns(copies: Copies) -> Array:
+    """Return the timeout that RFC 6298 gives before each retransmission; one second without a sample."""
+    segments = copies.segments
+    own = segments["reverse"] == copies.reverse
+    by = next((n for n in ("rtt_timestamp_ns", "rtt_ns") if (segments[n][own] > 0).any()), "rtt_ns")
+    rows = np.flatnonzero(own & (segments[by] > 0))
+    answered_ns = segments["time_ns"][rows] + segments[by][rows]
+    order = np.argsort(answered_ns, kind="stable")
+    rows, n = rows[order], len(rows)
+    samples = Table(RTT_SAMPLES, {
+        "time_ns": answered_ns[order], "reverse": np.full(n, copies.reverse), "row": rows,
+        "answer_row": rows, "rtt_ns": segments[by][rows], "provenance": np.zeros(n, dtype=np.uint8),
+    })  # fmt: skip
+    states = reconstruct_rto(samples, profile=LINUX)
+    last = np.searchsorted(states["time_ns"], segments["time_ns"][copies.row], side="right") - 1
+    rto: Array = np.append(states["rto_ns"], NS_PER_S)[last]
+    return rto
+
+
+def causes(copies: Copies, trigger: Trigger, *, sends_sack: bool) -> tuple[Array, Array]:
+    """Return Cause and Evidence of each retransmission by the rules of this file."""
+    cause = np.zeros(len(copies), dtype=np.uint8)
+    sender = _Sender(copies, trigger, probes=_probes(copies, trigger) if sends_sack else False)
+    for i in range(len(copies)):
+        cause[i] = sender.cause_of(i)
+    seen = (trigger.duplicates >= _DUP_THRESH) | trigger.sacked
+    evidence = np.zeros(len(copies), dtype=np.uint32)
+    for shown, bit in ((trigger.silent, Evidence.SILENCE), (seen, Evidence.DUPLICATE_ACKS)):
+        evidence[shown] |= np.uint32(bit)
+    evidence[cause == Cause.LOCAL_DROP] |= np.uint32(Evidence.TOO_SOON)
+    return cause, evidence
+
+
+def _probes(copies: Copies, trigger: Trigger) -> bool | None:
+    """Return whether this sender was seen to probe; None if nothing tells."""
+    oldest = copies.begin <= trigger.una
+    if (trigger.silent & trigger.newest & ~oldest & (trigger.una > 0)).any():
+        return True
+    if (trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)).any():
+        return False
+    return None
+
+
+class _Sender:
+    """The state of the sender, followed from one retransmission to the next."""
+
+    def __init__(self, copies: Copies, trigger: Trigger, *, probes: bool | None) -> None:
+        self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
+        self._highest, self._waited = trigger.highest.tolist(), trigger.waited_ns.tolist()
+        self._rto, self._silent = trigger.rto_ns.tolist(), trigger.silent.tolist()
+        self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
+        self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
+        self._probes = probes
+        self._state = Cause.UNKNOWN
+        """What acknowledgments have resent: SLOW_START, FAST, or UNKNOWN for nothing."""
+        self._recover = 0
+        self._probed_at = -1
+
+    def cause_of(self, i: int) -> Cause:
+        """Return the cause of retransmission `i`; ask for all of them in order."""
+        una = self._una[i]
+        if una >= self._recover:
+            self._state = Cause.UNKNOWN
+        if self._too_soon[i] and not self._seen[i]:
+            return Cause.LOCAL_DROP
+        if self._silent[i]:
+            return self._by_timer(i, una)
+        if self._state is Cause.UNKNOWN and self._seen[i]:
+            self._enter(Cause.FAST, i)
+        return self._state
+
+    def _by_timer(self, i: int, una: int) -> Cause:
+        if self._state is Cause.UNKNOWN and self._is_probe(i, una):
+            self._probed_at = una
+            return Cause.TAIL_LOSS_PROBE
+        self._enter(Cause.SLOW_START, i)
+        return Cause.TIMEOUT
+
+    def _is_probe(self, i: int, una: int) -> bool:
+        if self._probes is False or not self._newest[i] or una in {0, self._probed_at}:
+            return False
+        if self._begin[i] > una or self._probes:
+            return True
+        return bool(self._waited[i] < self._rto[i])
+
+    def _enter(self, state: Cause, i: int) -> None:
+        self._state = state
+        self._recover = self._highest[i]
