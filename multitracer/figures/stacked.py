@@ -70,7 +70,7 @@ class View:
     labels : sequence of str
         Draw only the series whose labels match one of these patterns; empty for the usual ones.
     fits : sequence of Fit
-        Trendlines to draw instead of one through each group.
+        Trendlines to draw instead of one through each group; where labels are chosen, these alone.
     marks : sequence of Mark
         Intervals to frame.
     """
@@ -160,8 +160,11 @@ def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
 
 
 def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
-    """Put the lines that were asked for into the panels, else one through each group's data in the view."""
-    if view.fits:
+    """Put the lines that were asked for into the panels; else one through each group's data in the view.
+
+    Where the series were chosen, lines that were not asked for would be in the way.
+    """
+    if view.fits or view.labels:
         add_trends(panels, view.fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
         return
     for panel in panels:

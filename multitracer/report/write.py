@@ -91,7 +91,9 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
         connection_section(parts, drawn, most=MOST_ROWS),
         provenance_section(parts, command=request.command, notes=request.notes, hashes=digests(parts)),
     ]
-    title = request.title or ", ".join(Path(part.point.name).name or part.point.name for part in parts)
+    title = request.title.strip() or ", ".join(
+        Path(part.point.name).name or part.point.name for part in parts
+    )
     write(path, document(printable(title), body, figures=_figures(parts, drawn, request)))
 
 

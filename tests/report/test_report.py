@@ -286,3 +286,11 @@ def test_text_keeps_a_contrast_of_four_and_a_half_to_one(browser: Browser, repor
     found = browser.evaluate(CONTRASTS)
     assert len(found) > 100
     assert [each for each in found if each[1] < 4.5] == []
+
+
+def test_a_nameless_recording_has_a_title_and_a_policy(mobile: list[Part], tmp_path: Path):
+    write_report(mobile, tmp_path / "r.html", Request(title=" "))
+    text = (tmp_path / "r.html").read_text("utf-8")
+    assert "<title>tcp-0.pcap.gz</title>" in text
+    assert "<title> </title>" not in text
+    assert re.search(r"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-", text)
