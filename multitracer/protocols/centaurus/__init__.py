@@ -1,0 +1,46 @@
+"""CentaurusComm, the message transport of paper 000, section III; begin with `level2.py`, then `worker.py`.
+
+`UdpWorker`, `SerialMaster` and `SerialSlave` are endpoints, `CentaurusConfig` their options; `events` what
+they tell. The wire format, and what is the paper's and what is ours, is in docs/centauruscomm.md.
+"""
+
+from __future__ import annotations
+
+from multitracer.protocols.centaurus.config import CentaurusConfig, Extension
+from multitracer.protocols.centaurus.events import (
+    Address,
+    ClockCompared,
+    Counters,
+    Delivered,
+    Event,
+    Expired,
+    PeerFound,
+    PeerLost,
+    Received,
+    Rejected,
+    SessionEnded,
+)
+from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
+from multitracer.protocols.centaurus.worker import Outgoing, Worker
+
+__all__ = [
+    "Address",
+    "CentaurusConfig",
+    "ClockCompared",
+    "Counters",
+    "Delivered",
+    "Event",
+    "Expired",
+    "Extension",
+    "Outgoing",
+    "PeerFound",
+    "PeerLost",
+    "Received",
+    "Rejected",
+    "SerialMaster",
+    "SerialSlave",
+    "SessionEnded",
+    "UdpWorker",
+    "Worker",
+]

@@ -1,0 +1,231 @@
+"""Level I on serial lines: a master visits its slaves in turn; only it establishes sessions.
+
+Rules of this file:
+
+- An address is (line, station): the driver's number of a line, and the station octet of the frames, which
+  names the slave in both directions. One line may carry one slave or several.
+- One session at a time over all lines, as paper 000 describes it. The known slaves are visited round-robin;
+  between rounds one station that was not found yet is probed.
+- SENT comes when the line's output is drained, so nothing is queued behind a packet in a driver's buffer.
+- A slave is trusted to be where its line leads: no address needs proof. The nonces are used all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.centaurus.events import PeerFound, PeerLost
+from multitracer.protocols.centaurus.framing import FrameReader, frame
+from multitracer.protocols.centaurus.level2 import Indication, Role
+from multitracer.protocols.centaurus.messages import Poll
+from multitracer.protocols.centaurus.packet import seal
+from multitracer.protocols.centaurus.peer import Peer
+from multitracer.protocols.centaurus.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.protocols.centaurus.config import CentaurusConfig
+    from multitracer.protocols.centaurus.events import Address
+    from multitracer.protocols.centaurus.packet import Packet
+    from multitracer.protocols.centaurus.session import Session
+
+_LOST_AFTER = 3
+_PROBE_PAUSES = 5
+"""While slaves are known, a probe of another station follows the last one after this many `probe_ns`."""
+
+Station = tuple[int, int]
+
+
+class SerialWorker(Worker):
+    """What master and slave have in common: frames on lines."""
+
+    def __init__(self, config: CentaurusConfig | None, *, random_bytes: Callable[[int], bytes]) -> None:
+        super().__init__(config, random_bytes=random_bytes)
+        self._readers: dict[int, FrameReader] = {}
+
+    def _frames(self, octets: bytes, line: int) -> list[tuple[Station, bytes]]:
+        reader = self._readers.setdefault(line, FrameReader())
+        return [((line, station), packet) for station, packet in reader.feed(octets)]
+
+    def _framed(self, session: Session, packet: Packet) -> bytes:
+        station = _station_of(session.address)
+        return frame(station, seal(packet, key=self.config.key, station=bytes((station,))))
+
+    def _peer_to_send_to(self, address: Address, now_ns: int) -> Peer:
+        peer = self.peers.get(address)
+        if peer is None:
+            known = ", ".join(map(str, self.peers))
+            raise LocalProtocolError(f"{address}: no such station; choose one of {known}")
+        return peer
+
+
+def _station_of(address: Address) -> int:
+    assert isinstance(address, tuple)
+    station = address[1]
+    assert isinstance(station, int)
+    return station
+
+
+class SerialMaster(SerialWorker):
+    """The end that establishes every session.
+
+    Parameters
+    ----------
+    stations : sequence of (line, station)
+        Where slaves may be; those that answer are visited.
+    config, random_bytes
+        As `UdpWorker`.
+    """
+
+    def __init__(
+        self,
+        stations: Sequence[Station],
+        config: CentaurusConfig | None = None,
+        *,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        super().__init__(config, random_bytes=random_bytes)
+        for address in stations:
+            self.peers[address] = Peer(address)
+        self._order = list(self.peers.values())
+        self._visiting: Session | None = None
+        self._visit_ns = 0
+        self._probe_ns = 0
+
+    def receive(self, octets: bytes, line: int, now_ns: int) -> None:
+        """Take octets of a line."""
+        for address, octets_of_packet in self._frames(octets, line):
+            found = self._unsealed(octets_of_packet, bytes((address[1],)))
+            if found is None:
+                continue
+            packet, message = found
+            session = self.sessions.get((address, packet.session))
+            if session is None or packet.from_initiator:
+                self.counters.unknown_session += 1
+                continue
+            self._note_answer(session.peer, now_ns)
+            self._heard(session, packet, message, len(octets_of_packet), now_ns)
+
+    def _note_answer(self, peer: Peer, now_ns: int) -> None:
+        peer.failures = 0
+        if not peer.found:
+            peer.found = True
+            self._shared.events.append(PeerFound(now_ns, peer.address))
+
+    def next_timer(self) -> int | None:
+        """Return when `on_timer` or `outgoing` is due."""
+        due_ns = (
+            self._visit_ns if self._visiting is None else self._visiting.started_ns + self.config.probe_ns
+        )
+        if self._visiting is not None and not self._visiting.level2.is_unanswered:
+            due_ns = self._visiting.deadline_ns(self.config)
+        armed_ns = super().next_timer()
+        return due_ns if armed_ns is None else min(due_ns, armed_ns)
+
+    def on_timer(self, now_ns: int) -> None:
+        """End the sessions and objects whose time is over."""
+        super().on_timer(now_ns)
+        session = self._visiting
+        if session is None or not session.level2.is_unanswered:
+            return
+        if session.started_ns + self.config.probe_ns <= now_ns:
+            self._end(session, "unanswered", now_ns)
+
+    def _end(self, session: Session, cause: str, now_ns: int) -> None:
+        silent = session.level2.is_unanswered
+        super()._end(session, cause, now_ns)
+        self._visiting = None
+        waits = any(len(peer.outgoing) for peer in self._order if peer.found)
+        self._visit_ns = now_ns if waits else now_ns + self.config.visit_ns
+        if not session.peer.found:
+            self._probe_ns = now_ns + _PROBE_PAUSES * self.config.probe_ns
+        elif silent:
+            self._note_silence(session.peer, now_ns)
+
+    def _note_silence(self, peer: Peer, now_ns: int) -> None:
+        peer.failures += 1
+        if peer.failures >= _LOST_AFTER:
+            peer.found, peer.failures = False, 0
+            self._shared.events.append(PeerLost(now_ns, peer.address))
+
+    def _begin_sessions(self, now_ns: int) -> bool:
+        if self._visiting is not None or now_ns < self._visit_ns:
+            return False
+        peer = self._next_stop(now_ns)
+        if peer is None:
+            self._visit_ns = self._probe_ns
+            return False
+        session = self._new_session(Role.MASTER, peer, self._new_number(peer.address), now_ns)
+        self._establish(session, now_ns)
+        self._visiting = session
+        session.level2.hear(Indication.HELO)
+        self._queue(session)
+        return True
+
+    def _next_stop(self, now_ns: int) -> Peer | None:
+        """Return whom to visit: the known in turn, and now and then one who has not answered yet."""
+        any_found = any(peer.found for peer in self._order)
+        probes = not any_found or now_ns >= self._probe_ns
+        for i, peer in enumerate(self._order):
+            if peer.found or probes:
+                self._order.append(self._order.pop(i))
+                return peer
+        return None
+
+
+class SerialSlave(SerialWorker):
+    """The end that answers polls.
+
+    Parameters
+    ----------
+    station : int
+        Its number on the line, 0 to 255.
+    config, random_bytes
+        As `UdpWorker`.
+    """
+
+    LINE = 0
+
+    def __init__(
+        self,
+        station: int,
+        config: CentaurusConfig | None = None,
+        *,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        super().__init__(config, random_bytes=random_bytes)
+        self.master: Station = (self.LINE, station)
+        """The address to send to."""
+        self.peers[self.master] = Peer(self.master)
+
+    def receive(self, octets: bytes, line: int, now_ns: int) -> None:
+        """Take octets of the line."""
+        for address, octets_of_packet in self._frames(octets, line):
+            if address != self.master:
+                continue  # another slave's
+            found = self._unsealed(octets_of_packet, bytes((address[1],)))
+            if found is None:
+                continue
+            packet, message = found
+            session = self.sessions.get((address, packet.session))
+            if session is None and isinstance(message, Poll) and packet.from_initiator:
+                session = self._polled(packet, now_ns)
+            if session is None or not packet.from_initiator:
+                self.counters.unknown_session += 1
+                continue
+            self._heard(session, packet, message, len(octets_of_packet), now_ns)
+
+    def _polled(self, packet: Packet, now_ns: int) -> Session | None:
+        """Return the session that a POLL begins, None if the POLL is older than the session that runs."""
+        peer = self.peers[self.master]
+        if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:
+            return None
+        session = self._new_session(Role.SLAVE, peer, packet.session, now_ns)
+        session.clock_ns = packet.clock_ns
+        self._establish(session, now_ns)
+        return session
+
+    def _begin_sessions(self, now_ns: int) -> bool:
+        return False  # only the master begins

@@ -1,0 +1,222 @@
+"""Level I on UDP: peer-to-peer, whoever has a message establishes the session, many peers at once.
+
+Rules of this file:
+
+- One session with each peer. If both ends establish one at a time, that with the larger number survives.
+- A stranger's OBJ makes a half-open session: it gets at most three times its bytes, costs a bounded amount of
+  memory, and ends no other session. It counts once PK or DONE echo the nonce of our PROCEED, which costs no
+  round trip. An OBJ with a nonce of an earlier session (its token) counts at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.centaurus.level2 import Indication, Role
+from multitracer.protocols.centaurus.messages import Obj
+from multitracer.protocols.centaurus.packet import seal
+from multitracer.protocols.centaurus.peer import Peer
+from multitracer.protocols.centaurus.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.centaurus.config import CentaurusConfig
+    from multitracer.protocols.centaurus.events import Address
+    from multitracer.protocols.centaurus.packet import Packet
+    from multitracer.protocols.centaurus.session import Session
+
+_EVICTION_TRIES = 16
+_HALF_OPEN_A_STEP = 32
+
+
+def host_of(address: Address) -> Address:
+    """Return the part of an address that a host cannot choose: without the port."""
+    return address[0] if isinstance(address, tuple) and address else address
+
+
+class UdpWorker(Worker):
+    """An endpoint that exchanges objects with many peers in datagrams.
+
+    Parameters
+    ----------
+    config : CentaurusConfig, optional
+        Its options.
+    random_bytes : callable
+        Returns so many bytes that nobody can guess, such as `os.urandom`.
+
+    Examples
+    --------
+    >>> import random
+    >>> a, b = (UdpWorker(random_bytes=random.Random(seed).randbytes) for seed in (1, 2))
+    >>> handle = a.send("b", 7, b"hello", 0)
+    >>> for now_ns in range(8):
+    ...     for end, other, name in ((a, b, "a"), (b, a, "b")):
+    ...         while packet := end.outgoing(now_ns):
+    ...             end.sent(packet, now_ns)
+    ...             other.receive(packet.octets, name, now_ns)
+    ...         for event in end.take_events():
+    ...             print(name, type(event).__name__)
+    b Received
+    a Delivered
+    b SessionEnded
+    b ClockCompared
+    a SessionEnded
+    a ClockCompared
+    """
+
+    def __init__(
+        self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        super().__init__(config, random_bytes=random_bytes)
+        self._waiting: deque[Peer] = deque()
+        self._half_open: dict[tuple[Address, int], Session] = {}
+        self._on_host: dict[Address, int] = {}
+
+    @property
+    def half_open(self) -> int:
+        """Sessions whose initiator's address is not proven."""
+        return len(self._half_open)
+
+    def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
+        """Take one datagram."""
+        found = self._unsealed(octets)
+        if found is None:
+            return
+        packet, message = found
+        session = self.sessions.get((address, packet.session))
+        if session is None and isinstance(message, Obj) and packet.from_initiator:
+            session = self._opened(packet, message, address, now_ns)
+        if session is None or session.initiated == packet.from_initiator:
+            self.counters.unknown_session += 1
+            return
+        if not session.proven and session.level2.is_proof(message):
+            self._prove(session, now_ns)
+        if not session.is_over:
+            self._heard(session, packet, message, len(octets), now_ns)
+
+    def next_timer(self) -> int | None:
+        """Return when `on_timer` is due, None if never."""
+        times = [] if (armed := super().next_timer()) is None else [armed]
+        oldest = next(iter(self._half_open.values()), None)
+        if oldest is not None:
+            times.append(oldest.started_ns + self.config.watchdog_ns)
+        return min(times, default=None)
+
+    def on_timer(self, now_ns: int) -> None:
+        """End the sessions and objects whose time is over, a bounded number at a time."""
+        super().on_timer(now_ns)
+        for _ in range(_HALF_OPEN_A_STEP):
+            oldest = next(iter(self._half_open.values()), None)
+            if oldest is None or oldest.started_ns + self.config.watchdog_ns > now_ns:
+                return
+            self._end(oldest, "watchdog", now_ns)
+
+    # -- sessions of the peers -------------------------------------------------------------------------
+
+    def _opened(self, packet: Packet, obj: Obj, address: Address, now_ns: int) -> Session | None:
+        """Return a new session that an OBJ asks for, None if a rule or a limit forbids it."""
+        known = self.peers.get(address)
+        ours = known.session if known is not None else None
+        if ours is not None and ours.initiated and ours.level2.is_unanswered and packet.session < ours.number:
+            return None
+        session = self._new_session(Role.RESPONDER, known or Peer(address), packet.session, now_ns)
+        session.clock_ns = packet.clock_ns
+        newer = ours is None or ours.initiated or packet.clock_ns > ours.clock_ns
+        if known is not None and obj.token in known.nonces and newer:
+            self._establish(session, now_ns)
+        else:
+            self._half_open[address, packet.session] = session
+            self._crowd_out(now_ns)
+        return session
+
+    def _crowd_out(self, now_ns: int) -> None:
+        """Let the oldest half-open session give way when there are too many."""
+        if len(self._half_open) > self.config.max_half_open:
+            self.counters.crowded_out += 1
+            self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
+
+    def _prove(self, session: Session, now_ns: int) -> None:
+        """Make a half-open session the one with its peer."""
+        peer = self.peers.get(session.address) or self._new_peer(session.address, now_ns)
+        if peer is None:
+            self.counters.refused += 1
+            self._end(session, "refused", now_ns)
+            return
+        self._half_open.pop((session.address, session.number), None)
+        session.peer = peer
+        session.level2.belongs_to(peer)
+        self._establish(session, now_ns)
+
+    def _end(self, session: Session, cause: str, now_ns: int) -> None:
+        self._half_open.pop((session.address, session.number), None)
+        super()._end(session, cause, now_ns)
+
+    def _framed(self, session: Session, packet: Packet) -> bytes:
+        return seal(packet, key=self.config.key)
+
+    # -- peers -----------------------------------------------------------------------------------------
+
+    def _new_peer(self, address: Address, now_ns: int) -> Peer | None:
+        """Return a new peer, None if a limit forbids it."""
+        host = host_of(address)
+        if self._on_host.get(host, 0) >= self.config.max_peers_per_host and not self._evict(now_ns, host):
+            return None
+        if len(self.peers) >= self.config.max_peers and not self._evict(now_ns):
+            return None
+        self._on_host[host] = self._on_host.get(host, 0) + 1
+        self.peers[address] = peer = Peer(address)
+        peer.heard_ns = now_ns
+        return peer
+
+    def _evict(self, now_ns: int, host: Address = None) -> bool:
+        """Forget a peer that waits for nothing and whose memory is no longer worth keeping."""
+        for address in list(self.peers)[:_EVICTION_TRIES] if host is None else self._ports_of(host):
+            peer = self.peers[address]
+            if peer.session is None and not len(peer.outgoing) and peer.keep_until_ns() <= now_ns:
+                self._forget(peer)
+                return True
+            self.peers[address] = self.peers.pop(address)  # the next try begins behind it
+        return False
+
+    def _ports_of(self, host: Address) -> list[Address]:
+        found = (address for address in self.peers if host_of(address) == host)
+        return [address for _, address in zip(range(_EVICTION_TRIES), found, strict=False)]
+
+    def _forget(self, peer: Peer) -> None:
+        for part in list(peer.acceptance.partials.values()):
+            self._shared.forget(peer, part)
+        self._timers.disarm(peer)
+        del self.peers[peer.address]
+        host = host_of(peer.address)
+        self._on_host[host] -= 1
+        if not self._on_host[host]:
+            del self._on_host[host]
+
+    def _peer_to_send_to(self, address: Address, now_ns: int) -> Peer:
+        peer = self.peers.get(address) or self._new_peer(address, now_ns)
+        if peer is None:
+            raise LocalProtocolError(f"{address}: too many peers ({len(self.peers)}); send later")
+        return peer
+
+    # -- sessions of our own ---------------------------------------------------------------------------
+
+    def _wants_session(self, peer: Peer) -> None:
+        if len(peer.outgoing) and peer.session is None and not peer.is_waiting:
+            peer.is_waiting = True
+            self._waiting.append(peer)
+
+    def _begin_sessions(self, now_ns: int) -> bool:
+        while self._waiting:
+            peer = self._waiting.popleft()
+            peer.is_waiting = False
+            if peer.session is not None or peer.outgoing.first(now_ns) is None:
+                continue
+            session = self._new_session(Role.INITIATOR, peer, self._new_number(peer.address), now_ns)
+            self._establish(session, now_ns)
+            session.level2.hear(Indication.POLL)
+            self._queue(session)
+            return True
+        return False

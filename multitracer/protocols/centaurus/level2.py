@@ -1,0 +1,309 @@
+"""Level II: who offers a message when, whatever the medium (paper 000, section III C).
+
+Rules of this file:
+
+- Level I sets it in motion: with an indication (POLL, HELO, SENT, which never travel) or a message. It asks
+  for the next message with `outgoing` and reports each one's SENT before it asks again.
+- A session is a sequence of turns. In a turn one end offers one object, or says NOPE. Peer-to-peer the
+  initiator has the first turn, master-slave the slave; then the other end has one (ours). With the extension
+  "several messages" turns alternate until both ends said NOPE.
+- No control message is repeated. What gets lost leaves the session hanging until Level I's watchdog ends it.
+- A message that the state does not expect is late or a duplicate: it changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.centaurus.config import Extension
+from multitracer.protocols.centaurus.events import Delivered, Rejected
+from multitracer.protocols.centaurus.messages import (
+    Ack,
+    Done,
+    Message,
+    Nope,
+    Obj,
+    Pk,
+    Poll,
+    Proceed,
+    Reason,
+    Rej,
+)
+from multitracer.protocols.centaurus.receiving import Receiving
+from multitracer.protocols.centaurus.sending import Phase, Sending
+
+if TYPE_CHECKING:
+    from multitracer.protocols.centaurus.outgoing import OutgoingObject
+    from multitracer.protocols.centaurus.peer import Peer, Shared
+
+
+class Role(Enum):
+    """Which end of a session this is."""
+
+    INITIATOR = auto()
+    RESPONDER = auto()
+    MASTER = auto()
+    SLAVE = auto()
+
+
+class Indication(Enum):
+    """What Level I tells its own Level II."""
+
+    POLL = auto()
+    """Peer-to-peer: the session is yours to begin."""
+    HELO = auto()
+    """Master-slave: the session is established, poll the slave."""
+    SENT = auto()
+    """The last message has left."""
+
+
+class State(Enum):
+    """What Level II waits for."""
+
+    IDLE = auto()
+    TURN = auto()
+    """Its own turn: Level I may ask for an offer."""
+    SENDING = auto()
+    WAIT_OFFER = auto()
+    RECEIVING = auto()
+    ENDED = auto()
+    """The session-end flag; a last message may still wait to be sent."""
+
+
+class Level2:
+    """The state machine of one session."""
+
+    def __init__(self, role: Role, peer: Peer, shared: Shared) -> None:
+        self.state = State.IDLE
+        self.role = role
+        self.indicated = False
+        """Whether a received object waits for the application; until it is handled, no turn is taken."""
+        self._peer = peer
+        self._shared = shared
+        self._control: Message | None = None
+        self._sending: Sending | None = None
+        self._receiving: Receiving | None = None
+        self._held: Obj | Nope | None = None
+        self._last_offer: tuple[int, int] | None = None
+        self._turn = 0
+        self._nopes = 0
+
+    # -- what Level I asks and tells -------------------------------------------------------------------
+
+    def hear(self, indication: Indication) -> None:
+        """Follow an indication of Level I."""
+        if indication is Indication.POLL:
+            self.state = State.TURN
+        elif indication is Indication.HELO:
+            self._control = Poll(self._shared.offer)
+            self.state = State.WAIT_OFFER
+        elif self._sending is not None:
+            self._sending.sent()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `outgoing` would return a message now."""
+        if self._control is not None:
+            return True
+        if self.state is State.TURN:
+            return not self.indicated
+        return self.state is State.SENDING and self._sending is not None and self._sending.has_output
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session ended and nothing is left to send."""
+        return self.state is State.ENDED and self._control is None
+
+    def is_proof(self, message: Message) -> bool:
+        """Return whether a message shows that the peer lives at its address."""
+        if self._receiving is None or not isinstance(message, Pk | Done):
+            return False
+        return self._receiving.is_proof(message.nonce)
+
+    def belongs_to(self, peer: Peer) -> None:
+        """From now on act on behalf of this peer, whose address is proven."""
+        self._peer = peer
+        if self._receiving is not None:
+            self._receiving.belongs_to(peer)
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the peer has not answered our first message yet."""
+        if self.role is Role.MASTER:
+            return self._turn == 0 and self.state is State.WAIT_OFFER
+        return self._sending is not None and self._sending.phase is Phase.WAIT_PROCEED and self._turn == 0
+
+    @property
+    def in_flight(self) -> OutgoingObject | None:
+        """The object on its way out, None if there is none."""
+        return self._sending.object if self._sending is not None else None
+
+    def outgoing(self, now_ns: int) -> Message:
+        """Return the next message; only if `has_output`."""
+        if self._control is not None:
+            message, self._control = self._control, None
+            return message
+        if self.state is State.TURN:
+            return self._begin_turn(now_ns)
+        assert self._sending is not None
+        return self._sending.outgoing(now_ns)
+
+    def _begin_turn(self, now_ns: int) -> Message:
+        chosen = self._peer.outgoing.first(now_ns)
+        if chosen is None:
+            return self._say_nope()
+        self.state = State.SENDING
+        self._sending = Sending(chosen, self._peer, self._shared)
+        return self._sending.outgoing(now_ns)
+
+    def _say_nope(self) -> Nope:
+        said = Nope(self._turn % 256, self._shared.offer)
+        self._nopes += 1
+        self._end_turn(ours=True)
+        return said
+
+    def _end_turn(self, *, ours: bool) -> None:
+        """Pass the turn on, or end the session."""
+        self._turn += 1
+        self._sending = None
+        several = Extension.SEVERAL in self._shared.agreed(self._peer)
+        if self._nopes >= 2 or (self._turn >= 2 and not several):
+            self.state = State.ENDED
+        elif not ours:
+            self.state = State.TURN
+        else:
+            self.state = State.WAIT_OFFER
+
+    # -- what the peer says ----------------------------------------------------------------------------
+
+    def receive(self, message: Message, now_ns: int) -> bool:
+        """Follow a message; return whether it answers the last one that was sent."""
+        match message:
+            case Pk():
+                return self._receiving is not None and self._receiving.segment(message, now_ns)
+            case Done():
+                return self._done(message, now_ns)
+            case Proceed():
+                return self._proceed(message)
+            case Ack():
+                return self._ack(message, now_ns)
+            case Rej():
+                return self._rej(message, now_ns)
+            case Poll():
+                return self._poll(message)
+            case Obj() | Nope():
+                return self._offered(message)
+
+    def _poll(self, message: Poll) -> bool:
+        if self.role is not Role.SLAVE or self.state is not State.IDLE:
+            return False
+        self._peer.offer = message.offer
+        self.state = State.TURN
+        return True
+
+    def _offered(self, message: Obj | Nope) -> bool:
+        """Follow the peer's turn; what overtook the ACK before it waits for that."""
+        if self._sending is not None and self._sending.phase is Phase.WAIT_ANSWER:
+            self._held = message
+            return False
+        return self._nope(message) if isinstance(message, Nope) else self._obj(message)
+
+    def _nope(self, message: Nope) -> bool:
+        if self.state is not State.WAIT_OFFER or message.turn != self._turn % 256:
+            return False
+        self._peer.offer = message.offer
+        self._nopes += 1
+        self._end_turn(ours=False)
+        return True
+
+    def _obj(self, obj: Obj) -> bool:
+        awaited = self.state is State.WAIT_OFFER or (self.state is State.IDLE and self.role is Role.RESPONDER)
+        if not awaited or self._last_offer == (obj.kind, obj.stamp_ns):
+            return False
+        answer = self._answer(obj)
+        if answer is None:
+            return False
+        self._last_offer = obj.kind, obj.stamp_ns
+        self._nopes = 0
+        self._control = answer
+        return True
+
+    def _answer(self, obj: Obj) -> Proceed | Rej | None:
+        """Return the answer to an offer, None if there is no memory for it now."""
+        config = self._shared.config
+        reason = self._peer.acceptance.refuses(obj, accepts=config.accepts, max_classes=config.max_classes)
+        if reason is None and obj.size_bytes > config.max_message_bytes:
+            reason = Reason.SIZE
+        if reason is not None:
+            # a slave whose object is rejected says NOPE; in every other case the session is over
+            self.state = State.WAIT_OFFER if self.role is Role.MASTER else State.ENDED
+            return Rej(obj.kind, obj.stamp_ns, reason)
+        if self._shared.partial_bytes + obj.size_bytes > config.max_partial_bytes:
+            self._shared.counters.refused += 1
+            return None
+        self._receiving = Receiving(obj, self._peer, self._shared)
+        self.state = State.RECEIVING
+        return self._receiving.proceed()
+
+    def _done(self, message: Done, now_ns: int) -> bool:
+        if self._receiving is None or self.state is not State.RECEIVING:
+            return False
+        events = len(self._shared.events)
+        answer = self._receiving.done(message, now_ns)
+        if answer is None:
+            return False
+        self._control = answer
+        if isinstance(answer, Ack):
+            self.indicated = len(self._shared.events) > events
+            self._end_turn(ours=False)
+        return self._receiving.answers(message)
+
+    def _ack(self, message: Ack, now_ns: int) -> bool:
+        sending = self._sending
+        if sending is None or sending.phase is not Phase.WAIT_ANSWER:
+            return False
+        if not sending.concerns(message.kind, message.stamp_ns):
+            return False
+        each = sending.object
+        self._remove(sending)
+        facts = each.handle, each.sessions, each.slots, each.segments_sent
+        self._shared.events.append(Delivered(now_ns, self._peer.address, *facts))
+        self._nopes = 0
+        self._end_turn(ours=True)
+        held, self._held = self._held, None
+        if held is not None:
+            self._offered(held)
+        return True
+
+    def _proceed(self, message: Proceed) -> bool:
+        if self._sending is None or not self._sending.proceed(message):
+            return False
+        if self._sending.object.is_cut_too_long:
+            # the peer holds nothing: end before it might, and offer smaller segments in the next session
+            self._sending = None
+            self.state = State.ENDED
+        return True
+
+    def _rej(self, message: Rej, now_ns: int) -> bool:
+        sending = self._sending
+        if sending is None or sending.phase is Phase.OFFER or self.state is not State.SENDING:
+            return False
+        if not sending.concerns(message.kind, message.stamp_ns) or sending.is_accepted:
+            return False
+        each = sending.object
+        self._remove(sending)
+        known = message.reason in Reason.__members__.values()
+        reason = Reason(message.reason).name.lower() if known else str(message.reason)
+        told = Rejected(now_ns, self._peer.address, each.handle, reason, each.segments_sent)
+        self._shared.events.append(told)
+        if self.role is Role.SLAVE:
+            self._control = self._say_nope()
+        else:
+            self._sending = None
+            self.state = State.ENDED
+        return True
+
+    def _remove(self, sending: Sending) -> None:
+        self._peer.outgoing.remove(sending.object)
+        self._shared.outgoing_bytes -= len(sending.object.data)

@@ -1,0 +1,111 @@
+"""One object's way in in one session: its segments, and the answers to OBJ and DONE.
+
+Nothing is changed on behalf of a peer that has not echoed the nonce of our PROCEED: a spoofed OBJ costs no
+memory beyond its session, and supersedes no part of a real object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.centaurus.bitmap import Bitmap, slots_of
+from multitracer.protocols.centaurus.config import Extension
+from multitracer.protocols.centaurus.events import Received
+from multitracer.protocols.centaurus.messages import NO_TOKEN, Ack, Done, Obj, Pk, Proceed
+from multitracer.protocols.centaurus.sending import EARLY_TAKEN
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.protocols.centaurus.peer import Peer, Shared
+
+
+class Receiving:
+    """The receiver of one object in one session."""
+
+    def __init__(self, obj: Obj, peer: Peer, shared: Shared) -> None:
+        self.obj = obj
+        self._proven = False
+        self._peer = peer
+        self._shared = shared
+        self._known = peer.acceptance.has(obj)
+        self._nonce = shared.nonce()
+        self._round = 0
+        early = Extension.EARLY_START in shared.config.extensions and peer.use_up(obj.token)
+        self._early = obj.token if early else NO_TOKEN
+
+    def proceed(self) -> Proceed:
+        """Return the PROCEED of the present round."""
+        slots = slots_of(self.obj.size_bytes, self.obj.segment_bytes)
+        held = self._peer.acceptance.partials.get(self.obj.kind)
+        bitmap = Bitmap.full(slots) if self._known else Bitmap(slots)
+        if not self._known and held is not None and held.is_of(self.obj):
+            bitmap = held.bitmap
+        offer = self._shared.offer
+        if self._early:
+            offer = offer._replace(extensions=offer.extensions | EARLY_TAKEN)
+        return Proceed(self.obj.kind, self.obj.stamp_ns, self._nonce, self._round, offer, bytes(bitmap))
+
+    def is_proof(self, nonce: int) -> bool:
+        """Return whether a nonce shows that its sender got one of ours."""
+        return nonce != NO_TOKEN and nonce in (self._nonce, self._early)
+
+    def belongs_to(self, peer: Peer) -> None:
+        """From now on act on behalf of this peer."""
+        self._peer = peer
+        self._known = peer.acceptance.has(self.obj)
+
+    def _proves(self, nonce: int) -> bool:
+        if not self.is_proof(nonce):
+            return False
+        if not self._proven:
+            self._peer.proved(self._nonce)
+            self._peer.offer = self.obj.offer
+            self._proven = True
+        return True
+
+    def segment(self, message: Pk, now_ns: int) -> bool:
+        """Store a segment; return whether it answers our PROCEED."""
+        if not self._proves(message.nonce):
+            return False
+        if not self._known:
+            self._store(message, now_ns)
+        return message.nonce == self._nonce
+
+    def _store(self, message: Pk, now_ns: int) -> None:
+        shared = self._shared
+        part = shared.part_for(self._peer, self.obj, now_ns)
+        if not part.fits(message.slot, message.data):
+            return
+        if shared.partial_bytes + len(message.data) > shared.config.max_partial_bytes:
+            shared.counters.refused += 1
+            return
+        taken = part.store(message.slot, message.data)
+        shared.partial_bytes += taken
+        shared.counters.duplicate_segments += not taken
+
+    def answers(self, message: Done) -> bool:
+        """Return whether a DONE answers our PROCEED; one that left early does not."""
+        return message.nonce == self._nonce
+
+    def done(self, message: Done, now_ns: int) -> Ack | Proceed | None:
+        """Return the answer to a DONE, None if it is late."""
+        if message.round != self._round or not self._proves(message.nonce):
+            return None
+        if not self._known and not self._completed(now_ns):
+            self._round = (self._round + 1) % 256
+            return self.proceed()
+        return Ack(self.obj.kind, self.obj.stamp_ns)
+
+    def _completed(self, now_ns: int) -> bool:
+        """Indicate the object if every segment is there; return whether it is."""
+        part = self._shared.part_for(self._peer, self.obj, now_ns)
+        if not part.bitmap.is_full:
+            return False
+        lifetime_ns = min(self.obj.lifetime_ms * NS_PER_MS, self._shared.config.max_lifetime_ns)
+        self._peer.acceptance.complete(part, now_ns + lifetime_ns)
+        self._shared.partial_bytes -= part.memory_bytes
+        self._known = True
+        data, address = part.joined(), self._peer.address
+        told = Received(now_ns, address, part.kind, part.stamp_ns, data, part.payload_bytes)
+        self._shared.events.append(told)
+        return True

@@ -1,0 +1,73 @@
+"""A session as Level I knows it: with whom, since when, and whether the peer's address is proven."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.centaurus.events import Address, ClockCompared
+
+if TYPE_CHECKING:
+    from multitracer.protocols.centaurus.config import CentaurusConfig
+    from multitracer.protocols.centaurus.level2 import Level2
+    from multitracer.protocols.centaurus.peer import Peer
+
+_AMPLIFICATION = 3
+"""What an unproven peer gets at most, in bytes for each byte that came from it (as QUIC, RFC 9000, 8.1)."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One session of one peer."""
+
+    number: int
+    address: Address
+    peer: Peer
+    level2: Level2
+    initiated: bool
+    """Whether this end established it."""
+    started_ns: int
+    armed_ns: int
+    """When the watchdog was armed last."""
+    proven: bool = False
+    """Whether the peer's address is proven; always where we established the session, and on a serial line."""
+    clock_ns: int = 0
+    """The peer's clock in the packet that established the session."""
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    awaits_sent: bool = False
+    is_queued: bool = False
+    is_over: bool = False
+    asked_ns: int | None = None
+    """When the control message left that has no answer yet."""
+    due_ns: int | None = None
+    best: tuple[int, int] | None = None
+    """Uncertainty and offset of the tightest comparison of clocks."""
+
+    def deadline_ns(self, config: CentaurusConfig) -> int:
+        """Return when the watchdog or the cap ends the session."""
+        return min(self.armed_ns + config.watchdog_ns, self.started_ns + config.cap_ns)
+
+    def may_send(self, octets: int) -> bool:
+        """Return whether so much may go to a peer whose address is not proven."""
+        return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
+
+    def heard(self, octets: int, now_ns: int) -> None:
+        """Note a valid packet: it re-arms the watchdog."""
+        self.armed_ns = now_ns
+        self.received_bytes += octets
+
+    def compare(self, clock_ns: int, now_ns: int) -> None:
+        """Compare clocks: the peer's read `clock_ns` between our question and its answer, now."""
+        if self.asked_ns is None:
+            return
+        half_ns = (now_ns - self.asked_ns + 1) // 2
+        if self.best is None or half_ns < self.best[0]:
+            self.best = half_ns, clock_ns - (self.asked_ns + half_ns)
+        self.asked_ns = None
+
+    def comparison(self, now_ns: int) -> ClockCompared | None:
+        """Return the tightest comparison of clocks."""
+        if self.best is None:
+            return None
+        return ClockCompared(now_ns, self.address, self.best[1], self.best[0])

@@ -1,0 +1,285 @@
+"""A server on a public port: strangers, floods, replays; and what a thousand peers cost."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.centaurus import CentaurusConfig, Received, UdpWorker
+from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
+from multitracer.protocols.centaurus.packet import Packet, seal
+from tests.protocols import centaurus_wire as wire
+from tests.protocols.centaurus_net import MS, START_NS, Network, S, perfect
+
+KEY = b"sixteen or more bytes"
+
+
+def _packet(session: int, message: Message, clock_ns: int = START_NS) -> bytes:
+    return seal(Packet(session, clock_ns, True, encode(message)))
+
+
+def _obj(size: int = 1000, *, stamp_ns: int = START_NS, kind: int = 1, padding: int = 0) -> Obj:
+    return Obj(kind, stamp_ns, size, 60_000, 512, NO_TOKEN, Offer(0, 512), padding)
+
+
+def _answers(end: UdpWorker, now_ns: int = START_NS) -> list[bytes]:
+    found = []
+    while packet := end.outgoing(now_ns):
+        end.sent(packet, now_ns)
+        found.append(packet.octets)
+    return found
+
+
+def _server(**options) -> UdpWorker:
+    return UdpWorker(CentaurusConfig(**options), random_bytes=random.Random(1).randbytes)
+
+
+@given(st.lists(st.sampled_from(["obj", "pk", "done", "noise"]), max_size=12), st.integers(0, 2_000_000))
+def test_unproven_peer_gets_at_most_three_times_what_it_sent(steps: list[str], size: int) -> None:
+    server = _server(max_message_bytes=2 << 20)
+    server.send(("victim", 1), 1, bytes(4000), START_NS)
+    _answers(server)
+    server.sessions.clear()
+    arrived = left = 0
+    for i, step in enumerate(steps):
+        messages = {"obj": _obj(size), "pk": Pk(0, 5, bytes(400)), "done": Done(5, 0)}
+        octets = _packet(i // 3, messages[step]) if step in messages else b"noise" * i
+        server.receive(octets, ("victim", 1), START_NS + i)
+        arrived += len(octets)
+        left += sum(map(len, _answers(server, START_NS + i)))
+    assert left <= 3 * arrived
+
+
+def test_longest_bitmap_is_not_withheld_from_a_stranger() -> None:
+    net = Network("a", "b", config=CentaurusConfig(max_message_bytes=2 << 20))
+    net.ends["a"].send("b", 1, bytes(2 << 20), net.now_ns)
+    net.run(60)
+    assert len(net.received("b")) == 1
+    obj, proceed = (octets for _, _, _, octets in net.wire[:2])
+    assert 2.5 * len(obj) < len(proceed) <= 3 * len(obj)
+    assert net.ends["b"].counters.amplification == 0
+
+
+def test_spoofed_offer_neither_ends_a_session_nor_supersedes_a_part() -> None:
+    net = Network("a", "b")
+    net.ends["a"].send("b", 1, bytes(3000), net.now_ns)
+    net.run(0.12)  # segments are on their way
+    net.post("a", "b", _packet(0xFFFFFFFF, _obj(stamp_ns=net.now_ns + S), net.now_ns + S), 1)
+    net.run(2)
+    assert net.received("b") == [bytes(3000)]
+    assert net.messages().count("a: OBJ") == 1
+
+
+def test_flood_leaves_the_server_serving() -> None:
+    chance = random.Random(3)
+    net = Network("client", "server")
+    server = net.ends["server"]
+    net.ends["client"].send("server", 1, bytes(5000), net.now_ns)
+    for i in range(6000):
+        spoofed = (f"10.{i % 200}.{i % 250}.1", i)
+        flood = (
+            chance.randbytes(chance.randrange(200)),  # malformed
+            _packet(i, _obj(200_000, stamp_ns=START_NS + i)),  # half-open
+            _packet(i, Pk(3, chance.randrange(2**32), bytes(500))),  # of no session
+            _packet(i, _obj())[:-1],  # damaged
+        )
+        server.receive(flood[i % 4], spoofed, net.now_ns)
+        if i % 100 == 0:
+            net.run(0.005)
+    net.run(5)
+    assert net.received("server") == [bytes(5000)]
+    assert server.half_open <= 1024
+    assert len(server.peers) == 1
+    counters = server.counters
+    assert counters.unknown_session >= 1500
+    assert counters.crowded_out >= 400
+    assert min(counters.malformed, counters.checksum) > 1000
+
+
+def test_half_open_sessions_end_by_the_watchdog() -> None:
+    server = _server()
+    for i in range(50):
+        server.receive(_packet(i, _obj()), ("10.0.0.1", i), START_NS)
+    assert server.half_open == 50
+    assert server.next_timer() == START_NS + 10 * S
+    for _ in range(2):
+        server.on_timer(START_NS + 10 * S)
+    assert (server.half_open, len(server.sessions), server.next_timer()) == (0, 0, None)
+
+
+def test_peer_that_repeats_itself_is_still_counted_once() -> None:
+    server = _server()
+    for _ in range(5):
+        server.receive(_packet(1, _obj()), ("10.0.0.1", 1), START_NS)
+    assert server.half_open == 1
+    assert len(_answers(server)) == 1
+
+
+def _proven_peer(server: UdpWorker, address: tuple[str, int], *, done: bool, kind: int = 1) -> None:
+    server.receive(_packet(9, _obj(600, kind=kind)), address, START_NS)
+    (proceed,) = _answers(server)
+    nonce = wire.read_packet(proceed)["nonce"]
+    server.receive(_packet(9, Pk(0, nonce, bytes(512))), address, START_NS)
+    if done:
+        server.receive(_packet(9, Pk(1, nonce, bytes(88))), address, START_NS)
+        server.receive(_packet(9, Done(nonce, 0)), address, START_NS)
+        server.take_events()
+    _answers(server)
+
+
+def test_peers_are_limited_by_host_and_in_total() -> None:
+    server = _server(max_peers=100, max_peers_per_host=8)
+    for port in range(20):
+        _proven_peer(server, ("10.0.0.1", port), done=False)
+    assert len(server.peers) == 8
+    for host in range(120):
+        _proven_peer(server, (f"10.0.1.{host}", 1), done=False)
+    assert len(server.peers) == 100
+    assert server.counters.refused == 12 + 28
+    with pytest.raises(LocalProtocolError, match="too many peers"):
+        server.send(("10.0.2.1", 1), 1, b"x", START_NS)
+
+
+def test_peer_whose_objects_are_past_gives_way() -> None:
+    server = _server(max_peers=4)
+    for host in range(4):
+        _proven_peer(server, (f"10.0.1.{host}", 1), done=True)
+    late_ns = START_NS + 100 * S
+    for _ in range(4):
+        server.on_timer(late_ns)
+    assert not server.sessions
+    server.send(("10.0.2.1", 1), 1, b"x", late_ns)
+    assert len(server.peers) == 4
+    assert ("10.0.2.1", 1) in server.peers
+
+
+def test_parts_are_limited_for_one_peer_and_in_total() -> None:
+    net = Network("a", "b", config=CentaurusConfig(max_partial_bytes=10_000))
+    net.fate = lambda octets: [] if octets[17:19] == b"DN" else perfect(octets)
+    for kind in range(6):
+        net.ends["a"].send("b", kind, bytes(3000), net.now_ns, lifetime_ns=5 * S)
+        net.run(16)
+    net.ends["b"].peers["a"].acceptance.partials.clear()
+    assert net.ends["b"].counters.forgotten_partials >= 1
+    net.fate = perfect
+    net.ends["a"].send("b", 9, bytes(11_000), net.now_ns, lifetime_ns=5 * S)
+    net.run(16)
+    assert net.received("b") == []
+    assert net.ends["b"].counters.refused >= 1
+
+
+def test_wrong_key_and_no_key_are_dropped_unseen() -> None:
+    net = Network("a", "b", config=CentaurusConfig(key=KEY))
+    other = Network("c", config=CentaurusConfig(key=b"another long secret"))
+    plain = Network("d")
+    net.ends |= {"c": other.ends["c"], "d": plain.ends["d"]}
+    for name in "acd":
+        net.ends[name].send("b", 1, name.encode(), net.now_ns)
+    net.run(5)
+    assert net.received("b") == [b"a"]
+    assert net.ends["b"].counters.authentication == 2
+    assert not [packet for packet in net.wire if packet[1:3] in (("b", "c"), ("b", "d"))]
+
+
+def test_replayed_session_delivers_nothing_again() -> None:
+    config = CentaurusConfig(key=KEY)
+    net = Network("a", "b", config=config)
+    net.ends["a"].send("b", 1, b"pay 5", net.now_ns)
+    net.run(3)
+    assert net.received("b") == [b"pay 5"]
+    net.ends["b"] = UdpWorker(config, random_bytes=random.Random(99).randbytes)  # it forgot everything
+    for _, source, _, octets in list(net.wire):
+        if source == "a":
+            net.post("a", "b", octets)
+    net.run(20)
+    assert net.received("b") == [b"pay 5"]
+    assert net.ends["b"].counters.authentication == 0
+
+
+def test_worker_steps_stay_short_and_memory_bounded_with_a_thousand_peers() -> None:
+    """Measured in CPU time of this thread, so that another program's turn on the CPU does not count."""
+    gc.collect()
+    tracemalloc.start()
+    server = _server(max_peers_per_host=1000)
+    for port in range(1000):
+        _proven_peer(server, ("127.0.0.1", port), done=port % 2 == 0)
+    per_peer = tracemalloc.get_traced_memory()[0] / 1000
+    tracemalloc.stop()
+    assert len(server.peers) == 1000
+    assert per_peer < 10_000
+
+    longest = min(_longest_step_ns(server, run) for run in range(3))
+
+    assert longest < 5 * MS
+
+
+def _longest_step_ns(server: UdpWorker, run: int) -> int:
+    longest = 0
+    for port in range(1000):
+        now_ns = START_NS + (run * 1000 + port) * MS * 100
+        address = ("127.0.0.1", port)
+        octets = _packet(1000 + run, _obj(5000, stamp_ns=now_ns), now_ns)
+        for step in (
+            lambda octets=octets, address=address, now_ns=now_ns: server.receive(octets, address, now_ns),
+            lambda address=address, now_ns=now_ns: server.send(address, 2, b"x", now_ns, lifetime_ns=S),
+            lambda now_ns=now_ns: server.on_timer(now_ns),
+            server.take_events,
+        ):
+            longest = max(longest, _took_ns(step))
+        while True:
+            begin = time.thread_time_ns()
+            packet = server.outgoing(now_ns)
+            if packet is not None:
+                server.sent(packet, now_ns)
+            longest = max(longest, time.thread_time_ns() - begin)
+            if packet is None:
+                break
+    return longest
+
+
+def _took_ns(step) -> int:
+    begin = time.thread_time_ns()
+    step()
+    return time.thread_time_ns() - begin
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_hostile_peer_that_follows_the_format_raises_nothing(data) -> None:
+    server = _server(max_partials=2, max_classes=3, max_message_bytes=5000)
+    number = st.integers(0, 3)
+    sizes = st.sampled_from([0, 1, 511, 512, 4999, 5001, 2**20])
+    nonces = [0, 1]
+    now_ns = START_NS
+    for _ in range(data.draw(st.integers(1, 25))):
+        kind = data.draw(st.sampled_from(["obj", "pk", "done", "send"]))
+        now_ns += data.draw(st.sampled_from([0, MS, 5 * S, 30 * S]))
+        if kind == "obj":
+            stamp_ns = START_NS + data.draw(number)
+            message: Message = _obj(data.draw(sizes), stamp_ns=stamp_ns, kind=data.draw(st.integers(0, 5)))
+        elif kind == "pk":
+            size = data.draw(st.sampled_from([1, 511, 512, 391]))
+            message = Pk(data.draw(st.integers(0, 12)), data.draw(st.sampled_from(nonces)), bytes(size))
+        else:
+            message = Done(data.draw(st.sampled_from(nonces)), data.draw(number))
+        address = ("h", data.draw(st.integers(0, 1)))
+        if kind == "send":
+            server.send(address, 4, b"back", now_ns, lifetime_ns=S)
+        else:
+            server.receive(_packet(data.draw(number), message, now_ns), address, now_ns)
+        for octets in _answers(server, now_ns):
+            answer = wire.read_packet(octets)
+            nonces += [answer["nonce"]] if answer["message"] == "PROCEED" else []
+        server.on_timer(now_ns)
+        assert all(
+            isinstance(event.data, bytes) for event in server.take_events() if isinstance(event, Received)
+        )
+        parts = [part for peer in server.peers.values() for part in peer.acceptance.partials.values()]
+        assert server._shared.partial_bytes == sum(part.memory_bytes for part in parts) >= 0
