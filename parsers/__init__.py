@@ -5,7 +5,20 @@ recognised by its content, never by its name; see docs/formats.md for what is re
 """
 
 from parsers._format import HEAD_BYTES, Format, Match
-from parsers._read import detect, read, read_capture
+from parsers._ip_packets import IpPacket, read_ip_packets
+from parsers._read import detect, read, read_capture, read_lines
 from parsers._registry import formats, recognise
 
-__all__ = ["HEAD_BYTES", "Format", "Match", "detect", "formats", "read", "read_capture", "recognise"]
+__all__ = [
+    "HEAD_BYTES",
+    "Format",
+    "IpPacket",
+    "Match",
+    "detect",
+    "formats",
+    "read",
+    "read_capture",
+    "read_ip_packets",
+    "read_lines",
+    "recognise",
+]

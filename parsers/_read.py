@@ -12,13 +12,14 @@ from multitracer.errors import InputError, PluginError
 from parsers import pcap, pcapng
 from parsers._capture import decode_file
 from parsers._fileset import in_order
+from parsers._lines import Lines
 from parsers._packets.decode import Decoder
 from parsers._registry import recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from parsers._format import Format, Parsed
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 _MALLOC_THRESHOLD_BYTES = 31 << 20
 """Just below the largest that glibc adapts to."""
 
-_BLOCKS = {pcap.FORMAT.name: pcap.blocks, pcapng.FORMAT.name: pcapng.blocks}
+BLOCKS = {pcap.FORMAT.name: pcap.blocks, pcapng.FORMAT.name: pcapng.blocks}
+"""What yields the records of each capture format, one window at a time."""
 
 
 def detect(path: Path) -> Format:
@@ -58,6 +60,18 @@ def read(path: Path) -> tuple[Format, Parsed]:
     with open_stream(path) as stream:
         fmt = recognise(stream.peek_head(), path=stream.path)
         return fmt, fmt.parse(io.BufferedReader(stream), path=stream.path)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the whole lines of a text log, without their ends; a last line that was cut is left out.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    with open_stream(path) as stream:
+        yield from Lines(io.BufferedReader(stream))
 
 
 def read_capture(
@@ -93,8 +107,8 @@ def read_capture(
             break
         step = None if progress is None else (lambda n, before=done: progress(before + n))
         with open_stream(path, progress=step) as stream:
-            fmt = _format_of_capture(stream)
-            if fmt.name not in _BLOCKS:
+            fmt = format_of_capture(stream)
+            if fmt.name not in BLOCKS:
                 return _of_plug_in(fmt, stream, alone=len(paths) == 1)
             _read_one(fmt, stream, decoder, left)
             done += stream.stored_bytes
@@ -111,8 +125,8 @@ def first_packet_ns(path: Path) -> int | None:
     """
     decoder = Decoder()
     with open_stream(path) as stream:
-        fmt = _format_of_capture(stream)
-        if fmt.name not in _BLOCKS:
+        fmt = format_of_capture(stream)
+        if fmt.name not in BLOCKS:
             return _of_plug_in(fmt, stream, alone=False).files[0].first_ns
         _read_one(fmt, stream, decoder, 1)
     return decoder.files[0].first_ns
@@ -128,7 +142,7 @@ def _let_malloc_keep_memory() -> None:
     np.empty(_MALLOC_THRESHOLD_BYTES, np.uint8)
 
 
-def _format_of_capture(stream: Stream) -> Format:
+def format_of_capture(stream: Stream) -> Format:
     """Return what `recognise` would; where a magic number says it all, without importing the others."""
     head = stream.peek_head()
     claims = [fmt for fmt in (pcap.FORMAT, pcapng.FORMAT) if fmt.sniff(head) == "yes"]
@@ -149,7 +163,7 @@ def _of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
 
 def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> None:
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
-    blocks = _BLOCKS[fmt.name](stream, source)
+    blocks = BLOCKS[fmt.name](stream, source)
     decode_file(blocks, source, decoder, max_packets=max_packets, share=stream.share_read)
     source.bytes = stream.bytes_read
     source.expansion_ratio = stream.expansion_ratio

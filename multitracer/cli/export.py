@@ -114,3 +114,19 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     layers = layers_of(recording, part, number, reverse=reverse)
     with replacing_folder(output) as folder:
         write_series(folder, layers.series().values(), origin_ns=layers.part.capture.first_ns or 0)
+
+
+@command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))
+@click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the copy.")
+@click.option("--anonymize", is_flag=True, required=True, help="Leave out who, with whom, where and what.")
+@debug_option
+def session(session: str, output: str, anonymize: bool) -> None:
+    """Write a copy of a session that can be shared.
+
+    Addresses become others with the same common prefixes, machines, modems and cells become others, places
+    are rounded to a kilometre, and nothing of what was sent is left but headers. The mapping is not kept.
+    """
+    from multitracer.cli._copy import write_anonymous_copy
+
+    write_anonymous_copy(session, output)

@@ -30,8 +30,12 @@ def pcap_header(*, link_type: int = LINKTYPE_RAW, snap_bytes: int = _SNAP_BYTES)
     return struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, snap_bytes, link_type)
 
 
-def pcap_record(packet: bytes, *, time_ns: int, snap_bytes: int = _SNAP_BYTES) -> bytes:
+def pcap_record(
+    packet: bytes, *, time_ns: int, snap_bytes: int = _SNAP_BYTES, original_bytes: int | None = None
+) -> bytes:
     """Return the record of one packet, of which at most `snap_bytes` are kept.
+
+    `original_bytes` is its length on the wire, if `packet` is not all of it.
 
     Raises
     ------
@@ -42,7 +46,8 @@ def pcap_record(packet: bytes, *, time_ns: int, snap_bytes: int = _SNAP_BYTES) -
     if seconds >> 32:
         raise LocalProtocolError(f"pcap: time {time_ns} ns does not fit 32 bits of seconds")
     kept = packet[:snap_bytes]
-    return struct.pack("<IIII", seconds, rest, len(kept), len(packet)) + kept
+    length = len(packet) if original_bytes is None else original_bytes
+    return struct.pack("<IIII", seconds, rest, len(kept), length) + kept
 
 
 def section_header(

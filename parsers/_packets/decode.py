@@ -103,7 +103,7 @@ class Decoder:
     def _datagrams(self, records: Records, source: SourceFile, ledger: Ledger) -> list[Datagrams]:
         """Return the IP datagrams of a block that carry no further IP packets."""
         pending = []
-        for link_type, packets in _by_link_type(records):
+        for link_type, packets in by_link_type(records):
             source.link_types[link_type] = source.link_types.get(link_type, 0) + len(packets)
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
         found: list[Datagrams] = []
@@ -226,7 +226,8 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
     return datagrams.keep(~tunnel), inner
 
 
-def _by_link_type(records: Records) -> list[tuple[int, Packets]]:
+def by_link_type(records: Records) -> list[tuple[int, Packets]]:
+    """Return the packets of a block by their link type."""
     end = records.start + records.captured
     packets = Packets(
         records.data,

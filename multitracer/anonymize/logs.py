@@ -1,0 +1,167 @@
+"""One log: what is written in its place."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import parsers
+from multitracer.anonymize.packets import anonymous
+from multitracer.errors import FormatError
+from multitracer.protocols.pcap_file import pcap_header, pcap_record
+from multitracer.protocols.rlp.frame import is_information
+from multitracer.radio import POSITION, RADIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from multitracer.anonymize.pseudonyms import Pseudonyms
+    from multitracer.tables import Table
+
+_POSITION_DIGITS = 2
+_CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
+_UDP_GSMTAP_BYTES = 20 + 8 + 16
+_GSMTAP_TYPE, _GSM_RLP = 20 + 8 + 2, 0x14
+_KEPT_OCTETS = 4
+_COMMENT = "# multitracer "
+"""What stands before a JSON object in the text of a kernel's trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one log."""
+
+    name: str
+    """Of the new log, empty if it was left out."""
+    why: str = ""
+    """Why it was left out, or what it lacks."""
+
+
+def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Write the IP packets of a capture, each without addresses and payload."""
+    name = f"{_stem(path)}.pcap.gz"
+    with _compressed(into / name) as stream:
+        stream.write(pcap_header())
+        for packet in parsers.read_ip_packets(path):
+            made = anonymous(packet.data, pseudonyms)
+            if made is not None and packet.time_ns is not None:
+                stream.write(pcap_record(made, time_ns=packet.time_ns, original_bytes=_length(packet.data)))
+    return Written(name, "IP headers only")
+
+
+def _length(packet: bytes) -> int:
+    """Return how long an IP packet says that it is."""
+    if packet[0] >> 4 == 4:
+        return int.from_bytes(packet[2:4])
+    return 40 + int.from_bytes(packet[4:6])
+
+
+def link(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Copy a log of the link, unless its frames hold what users sent."""
+    del pseudonyms
+    if any(map(_holds_contents, parsers.read_ip_packets(path))):
+        return Written("", "its frames hold what users sent; record with headers only")
+    (into / path.name).write_bytes(path.read_bytes())
+    return Written(path.name)
+
+
+def _holds_contents(packet: parsers.IpPacket) -> bool:
+    octets = packet.data[_UDP_GSMTAP_BYTES:]
+    is_frame = len(octets) > _KEPT_OCTETS and packet.data[_GSMTAP_TYPE] == _GSM_RLP
+    return is_frame and is_information(octets)
+
+
+def lines(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Write a log of text line by line: JSON with its strings mapped, other lines with their addresses."""
+    name = f"{path.name.removesuffix('.gz').removesuffix('.zst').removesuffix('.xz')}.gz"
+    with _compressed(into / name) as stream:
+        for line in parsers.read_lines(path):
+            stream.write(_line(line, pseudonyms).encode() + b"\n")
+    return Written(name)
+
+
+def _line(line: str, pseudonyms: Pseudonyms) -> str:
+    comment, brace, rest = line.partition("{")
+    if brace and comment in ("", _COMMENT):
+        try:
+            mapped = in_document(json.loads(brace + rest), pseudonyms)
+        except (ValueError, RecursionError):
+            return pseudonyms.in_words(line)  # the last line, cut
+        return comment + json.dumps(mapped, separators=(",", ":"))
+    return pseudonyms.in_addresses(line)
+
+
+def in_document(value: Any, pseudonyms: Pseudonyms) -> Any:
+    """Return a JSON value with its strings mapped, names of machines and command lines included."""
+    if isinstance(value, str):
+        return pseudonyms.in_words(value)
+    if isinstance(value, list):
+        return [in_document(each, pseudonyms) for each in value]
+    if isinstance(value, dict):
+        return {key: _member(key, each, pseudonyms) for key, each in value.items()}
+    return value
+
+
+def _member(key: str, value: Any, pseudonyms: Pseudonyms) -> Any:
+    if key in ("host", "node") and isinstance(value, str) and value not in ("mobile", "fixed"):
+        return pseudonyms.name(value, kind="host")
+    if key == "command" and isinstance(value, list):
+        return [word for word in value if str(word).startswith("collectors.")]
+    return in_document(value, pseudonyms)
+
+
+def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Write the readings of a radio log as a table, its cells mapped."""
+    table = _table(path, RADIO.name)
+    for name in _CELL_COLUMNS:
+        column = table.columns[name]
+        known = ~table.missing(name)
+        column[known] = [pseudonyms.cell(int(number)) for number in column[known]]
+    return _as_csv(table, into / f"{_stem(path)}.csv.gz", "decoded readings; the raw answers stayed behind")
+
+
+def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
+    """Write the fixes of a position log as a table, rounded."""
+    del pseudonyms
+    table = _table(path, POSITION.name)
+    for name in ("lat_deg", "lon_deg"):
+        table.columns[name] = np.round(table.columns[name], _POSITION_DIGITS)
+    return _as_csv(table, into / f"{_stem(path)}.csv.gz", f"rounded to {10**-_POSITION_DIGITS} degrees")
+
+
+def _table(path: Path, name: str) -> Table:
+    _, parsed = parsers.read(path)
+    if not isinstance(parsed, dict) or name not in parsed:
+        raise FormatError(path, f"holds no {name}")
+    return parsed[name]
+
+
+def _as_csv(table: Table, path: Path, why: str) -> Written:
+    with _compressed(path) as stream:
+        for line in _csv_lines(table):
+            stream.write(f"{line}\n".encode())
+    return Written(path.name, why)
+
+
+def _csv_lines(table: Table) -> Iterator[str]:
+    yield ",".join(table.columns)
+    for row in table.rows():
+        yield ",".join(_cell(value) for value in row.values())
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _compressed(path: Path) -> gzip.GzipFile:
+    return gzip.GzipFile(path, "wb", mtime=0)

@@ -1,0 +1,99 @@
+"""One key, one mapping: the same address becomes the same pseudonym in every log of a session.
+
+IP addresses keep their common prefixes (Xu, Fan, Ammar, Moon: "Prefix-Preserving IP Address Anonymization",
+ICNP 2002), with HMAC-SHA-256 in place of the paper's block cipher. The key is random and never stored.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import re
+import secrets
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_IPV4 = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])"
+_MAC = r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])"
+_IPV6 = r"(?<![\w:.])(?=[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:)[0-9A-Fa-f:]*(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:]|\.\d)"
+_ADDRESS = re.compile(f"{_MAC}|{_IPV6}|{_IPV4}")
+_IDENTITY = re.compile(r"(?<!\d)\d{14,20}(?!\d)")
+"""IMEI, IMSI, ICCID and MEID are runs of 14 to 20 digits (TS 23.003; ITU-T E.118)."""
+_KEY_BYTES = 32
+
+
+class Pseudonyms:
+    """The mapping of one session.
+
+    Parameters
+    ----------
+    key : bytes, optional
+        By default a random one, which makes two copies of one session unlike each other.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = key or secrets.token_bytes(_KEY_BYTES)
+        self.ip: Callable[[bytes], bytes] = functools.lru_cache(maxsize=1 << 16)(self._ip)
+        """Maps an IPv4 or IPv6 address (4 or 16 bytes); loopback, multicast and unspecified ones stay."""
+        self.hardware: Callable[[bytes], bytes] = functools.lru_cache(maxsize=1 << 16)(self._hardware)
+        """Maps a link-layer address of any length; broadcast and multicast ones stay."""
+
+    def _hash(self, what: bytes, data: bytes) -> bytes:
+        return hmac.digest(self._key, what + b"\0" + data, hashlib.sha256)
+
+    def _ip(self, address: bytes) -> bytes:
+        known = ip_address(address)
+        mapped = known.ipv4_mapped if isinstance(known, IPv6Address) else None
+        if mapped is not None:
+            return address[:12] + self.ip(mapped.packed)
+        if known.is_loopback or known.is_multicast or known.is_unspecified or set(address) == {0xFF}:
+            return address
+        bits = len(address) * 8
+        number, result = int.from_bytes(address), 0
+        for bit in range(bits):
+            prefix = number >> (bits - bit)
+            flip = self._hash(b"ip%d" % bit, prefix.to_bytes(16))[0] & 1
+            result = result << 1 | ((number >> (bits - 1 - bit) & 1) ^ flip)
+        return result.to_bytes(len(address))
+
+    def _hardware(self, address: bytes) -> bytes:
+        if not address or not any(address) or address[0] & 1:
+            return address
+        return bytes([0x02]) + self._hash(b"hardware", address)[: len(address) - 1]
+
+    def digits(self, text: str) -> str:
+        """Return as many digits as `text` has, which tell nothing of it."""
+        number = int.from_bytes(self._hash(b"digits", text.encode()))
+        return str(number)[-len(text) :].rjust(len(text), "0")
+
+    def name(self, text: str, *, kind: str) -> str:
+        """Return a name such as `host-4f1c` for a name."""
+        return f"{kind}-{self._hash(kind.encode(), text.encode()).hex()[:4]}"
+
+    def cell(self, number: int) -> int:
+        """Return a number of 28 bits for the identity of a cell or of its area."""
+        return int.from_bytes(self._hash(b"cell", str(number).encode())[:4]) >> 4
+
+    def in_addresses(self, text: str) -> str:
+        """Return text with every address in it mapped."""
+        return _ADDRESS.sub(lambda found: self._address_text(found[0]), text)
+
+    def in_words(self, text: str) -> str:
+        """Return text with every address and every long number in it mapped."""
+        return _IDENTITY.sub(lambda found: self.digits(found[0]), self.in_addresses(text))
+
+    def _address_text(self, text: str) -> str:
+        try:
+            mapped = ip_address(self.ip(ip_address(text).packed))
+        except ValueError:
+            pass
+        else:
+            inner = getattr(mapped, "ipv4_mapped", None)
+            return f"::ffff:{inner}" if inner is not None else str(mapped)
+        if text.count(":") == 5 and "::" not in text:
+            return self.hardware(bytes.fromhex(text.replace(":", ""))).hex(":")
+        return text  # digits and colons that are no address: a time of day

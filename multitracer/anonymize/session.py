@@ -1,0 +1,142 @@
+"""A whole session: which log becomes what.
+
+=============  ==========================================================================================
+packet         pcap of IP headers, `packets.py`
+link           as it is; left out if its frames hold what users sent
+tcp, clock     JSON lines and text with every address mapped
+radio          the readings as a table, cells mapped; the raw answers stay behind
+position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre)
+claps          as they are, their destination mapped
+manifest.json  addresses, names of machines and command lines mapped; labels stay: they are the engineer's own
+anything else  left out, markers too: their notes are free text
+=============  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multitracer.anonymize import logs
+from multitracer.anonymize.pseudonyms import Pseudonyms
+from multitracer.errors import InputError, MultiTracerError
+from multitracer.manifest import MANIFEST, CollectorRun, LogFile, Manifest, checksum, write_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from multitracer.session import Session
+
+    Writer = Callable[[Path, Path, Pseudonyms], logs.Written]
+
+_WRITERS: dict[str, Writer] = {
+    "packet": logs.packets,
+    "link": logs.link,
+    "tcp": logs.lines,
+    "clock": logs.lines,
+    "radio": logs.radio,
+    "position": logs.position,
+}
+_OTHER_LINES = ("claps.jsonl", "summary.json", "nstat_before.json", "nstat_after.json")
+
+
+def anonymize(session: Session, into: Path, *, key: bytes | None = None) -> dict[str, str]:
+    """Write a copy of a session that can be shared.
+
+    Parameters
+    ----------
+    session : Session
+        A session folder.
+    into : Path
+        An empty folder that exists.
+    key : bytes, optional
+        Of the mapping; by default a random one, which is forgotten.
+
+    Returns
+    -------
+    dict
+        Log of the session (relative) -> why it was left out, or what its copy lacks.
+
+    Raises
+    ------
+    InputError
+        If it is no session folder.
+    """
+    if session.folder is None:
+        raise InputError(
+            f"{session.name}: only a session folder can be made anonymous; put the capture in one"
+        )
+    pseudonyms = Pseudonyms(key)
+    said: dict[str, str] = {}
+    for layer, path in _logs(session):
+        place = into / path.parent.relative_to(session.folder)
+        place.mkdir(parents=True, exist_ok=True)
+        written = _written(layer, path, place, pseudonyms)
+        if written.why:
+            said[path.relative_to(session.folder).as_posix()] = written.why
+    said |= dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
+    write_manifest(into, _manifest(session, into, pseudonyms, said))
+    return said
+
+
+def _logs(session: Session) -> Iterator[tuple[str, Path]]:
+    """Yield each log that is copied, with its layer."""
+    assert session.folder is not None
+    for point in session.points:
+        yield from (("packet", Path(path)) for path in point.paths)
+    for log in session.logs:
+        if log.layer in _WRITERS:
+            yield log.layer, Path(log.path)
+    known = {Path(path) for path in session.paths}
+    for path in sorted(session.folder.rglob("*")):
+        if path.name in _OTHER_LINES and path not in known and path.is_file() and not path.is_symlink():
+            yield "clock", path
+
+
+def _others(session: Session) -> Iterator[str]:
+    assert session.folder is not None
+    copied = {path for _, path in _logs(session)}
+    for path in sorted(session.folder.rglob("*")):
+        if path.is_file() and path.name != MANIFEST and path not in copied:
+            yield path.relative_to(session.folder).as_posix()
+
+
+def _written(layer: str, path: Path, place: Path, pseudonyms: Pseudonyms) -> logs.Written:
+    try:
+        return _WRITERS[layer](path, place, pseudonyms)
+    except MultiTracerError as error:
+        return logs.Written("", f"left out: {error}")
+
+
+def _manifest(session: Session, into: Path, pseudonyms: Pseudonyms, said: dict[str, str]) -> Manifest:
+    """Return the manifest of the copy."""
+    files = [path for path in sorted(into.rglob("*")) if path.is_file()]
+    manifest = session.manifest or Manifest(session.name)
+    hosts: Any = logs.in_document(manifest.hosts, pseudonyms)
+    return Manifest(
+        manifest.name,
+        manifest.created_ns,
+        hosts=hosts,
+        collectors=[_run(run, pseudonyms) for run in manifest.collectors],
+        variables=manifest.variables,
+        files=[_file(path, into) for path in files],
+        more={**_more(manifest, pseudonyms), "anonymized": said},
+    )
+
+
+def _more(manifest: Manifest, pseudonyms: Pseudonyms) -> dict[str, Any]:
+    mapped = logs.in_document(manifest.more, pseudonyms)
+    assert isinstance(mapped, dict)
+    return mapped
+
+
+def _run(run: CollectorRun, pseudonyms: Pseudonyms) -> CollectorRun:
+    command = [word for word in run.command if word.startswith("collectors.")]
+    outcome = None if run.outcome is None else pseudonyms.in_words(run.outcome)
+    return replace(run, command=command, outcome=outcome)
+
+
+def _file(path: Path, into: Path) -> LogFile:
+    host = path.parent.name if path.parent != into else ""
+    return LogFile(path.relative_to(into).as_posix(), host, path.stat().st_size, checksum(path))

@@ -1,0 +1,182 @@
+"""The copy of a session tells of TCP what the session tells, and nothing of whose it was."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import struct
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parsers
+from multitracer.anonymize.packets import anonymous
+from multitracer.anonymize.pseudonyms import Pseudonyms
+from multitracer.manifest import changed_files, read_manifest, write_manifest
+from multitracer.protocols.tcp.packet import parse_packet
+from tests.cli.program import analyze, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = b"k" * 32
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory, sample_session: Path) -> Path:
+    folder = tmp_path_factory.mktemp("copy") / "shared"
+    run("export", "session", "--anonymize", sample_session, "-o", folder)
+    return folder
+
+
+def test_analysis_of_the_copy_is_that_of_the_session(copy: Path, sample_session: Path) -> None:
+    names = ("src", "dst", "file")
+    found, wanted = (
+        [{k: v for k, v in each.items() if k not in names} for each in analyze(folder)["connections"]]
+        for folder in (copy, sample_session)
+    )
+    assert found == wanted
+
+
+def test_senders_variables_still_belong_to_their_connection(copy: Path, tmp_path: Path) -> None:
+    run("export", "series", copy, "-o", tmp_path / "series")
+    assert (tmp_path / "series" / "TcpSnd_cwnd.csv").exists()
+    assert (tmp_path / "series" / "TcpRcv_data.csv").exists()
+
+
+def test_nothing_in_the_copy_tells_an_address_or_a_machine(copy: Path, sample_session: Path) -> None:
+    manifest = read_manifest(sample_session)
+    assert manifest is not None
+    addresses = {
+        ip_address(end[key]).packed
+        for end in analyze(sample_session)["connections"]
+        for key in ("src", "dst")
+    }
+    assert addresses
+    for path in copy.rglob("*"):
+        if path.is_file():
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            for address in addresses:
+                assert address not in data, path
+                assert str(ip_address(address)).encode() not in data, path
+
+
+def test_copy_is_whole_and_says_what_it_lacks(copy: Path) -> None:
+    manifest = read_manifest(copy)
+    assert manifest is not None
+    assert manifest.files
+    assert list(changed_files(copy, manifest)) == []
+    assert manifest.more["anonymized"]["mobile/tcp-0.pcap.gz"] == "IP headers only"
+
+
+def test_no_payload_is_left(copy: Path) -> None:
+    for packet in parsers.read_ip_packets(copy / "mobile" / "tcp-0.pcap.gz"):
+        header = (packet.data[0] & 15) * 4
+        assert len(packet.data) == header + (packet.data[header + 12] >> 4) * 4
+
+
+def test_two_copies_are_not_alike(copy: Path, sample_session: Path, tmp_path: Path) -> None:
+    run("export", "session", "--anonymize", sample_session, "-o", tmp_path / "other")
+    first, second = (analyze(folder)["connections"][0]["src"] for folder in (copy, tmp_path / "other"))
+    assert first != second
+
+
+def test_hostile_session_is_copied_without_what_it_smuggles(tmp_path: Path, sample_session: Path) -> None:
+    folder = tmp_path / "session"
+    shutil.copytree(sample_session, folder)
+    (folder / "mobile" / "passwd").symlink_to("/etc/passwd")
+    (folder / "mobile" / "notes.txt").write_text("I live at 10.0.3.2")
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    manifest.more["imei"] = "490154203237518"
+    write_manifest(folder, manifest)
+    run("export", "session", "--anonymize", folder, "-o", tmp_path / "shared")
+    assert not list((tmp_path / "shared").rglob("passwd"))
+    assert not list((tmp_path / "shared").rglob("notes.txt"))
+    assert "490154203237518" not in (tmp_path / "shared" / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize("inside", ["x", "."])
+def test_output_inside_the_session_is_refused(tmp_path: Path, sample_session: Path, inside: str) -> None:
+    folder = tmp_path / "session"
+    shutil.copytree(sample_session, folder)
+    run("export", "session", "--anonymize", folder, "-o", folder / inside, status=1)
+
+
+@given(st.binary(min_size=4, max_size=4), st.binary(min_size=4, max_size=4))
+def test_common_prefixes_stay_common(one: bytes, other: bytes) -> None:
+    pseudonyms = Pseudonyms(KEY)
+    mapped = [pseudonyms.ip(address) for address in (one, other)]
+    kept = [ip_address(address) for address in (one, other)]
+    if not any(a.is_loopback or a.is_multicast or a.is_unspecified or a.packed == b"\xff" * 4 for a in kept):
+        assert _common(one, other) == _common(*mapped)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    return 32 - (int.from_bytes(one) ^ int.from_bytes(other)).bit_length()
+
+
+@given(st.binary(max_size=120))
+def test_any_bytes_are_a_packet_or_none(data: bytes) -> None:
+    made = anonymous(data, Pseudonyms(KEY))
+    assert made is None or len(made) <= len(data)
+
+
+@pytest.mark.parametrize("damage", [0, 1])
+def test_checksums_stay_as_right_as_they_were(sample_sender: Path, damage: int) -> None:
+    whole = [
+        p.data for p in parsers.read_ip_packets(sample_sender) if len(p.data) == int.from_bytes(p.data[2:4])
+    ]
+    assert len(whole) > 100
+    for data in whole[:100]:
+        sent = bytearray(data)
+        sent[-1] ^= damage
+        made = anonymous(bytes(sent), Pseudonyms(KEY))
+        assert made is not None
+        if len(made) == len(data):  # nothing was cut: the checksum can be verified
+            assert parse_packet(made).checksum_ok is (not damage and parse_packet(data).checksum_ok)
+
+
+def test_words_of_a_log() -> None:
+    text = (
+        "10.0.3.2:58556 fe80::1 ::ffff:10.0.3.2 12:34:56 aa:bb:cc:dd:ee:ff 490154203237518 127.0.0.1 6.18.44"
+    )
+    mapped = Pseudonyms(KEY).in_words(text).split()
+    was = text.split()
+    assert [a == b for a, b in zip(mapped, was, strict=True)] == [
+        False, False, False, True, False, False, True, True
+    ]  # fmt: skip
+    assert mapped[2] == f"::ffff:{mapped[0].partition(':')[0]}"
+    assert mapped[5].isdigit()
+    assert len(mapped[5]) == 15
+
+
+def test_ipv6_and_its_checksum() -> None:
+    pseudonyms = Pseudonyms(KEY)
+    ends = ip_address("2001:db8::1").packed + ip_address("2001:db8::2").packed
+    tcp = bytearray(struct.pack(">HHIIBBHHH", 1, 2, 3, 4, 5 << 4, 16, 100, 0, 0))
+    pseudo = ends + struct.pack(">II", 20, 6)
+    tcp[16:18] = (~_sum(pseudo + tcp) & 0xFFFF).to_bytes(2)
+    packet = struct.pack(">IHBB", 6 << 28, 20, 6, 64) + ends + tcp
+    made = anonymous(packet, pseudonyms)
+    assert made is not None
+    assert made[8:40] != ends
+    assert _sum(made[8:40] + struct.pack(">II", 20, 6) + made[40:]) == 0xFFFF
+
+
+def _sum(data: bytes) -> int:
+    total = sum(int.from_bytes(data[i : i + 2]) for i in range(0, len(data), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def test_json_lines_keep_their_numbers(copy: Path) -> None:
+    with gzip.open(copy / "mobile" / "tcp_info.jsonl.gz", "rt") as lines:
+        records = [json.loads(line) for line in lines]
+    assert records[0]["command"] == ["collectors.tcp_info"] or "command" in records[0]
+    assert any(record.get("kind") == "reading" and record["read_before_ns"] > 10**12 for record in records)
