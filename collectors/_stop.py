@@ -78,7 +78,7 @@ class Stop:
             left_ns = min(until_ns, self._look_ns, self._end_ns or until_ns) - time.monotonic_ns()
             sources = [self._wake, *readable, *([_STANDARD_INPUT] if self._tags else [])]
             ready, _, _ = select.select(sources, [], [], max(0, left_ns) / NS_PER_S)
-            if _STANDARD_INPUT in ready:
+            if self._tags and _STANDARD_INPUT in ready:
                 self._take_tags()
             if time.monotonic_ns() >= until_ns or set(readable).intersection(ready):
                 return self._goes_on()

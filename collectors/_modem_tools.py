@@ -1,0 +1,127 @@
+"""A modem asked through the tools of ModemManager or libqmi, which share the port with others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from multitracer.errors import PreflightError
+from multitracer.protocols.modem import Answer
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collectors._stop import Stop
+
+TOOLS = ("mmcli", "qmicli")
+_PATIENCE_NS = 5 * NS_PER_S
+_MOST_BYTES = 1 << 16
+_LIST_S = 3.0
+_OBJECT = re.compile(rb"/org/freedesktop/ModemManager1/Modem/\d+")
+
+
+class Books(Protocol):
+    """Where answers are written."""
+
+    def answer(self, answer: Answer) -> None:
+        """Write an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool, and the modem that it is asked about."""
+
+    name: str
+    modem: str
+
+    def commands(self) -> tuple[list[str], list[str]]:
+        """Return what is run once at the start, and what is run in each round."""
+        if self.name == "mmcli":
+            about = ["mmcli", "-m", self.modem]
+            return [*about, "--signal-setup=1"], [*about, "--signal-get", "-J"]
+        device = "/dev/cdc-wdm0" if self.modem == "any" else self.modem
+        about = ["qmicli", "-d", device, "--device-open-proxy"]
+        return [*about, "--get-service-version-info"], [*about, "--nas-get-signal-info"]
+
+
+class ToolModem:
+    """A modem behind a tool; with the methods of a SerialModem.
+
+    Raises
+    ------
+    PreflightError
+        If the tool is not installed.
+    """
+
+    def __init__(self, tool: Tool, books: Books, stop: Stop) -> None:
+        if shutil.which(tool.name) is None:
+            package = {"mmcli": "modemmanager", "qmicli": "libqmi-utils"}[tool.name]
+            raise PreflightError(f"{tool.name} is not installed; `apt install {package}`")
+        self._first, self._each = tool.commands()
+        self._books = books
+        self._stop = stop
+        self._is_ready = False
+
+    def ask_all(self) -> str | None:
+        """Run the tool; return why it gave no answer, None if it did."""
+        if not self._is_ready:
+            self._is_ready = self._run(self._first) is None
+        return self._run(self._each)
+
+    def listen(self, until_ns: int) -> bool:
+        """Wait until an instant; return whether to go on."""
+        return self._stop.wait(until_ns)
+
+    def _run(self, command: list[str]) -> str | None:
+        asked_ns = time.monotonic_ns()
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            said, is_whole = self._said(child, asked_ns + _PATIENCE_NS)
+        finally:
+            child.kill()
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+        result = "OK" if is_whole and child.returncode == 0 else ""
+        if said:
+            answer = Answer(" ".join(command), said, result, asked_ns, time.monotonic_ns())
+            self._books.answer(answer)
+        if not is_whole:
+            return "silent"
+        return None if result else "tool failed"
+
+    def _said(self, child: subprocess.Popen[bytes], until_ns: int) -> tuple[bytes, bool]:
+        """Return what the tool wrote, and whether it came to its end."""
+        assert child.stdout is not None
+        said = b""
+        while self._stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
+            piece = os.read(child.stdout.fileno(), _MOST_BYTES)
+            if not piece:
+                return said, _ends(child)
+            said = (said + piece)[:_MOST_BYTES]
+        return said, False
+
+
+def _ends(child: subprocess.Popen[bytes]) -> bool:
+    try:
+        child.wait(1.0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def manages_a_modem() -> str | None:
+    """Return "mmcli" if ModemManager is there and has a modem, otherwise None."""
+    if shutil.which("mmcli") is None:
+        return None
+    try:
+        done = subprocess.run(["mmcli", "-L"], capture_output=True, check=False, timeout=_LIST_S)
+    except subprocess.TimeoutExpired:
+        return None
+    return "mmcli" if _OBJECT.search(done.stdout) else None

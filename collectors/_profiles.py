@@ -1,0 +1,109 @@
+"""Which commands are asked of which modem: data, one TOML file for each kind in `profiles/`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from multitracer.errors import InputError
+
+GENERIC = "3gpp"
+_MOST_BYTES = 1 << 16
+_MOST_TIMEOUT_S = 60.0
+_COMMAND = re.compile(r"[aA][tT][ -~]{0,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One command of a profile."""
+
+    command: str
+    every: int = 1
+    """Asked in every such round."""
+    timeout_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is asked of one kind of modem."""
+
+    name: str
+    description: str
+    match: str
+    """Found in what a modem says of itself (ATI, AT+CGMI, AT+CGMM), case ignored; empty for none."""
+    init: tuple[str, ...]
+    """Asked once, when the port has been opened."""
+    asks: tuple[Ask, ...]
+    baud: int | None = None
+
+
+def profiles() -> dict[str, Profile]:
+    """Return the bundled profiles by name."""
+    folder = resources.files("collectors") / "profiles"
+    texts = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    found = [_profile(tomllib.loads(entry.read_text("utf-8")), entry.name) for entry in texts]
+    return {profile.name: profile for profile in sorted(found, key=lambda p: p.name)}
+
+
+def chosen_profile(name: str) -> Profile:
+    """Return a bundled profile by its name, or one of the user's by the path of its file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is no profile.
+    """
+    bundled = profiles()
+    if name in bundled:
+        return bundled[name]
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise InputError(
+            f"--profile {name}: there is none; name one of {', '.join(bundled)}, or a .toml file"
+        )
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_MOST_BYTES)
+        return _profile(tomllib.loads(text.decode()), str(path))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; check the name") from error
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; docs/collectors.md shows a profile") from error
+
+
+def matching(identity: str) -> Profile:
+    """Return the profile for what a modem says of itself; the generic one if none knows it."""
+    bundled = profiles()
+    for profile in bundled.values():
+        if profile.match and re.search(profile.match, identity, re.IGNORECASE | re.DOTALL):
+            return profile
+    return bundled[GENERIC]
+
+
+def _profile(data: dict[str, Any], where: str) -> Profile:
+    asks = tuple(_ask(row, where) for row in data.get("ask", []))
+    init = tuple(data.get("init", []))
+    if not asks or not isinstance(data.get("name"), str):
+        raise InputError(f"{where}: a profile needs a name and an [[ask]]; docs/collectors.md shows one")
+    if any(not _COMMAND.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
+        raise InputError(f"{where}: a command is no line of ASCII that begins with AT; change it")
+    match = str(data.get("match", ""))
+    try:
+        re.compile(match)
+    except re.error as error:
+        raise InputError(f"{where}: match is no regular expression: {error}; change it") from error
+    return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"))
+
+
+def _ask(row: dict[str, Any], where: str) -> Ask:
+    try:
+        ask = Ask(str(row["command"]), int(row.get("every", 1)), float(row.get("timeout_s", 2.0)))
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{where}: an [[ask]] needs a command, numbers in every and timeout_s") from None
+    if ask.every < 1 or not 0 < ask.timeout_s <= _MOST_TIMEOUT_S:
+        raise InputError(f"{where}: every counts from 1, timeout_s goes from 0 to {_MOST_TIMEOUT_S:g}")
+    return ask

@@ -1,0 +1,62 @@
+"""A pseudo-terminal under a name of its own: the port of a device that can be pulled and plugged in again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import tty
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Terminal:
+    """The device's side of a port; `link` is the name that programs open.
+
+    Raises
+    ------
+    InputError
+        If the name is taken by something else.
+    """
+
+    def __init__(self, link: Path) -> None:
+        self.link = link
+        self._device, self._port = pty.openpty()
+        tty.setraw(self._device)
+        tty.setraw(self._port)  # held open, or reading would fail while nobody has the port open
+        os.set_blocking(self._device, False)
+        try:
+            link.symlink_to(os.ttyname(self._port))
+        except OSError as error:
+            self._close()
+            raise InputError(f"{link}: cannot be made: {error.strerror}; give another --link") from error
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._device
+
+    def read(self) -> bytes:
+        """Return what a program wrote to the port."""
+        try:
+            return os.read(self._device, 4096)
+        except BlockingIOError:
+            return b""
+
+    def write(self, data: bytes) -> None:
+        """Say something; what a program does not read in time is lost, as on a serial line."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._device, data)
+
+    def unplug(self) -> None:
+        """Take the port away."""
+        with contextlib.suppress(FileNotFoundError):
+            self.link.unlink()
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._device)
+        os.close(self._port)

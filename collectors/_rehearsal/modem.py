@@ -1,0 +1,286 @@
+"""A modem on a pseudo-terminal: `python -m collectors._rehearsal.modem --link PORT`.
+
+It answers as slowly as a real one and says its radio as a vendor would (`--profile`). What happens is told
+by `--script`, or on standard input with `--control`: JSON objects, one a line, each is said back when done.
+
+- `{"set": {"rssi_dbm": -90, …}}`: the values from now on, in columns of the table `radio`; null for unknown,
+- `{"do": "say", "text": "RING"}`: something unasked, in the middle of an answer if one is being said,
+- `{"do": "garbage", "bytes": 300}`: noise,
+- `{"do": "silent"}`, `{"do": "stall"}`, `{"do": "speak"}`: answers nothing; answers later; goes on,
+- `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`: the cable.
+
+A script is a TOML file with the same as `[[event]]`, each with `at_s`. The end of standard input is its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from collectors._options import parser, run
+from collectors._rehearsal._terminal import Terminal
+from collectors._rehearsal.drive import Drive, Told
+from collectors._rehearsal.voices import VOICES, answer
+from collectors._stop import Stop
+from multitracer.errors import InputError
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+_LONGEST_COMMAND = 512
+_BITS_PER_OCTET = BITS_PER_BYTE + 2
+"""With start and stop bit."""
+_PIECE_BYTES = 32
+_STANDARD_INPUT = 0
+
+
+class Provider(Protocol):
+    """What the radio is like."""
+
+    def values(self, elapsed_s: float) -> Mapping[str, Any]:
+        """Return columns of RADIO, after so many seconds."""
+
+
+class FakeModem:
+    """One modem: commands in, octets out, each at its time.
+
+    Parameters
+    ----------
+    profile : str
+        As in VOICES.
+    provider : Provider
+        Of the radio's values at the time of an answer.
+    seed : int
+        Of delays and noise.
+    delay_s : tuple of float
+        Shortest and longest time until an answer begins.
+    baud : int
+        Of the line.
+    chatter : float
+        Probability that something unasked stands between two lines of an answer.
+    """
+
+    def __init__(
+        self,
+        profile: str,
+        provider: Provider,
+        *,
+        seed: int = 1,
+        delay_s: tuple[float, float] = (0.02, 0.08),
+        baud: int = 115_200,
+        chatter: float = 0.0,
+    ) -> None:
+        self._profile = profile
+        self._provider = provider
+        self._random = random.Random(seed)  # noqa: S311  # a rehearsal is to be repeated
+        self._delay_s = delay_s
+        self._octet_ns = _BITS_PER_OCTET * NS_PER_S / baud
+        self._chatter = chatter
+        self._typed = b""
+        self._echo = True
+        self._to_say: list[tuple[float, bytes]] = []
+        self._free_ns = 0.0
+        self.mood = "speak"
+        """speak, silent (commands are lost) or stall (they are answered when it speaks again)."""
+        self._stalled: list[str] = []
+
+    def receive(self, data: bytes, now_ns: int, *, elapsed_s: float) -> None:
+        """Take what a program wrote."""
+        *commands, rest = (self._typed + data).replace(b"\n", b"\r").split(b"\r")
+        self._typed = rest[-_LONGEST_COMMAND:]
+        for command in commands:
+            text = command.decode("latin-1").strip()
+            if text and self.mood == "stall":
+                self._stalled.append(text)
+            elif text and self.mood == "speak":
+                self._answer(text, now_ns, elapsed_s)
+
+    def speak(self, now_ns: int, *, elapsed_s: float) -> None:
+        """Go on after silence, with what was asked while it stalled."""
+        self.mood = "speak"
+        stalled, self._stalled = self._stalled, []
+        for command in stalled:
+            self._answer(command, now_ns, elapsed_s)
+
+    def say(self, text: str, now_ns: int) -> None:
+        """Say something unasked at once, in between what is being said."""
+        begins = [n for n, (_, piece) in enumerate(self._to_say) if piece.startswith(b"\r\n")]
+        at = begins[0] if begins else len(self._to_say)
+        due_ns = self._to_say[at][0] if begins else now_ns
+        self._to_say.insert(at, (due_ns, f"\r\n{text}\r\n".encode("latin-1", "replace")))
+
+    def noise(self, count: int, now_ns: int) -> None:
+        """Say so many random octets."""
+        self._queue(self._random.randbytes(min(count, 1 << 20)), now_ns)
+
+    def due(self, now_ns: int) -> Iterator[bytes]:
+        """Yield what is to be said by now."""
+        while self._to_say and self._to_say[0][0] <= now_ns:
+            yield self._to_say.pop(0)[1]
+
+    @property
+    def next_ns(self) -> float | None:
+        """When there is something to say."""
+        return self._to_say[0][0] if self._to_say else None
+
+    def _answer(self, command: str, now_ns: int, elapsed_s: float) -> None:
+        echo = f"{command}\r".encode("latin-1") if self._echo else b""
+        lines = answer(self._profile, command, self._provider.values(elapsed_s))
+        if command == "ATE0":
+            self._echo = False
+        begin_ns = now_ns + self._random.uniform(*self._delay_s) * NS_PER_S
+        body = [f"\r\n{line}\r\n".encode("latin-1") for line in lines or []]
+        final = b"\r\nERROR\r\n" if lines is None else b"\r\nOK\r\n"
+        for part in (echo, *body, final):
+            if body and self._random.random() < self._chatter:
+                self._queue(b"\r\nRING\r\n", begin_ns)
+            self._queue(part, begin_ns)
+
+    def _queue(self, data: bytes, begin_ns: float) -> None:
+        """Say octets as fast as the line is, behind what is being said."""
+        self._free_ns = max(self._free_ns, begin_ns)
+        for at in range(0, len(data), _PIECE_BYTES):
+            piece = data[at : at + _PIECE_BYTES]
+            self._free_ns += len(piece) * self._octet_ns
+            self._to_say.append((self._free_ns, piece))
+
+
+class Rehearsal:
+    """The modem with its port, and what happens to both."""
+
+    def __init__(self, modem: FakeModem, told: Told, link: Path, stop: Stop) -> None:
+        self._modem = modem
+        self._told = told
+        self._link = link
+        self._stop = stop
+        self._terminal: Terminal | None = Terminal(link)
+        self._began_ns = time.monotonic_ns()
+        self._control = b""
+
+    def run(self, events: list[dict[str, Any]], *, control: bool) -> None:
+        """Go on until `stop` says so, or standard input ends."""
+        if control:
+            _say_back(link=str(self._link))
+        while self._wait(events, control=control):
+            now = time.monotonic_ns()
+            while events and float(events[0].get("at_s", 0)) <= self._elapsed_s():
+                self.happen(events.pop(0))
+            if self._terminal is None:
+                continue
+            self._modem.receive(self._terminal.read(), now, elapsed_s=self._elapsed_s())
+            for piece in self._modem.due(time.monotonic_ns()):
+                self._terminal.write(piece)
+
+    def close(self) -> None:
+        """Take the port away."""
+        if self._terminal is not None:
+            self._terminal.unplug()
+            self._terminal = None
+
+    def happen(self, event: dict[str, Any]) -> None:
+        """Let something happen."""
+        now, what = time.monotonic_ns(), event.get("do")
+        if isinstance(event.get("set"), dict):
+            self._told.set(event["set"])
+        if what == "say":
+            self._modem.say(str(event.get("text", "RING")), now)
+        elif what == "garbage":
+            self._modem.noise(int(event.get("bytes", 200)), now)
+        elif what in ("silent", "stall"):
+            self._modem.mood = what
+        elif what == "speak":
+            self._modem.speak(now, elapsed_s=self._elapsed_s())
+        elif what == "unplug":
+            self.close()
+        elif what == "plug" and self._terminal is None:
+            self._terminal = Terminal(Path(event.get("link") or self._link))
+
+    def _elapsed_s(self) -> float:
+        return (time.monotonic_ns() - self._began_ns) / NS_PER_S
+
+    def _wait(self, events: list[dict[str, Any]], *, control: bool) -> bool:
+        due = [time.monotonic_ns() + NS_PER_S]
+        if self._terminal is not None and self._modem.next_ns is not None:
+            due.append(int(self._modem.next_ns))
+        if events:
+            due.append(self._began_ns + round(float(events[0].get("at_s", 0)) * NS_PER_S))
+        sources = [self._terminal.fileno()] if self._terminal is not None else []
+        if not control:
+            return self._stop.wait(min(due), readable=sources)
+        return self._stop.wait(min(due), readable=[*sources, _STANDARD_INPUT]) and self._take_control()
+
+    def _take_control(self) -> bool:
+        """Do what standard input says; return whether it goes on."""
+        os.set_blocking(_STANDARD_INPUT, False)
+        try:
+            said = os.read(_STANDARD_INPUT, 1 << 16)
+        except BlockingIOError:
+            return True
+        *lines, self._control = (self._control + said).split(b"\n")
+        for line in lines:
+            self.happen(json.loads(line))
+            _say_back(did=json.loads(line))
+        return bool(said)
+
+
+def _say_back(**fields: Any) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+def _events(path: Path | None) -> list[dict[str, Any]]:
+    if path is None:
+        return []
+    try:
+        events = tomllib.loads(path.read_text("utf-8")).get("event", [])
+        return sorted(events, key=lambda event: float(event["at_s"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: {error}; each [[event]] needs at_s and do or set") from error
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--link", type=Path, required=True, help="name under which the port appears")
+    options.add_argument("--profile", choices=sorted(VOICES), default="rehearsal_cdpd", help="kind of modem")
+    options.add_argument("--script", type=Path, help="TOML file of what happens when")
+    options.add_argument("--control", action="store_true", help="take events and values on standard input")
+    options.add_argument("--told", action="store_true", help="no drive: only the values that are set")
+    options.add_argument("--speed", type=float, default=1.0, help="of the drive; default 1")
+    options.add_argument("--delay", type=float, nargs=2, default=(0.02, 0.08), help="seconds, least and most")
+    options.add_argument("--baud", type=int, default=115_200, help="of the line; default 115200")
+    options.add_argument("--chatter", type=float, default=0.0, help="probability of something unasked")
+    options.add_argument("--seed", type=int, default=1, help="of delays and noise")
+    return options.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Be a modem until told to stop."""
+    chosen = _options(argv)
+    told = Told()
+    provider: Provider = told if chosen.told else Drive(speed=chosen.speed)
+    modem = FakeModem(
+        chosen.profile,
+        provider,
+        seed=chosen.seed,
+        delay_s=tuple(chosen.delay),
+        baud=chosen.baud,
+        chatter=chosen.chatter,
+    )
+    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
+        rehearsal = Rehearsal(modem, told, chosen.link, stop)
+        try:
+            rehearsal.run(_events(chosen.script), control=chosen.control)
+        finally:
+            rehearsal.close()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,328 @@
+"""Asks a modem for its radio, once a second: signal, cell, technology, whatever its vendor's commands tell.
+
+A serial port is taken for this program alone. Which commands are asked is data (collectors/profiles); the
+profile is found by what the modem says of itself. Where ModemManager owns the port, `--tool mmcli` or
+`--tool qmicli` asks through it. A modem that is silent, busy, unplugged or speaks nonsense ends nothing: the
+time without an answer is a gap with its reason, and the port is looked for again under any name it may have.
+
+The log is JSON lines, times are those of CLOCK_MONOTONIC. First a header, then in order of time:
+
+- `answer`: a command, the two stamps around its answer, the answer `raw` (one character for each octet) with
+  its final `result`, and what is `shown` of it for people; readers decode `raw` again,
+- `unasked`: what the modem said by itself, such as RING or a change of its cell,
+- `port`: opened or lost; `modem`: what it says of itself, and the profile that fits,
+- `missed`: a round of questions that had no answer, and why,
+- `clock`, each second and at the end: the two clocks, and how many rounds were made and missed so far,
+- `end`: why it ended. A log without it was cut off.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from collectors._collector import Collector
+from collectors._line import Line
+from collectors._log import Log, clock_reading
+from collectors._modem_tools import TOOLS, Tool, ToolModem, manages_a_modem
+from collectors._options import header, parser, rate_hz, run
+from collectors._ports import ANYWHERE, BAUD, NoPortError, Port, candidates, check_pyserial
+from collectors._profiles import chosen_profile, matching, profiles
+from collectors._schedule import Schedule
+from collectors._stop import Stop
+from multitracer.errors import PreflightError
+from multitracer.protocols.modem import Answer, Unasked, decode
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from collectors._profiles import Ask, Profile
+
+_REFUSALS = 3
+"""Refused so often in a row, a command is asked more seldom."""
+_SELDOM = 30
+_CLOCK_NS = NS_PER_S * 9 // 10
+"""Less than the time between two rounds, so that each second has one."""
+_MOST_IDENTITY = 500
+
+
+class Books:
+    """The log of one run: what was answered, what was not, and the clocks."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.reads = 0
+        self.missed = 0
+        self._clock_ns = 0
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """Write one record."""
+        self._log.record(kind=kind, **fields)
+
+    def answer(self, answer: Answer) -> None:
+        """Write an answer, whole or not, unless nothing at all came."""
+        if not answer.raw and not answer.result:
+            return
+        more = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
+        self._log.record(
+            kind="answer",
+            read=self.reads,
+            command=answer.command,
+            asked_ns=answer.asked_ns,
+            answered_ns=answer.answered_ns,
+            result=answer.result,
+            raw=answer.raw.decode("latin-1"),
+            shown=decode(answer.command, answer.raw).readings,
+            **more,
+        )
+
+    def unasked(self, unasked: Unasked) -> None:
+        """Write what came by itself."""
+        self._log.record(kind="unasked", at_ns=unasked.at_ns, raw=unasked.raw.decode("latin-1"))
+
+    def port(self, state: str, path: str, **more: str) -> None:
+        """Write that a port was opened or lost."""
+        self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)
+
+    def miss(self, count: int, *, since_ns: float, why: str) -> None:
+        """Write that rounds had no answer."""
+        self.missed += count
+        until_ns = time.monotonic_ns()
+        self._log.record(kind="missed", count=count, since_ns=round(since_ns), until_ns=until_ns, why=why)
+
+    def clock(self, *, at_once: bool = False) -> None:
+        """Write both clocks, once a second."""
+        if at_once or time.monotonic_ns() >= self._clock_ns:
+            self._clock_ns = time.monotonic_ns() + _CLOCK_NS
+            self._log.record(kind="clock", **clock_reading(), reads=self.reads, missed=self.missed)
+
+
+class SerialModem:
+    """A modem behind one of several ports, whichever it is now.
+
+    Parameters
+    ----------
+    chosen : Namespace
+        The options: device, baud, timeout.
+    profile : Profile, optional
+        What to ask; found by what the modem says of itself if not given.
+    books, stop
+        Where it is written, and when it ends.
+    """
+
+    def __init__(
+        self, chosen: argparse.Namespace, *, profile: Profile | None, books: Books, stop: Stop
+    ) -> None:
+        self._names = tuple(chosen.device or ANYWHERE)
+        self._baud = chosen.baud or (profile and profile.baud) or BAUD
+        self._patience_s = chosen.timeout
+        self._given = profile
+        self._books = books
+        self._stop = stop
+        self._line: Line | None = None
+        self._last_path = ""
+        self._identity = ""
+        self._profile = profile
+        self._refused: dict[str, int] = {}
+        self._round = 0
+
+    def ask_all(self) -> str | None:
+        """Ask what is due in this round; return why there was no answer, None if there was."""
+        try:
+            line = self._line or self._connect()
+            if not line.is_settled and not line.settle():
+                return "silent"
+            if self._profile is None or not self._identity:
+                self._meet(line)
+            return self._ask_due(line)
+        except NoPortError as error:
+            if self._line is not None:
+                self._books.record(
+                    "port", at_ns=time.monotonic_ns(), state="lost", port=error.path, why=error.why
+                )
+            self.close()
+            return error.why
+
+    def listen(self, until_ns: int) -> bool:
+        """Take what comes by itself until an instant; return whether to go on."""
+        try:
+            return self._line.listen(until_ns) if self._line else self._stop.wait(until_ns)
+        except NoPortError:
+            return self._stop.wait(until_ns)  # the next round says so
+
+    def close(self) -> None:
+        """Let others have the port."""
+        if self._line is not None:
+            self._line.port.close()
+        self._line = None
+        self._identity = ""
+        self._profile = self._given
+
+    def _connect(self) -> Line:
+        """Return a line to the first port that answers, or to the only one there is, silent or not."""
+        paths = candidates(self._names)
+        paths.sort(key=lambda path: path != self._last_path)
+        failure = NoPortError(self._names[0], "unplugged")
+        for path in paths:
+            try:
+                line = self._open(path)
+            except NoPortError as error:
+                failure = error
+                continue
+            if len(paths) > 1 and not _answers(line):
+                line.port.close()
+                failure = NoPortError(path, "silent")
+                continue
+            self._line, self._last_path = line, path
+            self._books.port("opened", path)
+            return line
+        raise failure
+
+    def _open(self, path: str) -> Line:
+        port = Port(path, baud=self._baud)
+        return Line(port, self._stop, on_unasked=self._books.unasked, patience_s=self._patience_s)
+
+    def _meet(self, line: Line) -> None:
+        """Learn what modem this is, choose its profile, and prepare it."""
+        told = []
+        for answer in line.introduce():
+            self._books.answer(answer)
+            if answer.command != "ATE0":
+                told.append(answer.raw.decode("latin-1"))
+        self._identity = " ".join(" ".join(told).split())[:_MOST_IDENTITY] or "unknown"
+        self._profile = self._given or matching(self._identity)
+        self._refused = {}
+        self._round = 0
+        facts = {"port": line.port.path, "says": self._identity, "profile": self._profile.name}
+        self._books.record("modem", at_ns=time.monotonic_ns(), **facts)
+        for command in self._profile.init:
+            self._books.answer(line.ask(command, timeout_s=2.0))
+
+    def _ask_due(self, line: Line) -> str | None:
+        assert self._profile is not None
+        due = [ask for ask in self._profile.asks if self._is_due(ask)]
+        self._round += 1
+        for ask in due:
+            if self._stop.reason is not None:
+                return None
+            answer = line.ask(ask.command, timeout_s=ask.timeout_s)
+            self._books.answer(answer)
+            if not answer.result:
+                return "unintelligible" if answer.raw.strip() else "silent"
+            refused = answer.result != "OK"
+            self._refused[ask.command] = self._refused.get(ask.command, 0) + 1 if refused else 0
+        return None
+
+    def _is_due(self, ask: Ask) -> bool:
+        every = ask.every if self._refused.get(ask.command, 0) < _REFUSALS else _SELDOM * ask.every
+        return self._round % every == 0
+
+
+def _answers(line: Line) -> bool:
+    """Return whether a modem is there, tried twice; a port that went away meanwhile has none."""
+    try:
+        return line.settle() or line.settle()
+    except NoPortError:
+        return False
+
+
+def record(modem: SerialModem | ToolModem, books: Books, stop: Stop, *, hz: float) -> None:
+    """Ask when it is due, until `stop` says so."""
+    schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
+    while modem.listen(math.ceil(schedule.due_ns)):
+        due_ns = schedule.due_ns
+        books.reads += 1
+        why = modem.ask_all()
+        late = schedule.advance(time.monotonic_ns())
+        if stop.reason is not None:
+            break
+        if why is not None:
+            books.miss(1 + late, since_ns=due_ns, why=why)
+        elif late:
+            books.miss(late, since_ns=due_ns, why="late")
+        books.clock()
+    books.clock(at_once=True)
+    books.record("end", reason=stop.reason, reads=books.reads, missed=books.missed)
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="rounds of questions a second; default 1")
+    options.add_argument(
+        "--device",
+        action="append",
+        metavar="PORT",
+        help="a port, a pattern of ports, or usb:SERIALNUMBER; repeatable, the first that answers is taken; "
+        f"default {' '.join(ANYWHERE)}",
+    )
+    options.add_argument("--baud", type=int, help=f"rate of a real serial line; default {BAUD}")
+    options.add_argument(
+        "--profile", metavar="NAME", help=f"{', '.join(profiles())}, or a .toml file; default: by the modem"
+    )
+    options.add_argument(
+        "--timeout",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="default: 2, or the profile's",
+    )
+    options.add_argument("--tool", choices=TOOLS, help="ask through this tool instead of a serial port")
+    options.add_argument("--modem", default="any", help="for --tool: mmcli's modem, or qmicli's device")
+    return options.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until told to stop."""
+    chosen = _options(argv)
+    profile = chosen_profile(chosen.profile) if chosen.profile else None
+    tool = chosen.tool or (None if chosen.device else manages_a_modem())
+    if tool is None:
+        check_pyserial()
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
+        Log(chosen.output) as log,
+    ):
+        log.record(**header("multitracer-modem", chosen, hz=chosen.hz, devices=chosen.device, tool=tool))
+        stop.on_tag = log.clap
+        books = Books(log)
+        books.clock()
+        if tool is not None:
+            record(ToolModem(Tool(tool, chosen.modem), books, stop), books, stop, hz=chosen.hz)
+            return
+        modem = SerialModem(chosen, profile=profile, books=books, stop=stop)
+        try:
+            record(modem, books, stop, hz=chosen.hz)
+        finally:
+            modem.close()
+
+
+def check() -> None:
+    """Raise PreflightError if there is no modem to ask, or it may not be asked."""
+    if manages_a_modem():
+        return
+    check_pyserial()
+    paths = candidates(ANYWHERE)
+    if not paths:
+        raise PreflightError(f"no modem: no port among {' '.join(ANYWHERE)}; plug it in")
+    for path in paths:
+        try:
+            Port(path).close()
+        except NoPortError as error:
+            hint = "; `sudo usermod -aG dialout $USER`, then log in again" if "permitted" in error.why else ""
+            raise PreflightError(f"{path}: {error.why}{hint}") from error
+
+
+COLLECTOR = Collector(
+    name="modem",
+    layer="radio",
+    description="radio of a modem: RSSI, BLER, RSRP, RSRQ, SINR, cell, technology",
+    log_format="modem",
+    suffix=".jsonl",
+    check=check,
+)
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,127 @@
+"""The log of `collectors.modem`: answers of a modem with the two stamps around each, and the gaps between.
+
+Every answer is decoded here again, from its raw octets. Source: collectors/modem.py for the records,
+multitracer/protocols/modem for the answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from multitracer.protocols.modem import decode
+from multitracer.radio import RADIO
+from parsers._clock_pairs import is_time
+from parsers._field import CollectorLog, Sparse, header_of
+from parsers._format import Format, Match
+from parsers._lines import Lines
+
+if TYPE_CHECKING:
+    from multitracer.tables import Table
+
+_LONGEST_RAW = 1 << 17
+_MOST_SAID = 200
+_MOST_PORTS = 1000
+
+
+class _Log(CollectorLog):
+    """What the records read so far add up to."""
+
+    def __init__(self, path: str, lines: Lines) -> None:
+        super().__init__(path, lines, name="modem")
+        self.rows = Sparse(RADIO)
+        self.ports: list[dict[str, Any]] = []
+        self._says = ""
+
+    def take(self, text: str) -> None:
+        """Use one line, or count why it could not be used."""
+        record = self.record(text)
+        if record is None:
+            return
+        kind = record.get("kind")
+        if kind == "answer":
+            is_used = self._answer(record)
+        elif kind == "unasked":
+            is_used = self._radio("", record.get("raw"), record.get("at_ns"), record.get("at_ns"))
+        else:
+            is_used = self._port(record) if kind in ("port", "modem") else False
+        if not is_used:
+            self.lines.skip("not a record of this format")
+
+    def _answer(self, record: dict[str, Any]) -> bool:
+        command, result = record.get("command"), record.get("result")
+        if not isinstance(command, str):
+            return False
+        if result:
+            self.answered()
+        return self._radio(command, record.get("raw"), record.get("asked_ns"), record.get("answered_ns"))
+
+    def _radio(self, command: str, raw: Any, asked_ns: Any, answered_ns: Any) -> bool:
+        if not (
+            isinstance(raw, str) and is_time(asked_ns) and is_time(answered_ns) and asked_ns <= answered_ns
+        ):
+            return False
+        if len(raw) > _LONGEST_RAW:
+            return False
+        decoded = decode(command, raw.encode("latin-1", "replace"))
+        for reason in decoded.refused:
+            self.lines.skip(reason)
+        stamps = {"asked_ns": asked_ns, "answered_ns": answered_ns, "line": self.lines.number}
+        for reading in decoded.readings:
+            self.rows.append({"role": "serving", **reading, **stamps})
+        return True
+
+    def _port(self, record: dict[str, Any]) -> bool:
+        """Keep which port and which modem there was, for the provenance."""
+        if not is_time(record.get("at_ns")):
+            return False
+        says = str(record.get("says", ""))[:_MOST_SAID]
+        if says and self._says not in ("", says):
+            self.lines.warn("another modem answered after a while; its values follow those of the first")
+        self._says = says or self._says
+        if len(self.ports) < _MOST_PORTS:
+            known = ("kind", "at_ns", "state", "port", "why", "profile", "says")
+            self.ports.append({key: str(record[key])[:_MOST_SAID] for key in known if key in record})
+        return True
+
+    def radio(self) -> Table:
+        """Return the readings, on the wall clock where the log's clock records place them."""
+        columns = self.rows.columns()
+        asked, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
+        placed = {"asked_ns": asked, "answered_ns": answered, "time_ns": asked + (answered - asked) // 2}
+        stamps = {name: np.asarray(values) for name, values in placed.items()}
+        return self.rows.table(self.provenance() | {"ports": self.ports}, stamps)
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a log that begins with our header."""
+    return "yes" if head.startswith(header_of("modem")) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `radio` and `gaps`.
+
+    Raises
+    ------
+    FormatError
+        If the first record is not our header.
+    """
+    lines = Lines(stream)
+    log = _Log(path, lines)
+    for text in lines:
+        log.take(text)
+    if not log.header:
+        raise FormatError(path, "no header of multitracer-modem")
+    return {"radio": log.radio(), "gaps": log.gaps()}
+
+
+FORMAT = Format(
+    name="modem",
+    layer="radio",
+    description="answers of a modem, recorded by MultiTracer's collector modem",
+    source="collectors/modem.py; 3GPP TS 27.007 and the vendors' AT manuals",
+    sniff=sniff,
+    parse=parse,
+)
