@@ -31,6 +31,9 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 REAL_TIME_PRIORITY = 10
 _ALL_IDS = 0xFFFF_FFFF
 _USER_NAMESPACE = ("unshare", "-Urnm")
+_NAMESPACES_CHECK = (
+    "import sys; from multitracer.testbed.privileges import namespaces; sys.exit(not namespaces().works)"
+)
 _COLLECTOR_CHECK = "import sys; from collectors import collectors; collectors()[sys.argv[1]].check()"
 
 
@@ -73,7 +76,7 @@ class Privileges:
 def probe() -> Privileges:
     """Try everything that a run does; takes a third of a second."""
     abilities = (
-        _namespaces(),
+        namespaces(),
         *map(_tool, TOOLS),
         _tcpdump(),
         _collector("tcp_info", needed=True),
@@ -94,7 +97,7 @@ def in_user_namespace() -> bool:
     return (int(first), int(count)) != (0, _ALL_IDS)
 
 
-def _namespaces() -> Ability:
+def namespaces() -> Ability:
     """Make a network namespace and a TUN device in it, in a thread that takes both with it."""
     problem = _in_thread(_make_namespace_with_device)
     return Ability("namespaces", not problem, problem)
@@ -175,7 +178,7 @@ def why_no_user_namespace() -> str:
         return "this is one already"
     if not shutil.which(_USER_NAMESPACE[0]):
         return f"{_USER_NAMESPACE[0]}: not installed"
-    program = "from multitracer.testbed import privileges as p; print(p._namespaces().why_not)"
+    program = "from multitracer.testbed import privileges as p; print(p.namespaces().why_not)"
     command = [*_USER_NAMESPACE, sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
