@@ -1,0 +1,103 @@
+"""A master and its slaves joined by serial lines of 9600 b/s that damage octets, in virtual time."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.centaurus import CentaurusConfig, Delivered, Event, Expired, Received, Rejected
+from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave, SerialWorker
+from tests.protocols.centaurus_net import START_NS, S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.centaurus import Outgoing
+
+NS_PER_OCTET = 10 * S // 9600
+
+
+class Lines:
+    """One master, and slaves by (line, station); everyone on a line hears what the master sends there."""
+
+    def __init__(
+        self,
+        *stations: tuple[int, int],
+        absent: tuple[tuple[int, int], ...] = (),
+        config: CentaurusConfig | None = None,
+        damage: Callable[[bytes], bytes] = lambda octets: octets,
+    ) -> None:
+        entropy = random.Random(5).randbytes
+        self.master = SerialMaster([*stations, *absent], config, random_bytes=entropy)
+        self.slaves = {each: SerialSlave(each[1], config, random_bytes=entropy) for each in stations}
+        self.now_ns = START_NS
+        self.damage = damage
+        self.events: dict[object, list[Event]] = defaultdict(list)
+        self.wire: list[tuple[str, int, bytes]] = []
+        self._arrivals: list[tuple[int, int, object, Outgoing, bytes]] = []
+        self._free_ns: dict[object, int] = defaultdict(int)
+        self._count = 0
+
+    @property
+    def ends(self) -> dict[object, SerialWorker]:
+        return {"master": self.master, **self.slaves}
+
+    def run(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        until_ns = self.now_ns + round(seconds * S)
+        while True:
+            for name, end in self.ends.items():
+                self._transmit(name, end)
+            soonest = min(time for time in (*self._times(), until_ns) if time is not None)
+            if soonest >= until_ns:
+                self.now_ns = until_ns
+                return
+            self.now_ns = max(self.now_ns, soonest)
+            self._arrive()
+            for end in self.ends.values():
+                end.on_timer(self.now_ns)
+                self._check_ages(end)
+
+    def _times(self) -> list[int | None]:
+        return [
+            *(end.next_timer() for end in self.ends.values()),
+            self._arrivals[0][0] if self._arrivals else None,
+        ]
+
+    def _transmit(self, name: object, end: SerialWorker) -> None:
+        self.events[name] += end.take_events()
+        while packet := end.outgoing(self.now_ns):
+            line = packet.address[0] if name == "master" else name[0]
+            self.wire.append(("master" if name == "master" else "slave", line, packet.octets))
+            begin_ns = max(self.now_ns, self._free_ns[name, line])
+            self._free_ns[name, line] = end_ns = begin_ns + len(packet.octets) * NS_PER_OCTET
+            self._count += 1
+            heapq.heappush(self._arrivals, (end_ns, self._count, name, packet, self.damage(packet.octets)))
+
+    def _arrive(self) -> None:
+        """What left completely is SENT for its sender, and heard by the other side."""
+        while self._arrivals and self._arrivals[0][0] <= self.now_ns:
+            _, _, name, packet, octets = heapq.heappop(self._arrivals)
+            self.ends[name].sent(packet, self.now_ns)
+            if name != "master":
+                self.master.receive(octets, name[0], self.now_ns)
+                continue
+            for (line, _), slave in self.slaves.items():
+                if line == packet.address[0]:
+                    slave.receive(octets, 0, self.now_ns)
+
+    def _check_ages(self, end: SerialWorker) -> None:
+        for session in end.sessions.values():
+            assert self.now_ns < session.deadline_ns(end.config), "a session outlived its watchdog or cap"
+
+    def received(self, name: object) -> list[bytes]:
+        return [event.data for event in self.events[name] if isinstance(event, Received)]
+
+    def fates_of(self, name: object) -> dict[int, list[str]]:
+        told: dict[int, list[str]] = defaultdict(list)
+        for event in self.events[name]:
+            if isinstance(event, Delivered | Rejected | Expired):
+                told[event.handle].append(type(event).__name__)
+        return told
