@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.verdicts.answers import early, eifel, f_rto, hole
+from multitracer.analysis.verdicts.answers import before_any_answer, early, eifel, f_rto, held, hole
 from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
 from multitracer.analysis.verdicts.dsack import dsacked, peer_sends_sack, undisputed
@@ -99,19 +99,19 @@ def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
     earlier_echoed, itself_echoed = eifel(copies)
     reported = dsacked(copies, sacks)
     sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
-    before = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies)}
+    before = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held(copies)}
     duplicate = reported < copies.nowhere
-    by_itself = duplicate & (reported == copies.answer)  # its own ACK was the first that covers it
+    unanswered = (duplicate & (reported == copies.answer)) | before_any_answer(copies)
     needed = {
         Evidence.ECHOED: itself_echoed,
         Evidence.HOLE: hole(copies),
         Evidence.NO_D_SACK: undisputed(copies, reported, sends_sack=sends_sack),
     }
-    proved = before[Evidence.EARLY_ACK] | before[Evidence.F_RTO]
+    proved = np.logical_or.reduce(list(before.values()))
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
     necessity[np.logical_or.reduce(list(needed.values()))] = Necessity.NECESSARY
     necessity[proved | earlier_echoed | duplicate] = Necessity.SPURIOUS
-    necessity[by_itself & ~proved] = Necessity.ACK_LOST
+    necessity[unanswered & (earlier_echoed | duplicate) & ~proved] = Necessity.ACK_LOST
     evidence = np.zeros(len(copies), dtype=np.uint32)
     spurious = necessity != Necessity.NECESSARY
     signs = {**before, Evidence.EIFEL: earlier_echoed, Evidence.D_SACK: duplicate}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Mark
+from multitracer.capture import Flag, Mark
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
+SURELY_EARLY = 0.75
+"""Of the shortest round trip: samples may hold a delay of the ACK that the answer to a duplicate has not."""
+
+
 def early(copies: Copies) -> Array:
     """Return which were reported sooner than the shortest round trip after they were sent, or before."""
     there = copies.report < copies.nowhere
     if copies.min_rtt_ns == NA:
         return there & (copies.report < copies.row)
-    return there & ((copies.report < copies.row) | (copies.after_ns(copies.report) < copies.min_rtt_ns))
+    soon = copies.after_ns(copies.report) < SURELY_EARLY * copies.min_rtt_ns
+    return there & ((copies.report < copies.row) | soon)
 
 
 def eifel(copies: Copies) -> tuple[Array, Array]:
@@ -45,7 +50,7 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     edge_first = (resent >= answer) | ((echo - copies.of_rows("tsval", resent)).view(np.int32) < 0)
     older = (echo - own).view(np.int32) < 0
     earlier = stamped & older & (at_edge | edge_first)
-    itself = stamped & ~older & (at_edge | (echo == own))
+    itself = stamped & ~older & at_edge
     return earlier, itself
 
 
@@ -65,6 +70,57 @@ def f_rto(copies: Copies) -> Array:
     return lacked
 
 
+def held(copies: Copies) -> Array:
+    """Return which the receiver held already when an earlier one filled the hole below them.
+
+    The ACK that moves the left edge covers data which were never resent: so they were held, the hole's filler
+    was acknowledged at once (RFC 5681, section 4.2), and what was sent behind the filler came too late.
+    """
+    answer, row = copies.answer, copies.row
+    there = (answer < copies.nowhere) & (answer > row)
+    last = np.clip(answer, 1, copies.nowhere) - 1
+    edge, covered = copies.reached[last], copies.reached[np.minimum(answer, copies.nowhere - 1)]
+    resent_up_to = np.zeros(copies.nowhere, dtype=np.int64)
+    resent_up_to[row] = copies.end
+    beyond = covered > np.maximum.accumulate(resent_up_to)[last] if copies.nowhere else there
+    filler = copies.first_sent(row)[copies.grid.cell(edge)]
+    newer = (copies.of_rows("tsecr", answer) - copies.of_rows("tsval", filler)).view(np.int32) > 0
+    by_filler = ~(newer & has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS))
+    behind: Array = there & beyond & (copies.begin > edge) & (filler < row) & by_filler
+    return behind
+
+
+def before_any_answer(copies: Copies) -> Array:
+    """Return which, though an earlier copy had arrived, came before any ACK of that had got through.
+
+    Each copy that arrives in vain is acknowledged at once. If everything sent was acknowledged, and fewer
+    such ACKs repeat that number than there were copies to elicit them, then one of the copies elicited the
+    first: the later ones account for the repetitions, those before had no answer.
+    """
+    could = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
+    could = np.flatnonzero(could & ~early(copies))
+    lost = np.zeros(len(copies), dtype=bool)
+    answer, first, group, size = np.unique(
+        copies.answer[could], return_index=True, return_inverse=True, return_counts=True
+    )
+    rank = np.arange(len(could)) - first[group]
+    repeated = _repetitions(copies, answer)
+    everything = copies.reached[answer] >= copies.highest[answer]
+    lost[could] = (everything & (repeated < size))[group] & (rank < (size - repeated)[group])
+    return lost
+
+
+def _repetitions(copies: Copies, answer: Array) -> Array:
+    """Return how many ACKs without payload repeat the number of each answer before it grows."""
+    segments = copies.segments
+    repeats = (segments["reverse"] != copies.reverse) & (segments["ack_bytes"] == copies.reached)
+    repeats &= (segments["payload_bytes"] == 0) & ~has(segments["flags"], Flag.FIN)
+    count = np.append(0, np.cumsum(repeats))
+    grows = np.searchsorted(copies.reached, copies.reached[answer], side="right")
+    repetitions: Array = count[grows] - count[answer + 1]
+    return repetitions
+
+
 def hole(copies: Copies) -> Array:
     """Return of which the earlier copy was overtaken: what was sent after it was reported, and it was not."""
     known = (copies.earlier < copies.nowhere) & (copies.report > copies.row)
@@ -75,13 +131,13 @@ def hole(copies: Copies) -> Array:
 
 
 def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
-    """Return whether the last ACK up to row `last` echoes what was sent after the earlier copy."""
+    """Return whether the last ACK up to row `last` lacks it and echoes what was sent after the earlier copy."""
     segments = copies.segments
     back = (segments["reverse"] != copies.reverse) & has(segments["marks"], Mark.HAS_TIMESTAMPS)
     back &= segments["ack_bytes"] != NA
     newest = np.maximum.accumulate(np.where(back, np.arange(len(segments)), -1))[last]
     stamped = (newest > copies.earlier) & has(copies.of_rows("marks", copies.earlier), Mark.HAS_TIMESTAMPS)
     since = (segments["tsecr"][newest] - copies.of_rows("tsval", copies.earlier)).view(np.int32)
-    lacks = copies.reached[last] <= copies.begin
+    lacks = (copies.begin <= copies.reached[last]) & (copies.reached[last] < copies.end)
     overtaken: Array = stamped & (since > 0) & lacks
     return overtaken

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.verdicts.answers import SURELY_EARLY
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def dsacked(copies: Copies, sacks: Table) -> Array:
         return reported
     order = np.lexsort((copies.row, copies.begin))
     starts, rows = copies.begin[order], copies.row[order]
-    time_ns, least_ns = segments["time_ns"], max(copies.min_rtt_ns, 0)
+    time_ns, least_ns = segments["time_ns"], SURELY_EARLY * max(copies.min_rtt_ns, 0)
     for block in mine[::-1].tolist():
         left, at = int(sacks["left_bytes"][block]), int(sacks["row"][block])
         first, last = (int(np.searchsorted(starts, left, side=side)) for side in ("left", "right"))

@@ -3,7 +3,8 @@
 Rules of the file
 -----------------
 - Silence: nothing had arrived that could have caused it, and the segment before was no retransmission of the
-  same moment. Then a timer did: the retransmission timer, or a tail loss probe.
+  same moment. Then a timer did: the retransmission timer, or a tail loss probe. Up to a quarter of the
+  shortest round trip after an ACK it may be RACK's (RFC 8985, 6.3), if the retransmission timer is not due.
 - A probe repeats the newest segment, once, by a sender with SACK that is in no recovery. If that is also the
   oldest one, a probe is told from a timeout by the time waited, against RFC 6298 over the samples (Linux's
   bounds), unless this sender showed elsewhere whether it probes.
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _DUP_THRESH = 3
-_LEAST_SILENCE_NS = 10 * NS_PER_MS
-"""A busy host may answer an ACK so late; with a quarter of the shortest round trip for RACK's timer."""
+_DUE = 0.8
+"""Of the timeout by RFC 6298: a kernel's own may be as much shorter."""
+_LATE_NS = 10 * NS_PER_MS
+"""A busy host may answer an ACK so late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,17 @@ def trigger_of(copies: Copies) -> Trigger:
     advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)]
     since_earlier_ns = time_ns[row] - earlier_ns
     newest = copies.end >= copies.highest[before]
+    waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), _rto_ns(copies)
     duplicates = _duplicates(copies, back, before, una)
     return Trigger(
-        _silent(copies, back),
+        _silent(copies, back, waited_ns, rto_ns),
         duplicates,
         segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
         newest,
         una,
         np.where(row > 0, copies.highest[before], 0),
-        time_ns[row] - np.maximum(advance_ns, earlier_ns),
-        _rto_ns(copies),
+        waited_ns,
+        rto_ns,
         newest & (duplicates == 0) & (copies.min_rtt_ns != NA) & (since_earlier_ns < copies.min_rtt_ns)
         & _nothing_between(copies),
     )  # fmt: skip
@@ -93,14 +97,15 @@ def _nothing_between(copies: Copies) -> Array:
     return directly
 
 
-def _silent(copies: Copies, back: Array) -> Array:
+def _silent(copies: Copies, back: Array, waited_ns: Array, rto_ns: Array) -> Array:
     time_ns, row = copies.segments["time_ns"], copies.row
-    silence_ns = _LEAST_SILENCE_NS + max(copies.min_rtt_ns, 0) // 4
+    rack_ns = _LATE_NS + max(copies.min_rtt_ns, 0) // 4
     arrived = np.searchsorted(back, row) - 1
-    arrived_ns = np.append(time_ns[back], 0)[arrived]
-    resent_ns = np.concatenate([[0], time_ns[row[:-1]]]) if len(row) else row
-    silent: Array = (arrived < 0) | (time_ns[row] - arrived_ns > silence_ns)
-    silent &= time_ns[row] - resent_ns > silence_ns
+    arrived_ns = time_ns[row] - np.append(time_ns[back], 0)[arrived]
+    resent_ns = np.diff(time_ns[row], prepend=0)
+    due = waited_ns > _DUE * rto_ns
+    nothing_arrived = (arrived < 0) | (arrived_ns > np.where(due, _LATE_NS, rack_ns))
+    silent: Array = nothing_arrived & (resent_ns > np.where(due, _LATE_NS, rack_ns))
     return silent
 
 

@@ -48,6 +48,8 @@ class Evidence(IntFlag):
     """The ACK lacks data sent once and before this copy, which arrived later (after RFC 5682)."""
     EARLY_ACK = 0x0020
     """The ACK came sooner than the shortest round trip after this copy, or before it."""
+    HELD = 0x4_0000
+    """An ACK for what filled a hole below it covered it, and data never resent: the receiver held both."""
     ECHOED = 0x0040
     """The ACK echoes the timestamp of this very copy: it brought something new."""
     HOLE = 0x0080
