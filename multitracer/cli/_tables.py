@@ -53,6 +53,12 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
             _write(writer, schema, pieces)
 
 
+def write_table(path: Path, table: Table) -> None:
+    """Write one small table as Parquet, whatever the file's name ends in."""
+    schema = _schema(table.schema)
+    pq.write_table(pa.table(_columns(table), schema=schema), path, compression="zstd")
+
+
 def _writer(path: Path, schema: Any) -> Any:
     if path.suffix == ".csv":
         return pc.CSVWriter(path, schema)

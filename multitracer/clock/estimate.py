@@ -166,6 +166,21 @@ class Estimate:
         stamps = np.asarray(from_ns, dtype=np.int64)
         return (stamps >= self.first_ns) & (stamps <= self.last_ns)
 
+    def from_stamp(self, first_ns: int) -> Estimate:
+        """Return the same line with its offset and error stated at another stamp of `from`, as its first."""
+        moved = int(self.offset_at(first_ns)) - self.offset_ns
+        wider = round(self.skew_uncertainty_ppm * PPM * abs(first_ns - self.first_ns))
+        return replace(
+            self,
+            first_ns=first_ns,
+            last_ns=max(self.last_ns, first_ns),
+            offset_ns=self.offset_ns + moved,
+            uncertainty_ns=float(self.bound_ns(first_ns)),
+            pivot_ns=self.pivot,
+            lower_ns=None if self.lower_ns is None else self.lower_ns + moved - wider,
+            upper_ns=None if self.upper_ns is None else self.upper_ns + moved + wider,
+        )
+
     def inverse(self) -> Estimate:
         """Return the same relation as seen from `to`; mapping there and back agrees to 1 ns."""
         slope = 1 + self.skew_ppm * PPM

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Path = tuple[Relation, ...]
 
 _MOST_ENDS = 32
+_FOR_EVER_NS = 1 << 59
 
 
 @dataclass(slots=True)
@@ -92,9 +93,10 @@ class ClockGraph:
         raise ClockError(self.why_apart(source, target))
 
     def _when(self, clock: Clock) -> list[int]:
-        return [ns for r in self.from_clock(clock) for e in r.estimates for ns in (e.first_ns, e.last_ns)][
-            :64
-        ]
+        """Return where the evidence of a clock lies; what holds for ever says nothing of that."""
+        every = [estimate for relation in self.from_clock(clock) for estimate in relation.estimates]
+        brief = [estimate for estimate in every if estimate.last_ns - estimate.first_ns < _FOR_EVER_NS]
+        return [ns for e in (brief or every)[:_MOST_ENDS] for ns in (e.first_ns, e.last_ns)]
 
     def why_apart(self, source: Clock, target: Clock) -> str:
         """Return why one clock cannot be mapped onto another, and what would help."""

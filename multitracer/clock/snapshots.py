@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 UTC = Clock("", "utc")
+ONE_KERNEL = "one kernel"
+"""Method of a relation of two hosts that share their clocks."""
 _METHOD = "bracketed readings"
 _DISCIPLINED = "the kernel's own bound (NTP)"
 _LONGEST_BRACKET_NS = 1_000_000_000
@@ -119,7 +121,7 @@ def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
         skew_ppm=0.0,
         uncertainty_ns=0.0,
         skew_uncertainty_ppm=0.0,
-        method="one kernel",
+        method=ONE_KERNEL,
         evidence=evidence,
         lower_ns=0,
         upper_ns=0,

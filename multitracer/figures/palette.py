@@ -106,6 +106,12 @@ LOOKS: dict[str, Look] = {
     "recovery": Look(*_BLUE, "step", 0),
     "loss": Look(*_VERMILLION, "step", 0),
     "trend": Look(*_INK, "line", 1.2, dash="dash"),
+    "clock_out": Look(*_BLUE, "points", 3.5),
+    "clock_back": Look(*_GREEN, "points", 3.5, "circle-open"),
+    "clock_together": Look(*_BLUE, "points", 4),
+    "clock_out_envelope": Look(*_BLUE, "line", 1.4),
+    "clock_back_envelope": Look(*_GREEN, "line", 1.4, dash="dashdot"),
+    "clock_bound": Look(*_ORANGE, "bars", 1),
 }
 """The look of every role; `Series.role` names one of these."""
 

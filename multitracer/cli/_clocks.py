@@ -1,0 +1,206 @@
+"""What `multitracer align` prints and keeps: the graph of clocks as text, as JSON and as tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from multitracer.cli._output import replacing
+from multitracer.cli._text import no_formula, portable
+from multitracer.clock.edges import edges_table, mapping_table
+from multitracer.clock.session_clock import clocks_of
+from multitracer.clock.words import seconds, span
+from multitracer.errors import ClockError, InputError
+from multitracer.manifest import inside
+from multitracer.session import Session, open_session, separate_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from multitracer.capture import Capture
+    from multitracer.cli._page import Page
+    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.relation import Clock, Relation
+    from multitracer.clock.session_clock import Clocks
+    from multitracer.session import Point
+    from multitracer.tables import Table
+
+SCHEMA = "multitracer.align/1"
+_TABLES = "tables"
+_HEADER = ("from", "to", "offset", "drift", "±", "method", "evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A recording with its clocks."""
+
+    session: Session
+    captures: list[tuple[Point, Capture]]
+    clocks: Clocks
+
+    @property
+    def loose(self) -> bool:
+        """Whether files were named, not a folder."""
+        return self.session.folder is None
+
+
+def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> Aligned:
+    """Read what the user named and relate its clocks.
+
+    Raises
+    ------
+    ClockError
+        If there are several clocks, and the data cannot say how any two of them relate.
+    """
+    session = _session(inputs)
+    captures = list(session.captures()) if session.points else []
+    clocks = clocks_of(session, captures, reference=reference, evidence=evidence)
+    if not clocks.graph.relations and clocks.graph.refused:
+        raise ClockError(clocks.graph.refused[0])
+    return Aligned(session, captures, clocks)
+
+
+def _session(inputs: Sequence[str]) -> Session:
+    if len(inputs) == 1:
+        return open_session(inputs[0])
+    for name in inputs:
+        if os.path.isdir(name):  # noqa: PTH112  # a name may hold NUL, which Path refuses
+            raise InputError(f"{portable(name)}: a session folder is aligned by itself; give it alone")
+    apart = separate_sessions(inputs)
+    return Session(apart[0].name, [point for session in apart for point in session.points])
+
+
+# --- text ---
+
+
+def show(sheet: Page, found: Aligned) -> None:
+    """Write the graph as a table, what could not be related, and what the doctor found."""
+    clocks = found.clocks
+    rows = [_row(found, relation, e) for relation in clocks.graph.relations for e in relation.estimates]
+    if rows:
+        sheet.table(_HEADER, rows, right=(2, 3, 4, 6), dispensable=(6,))
+    else:
+        sheet.line("One clock: there is nothing to relate.")
+    sheet.line(f"Reference: {_name(found, clocks.reference)}")
+    for row in mapping_table(clocks.graph, clocks.reference).rows():
+        if row["reason"]:
+            sheet.line(f"Not placed: {row['reason']}")
+    for sentence in clocks.graph.refused:
+        sheet.line(f"Not found: {portable(sentence)}")
+    sheet.heading(f"The clock doctor finds {len(clocks.complaints) or 'nothing wrong'}")
+    for complaint in clocks.complaints:
+        sheet.line(f"  - {complaint.code}: {portable(complaint.sentence)}. Repair: {complaint.repair}.")
+
+
+def _row(found: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, ...]:
+    drift = f"{estimate.skew_ppm:+.2f} ± {estimate.skew_uncertainty_ppm:.2g} ppm"
+    return (
+        _name(found, relation.source),
+        _name(found, relation.target),
+        seconds(estimate.offset_ns),
+        drift if estimate.skew_ppm or estimate.skew_uncertainty_ppm else "none",
+        span(estimate.uncertainty_ns),
+        estimate.method,
+        f"{estimate.evidence:,}",
+    )
+
+
+def _name(found: Aligned, clock: Clock) -> str:
+    """Return a clock as the user named it: of a loose file, by its path alone."""
+    plain = found.loose and clock.domain == "realtime"
+    return portable(clock.host) if plain else portable(str(clock))
+
+
+# --- JSON ---
+
+
+def write_json(stream: TextIO, found: Aligned) -> None:
+    """Write the document that docs/clock.md describes."""
+    document = {
+        "schema": SCHEMA,
+        "reference": _name(found, found.clocks.reference),
+        "edges": list(_edges(found)),
+        "mapping": list(mapping_table(found.clocks.graph, found.clocks.reference).rows()),
+        "refused": [portable(sentence) for sentence in found.clocks.graph.refused],
+        "warnings": [portable(sentence) for sentence in found.clocks.warnings],
+        "doctor": [
+            {
+                "code": each.code,
+                "source": portable(each.source),
+                "sentence": portable(each.sentence),
+                "repair": portable(each.repair),
+                "shift_ns": each.shift_ns,
+            }
+            for each in found.clocks.complaints
+        ],
+    }
+    json.dump(document, stream, indent=1, allow_nan=False)
+    stream.write("\n")
+
+
+def _edges(found: Aligned) -> Iterator[dict[str, Any]]:
+    """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
+    first = {found.clocks.of_point(p.name): capture.first_ns for p, capture in found.captures}
+    for relation in found.clocks.graph.relations:
+        for i, each in enumerate(relation.estimates):
+            start = first.get(relation.source) if i == 0 and found.loose else None
+            estimate = each if start is None else each.from_stamp(start)
+            yield {
+                "from": _name(found, relation.source),
+                "to": _name(found, relation.target),
+                "offset_ns": estimate.offset_ns,
+                "skew_ppm": estimate.skew_ppm,
+                "uncertainty_ns": estimate.uncertainty_ns,
+                "skew_uncertainty_ppm": estimate.skew_uncertainty_ppm,
+                "method": estimate.method,
+                "evidence": estimate.evidence,
+                "first_ns": estimate.first_ns,
+                "last_ns": estimate.last_ns,
+                "lower_ns": estimate.lower_ns,
+                "upper_ns": estimate.upper_ns,
+                "notes": list(estimate.notes),
+            }
+
+
+# --- tables ---
+
+
+def keep_tables(found: Aligned) -> list[Path]:
+    """Write clock_edges and clock_mapping into the session's folder `tables`; Parquet, CSV without pyarrow.
+
+    Raises
+    ------
+    InputError
+        If `tables` leads out of the session, or cannot be written.
+    """
+    folder = found.session.folder
+    assert folder is not None
+    inside(folder, _TABLES).mkdir(exist_ok=True)
+    graph = found.clocks.graph
+    tables = (edges_table(graph.relations), mapping_table(graph, found.clocks.reference))
+    return [_keep(folder, table) for table in tables]
+
+
+def _keep(folder: Path, table: Table) -> Path:
+    try:
+        from multitracer.cli._tables import write_table
+    except ModuleNotFoundError:
+        ending, write_table = "csv", _write_csv
+    else:
+        ending = "parquet"
+    path = inside(folder, f"{_TABLES}/{table.schema.name}.{ending}")
+    with replacing(path) as beside:
+        write_table(beside, table)
+    return path
+
+
+def _write_csv(path: Path, table: Table) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(table.schema.names)
+        for row in table.rows():
+            writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in row.values()])

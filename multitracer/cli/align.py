@@ -1,0 +1,91 @@
+"""`multitracer align`: how the clocks of a recording relate, found in its data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._options import examples, named
+
+if TYPE_CHECKING:
+    from multitracer.cli._clocks import Aligned
+
+
+@click.command(
+    "align",
+    epilog=examples(
+        "multitracer align sample_traces/drive",
+        "multitracer align --reference fixed -o clocks.html sample_traces/drive",
+        "multitracer align --json SENDER.pcap RECEIVER.pcap",
+    ),
+)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/clock.md says what its members mean.")
+@click.option(
+    "--reference",
+    metavar="CLOCK",
+    help="HOST or HOST:DOMAIN onto which the others are mapped; by default the TCP sender's wall clock.",
+)
+@click.option("-o", "--output", type=named, metavar="FILE", help="Draw the graph into this .html file.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option(
+    "--keep/--no-keep",
+    default=True,
+    help="Write clock_edges and clock_mapping into the session's folder tables, or leave it as it is.",
+)
+def command(
+    inputs: tuple[str, ...],
+    *,
+    as_json: bool,
+    reference: str | None,
+    output: str | None,
+    theme: str,
+    keep: bool,
+) -> None:
+    """Find how the clocks of a session, or of two or more loose files, relate: offset, drift, error, steps.
+
+    Nothing has to be known beforehand. Of loose files, the first edge is that from the first file to the
+    second: to = from + offset + drift * (from - first stamp of from). What the data cannot tell is refused,
+    with the reason and what would help. The clock doctor's findings follow.
+    """
+    from multitracer.cli._clocks import aligned, show, write_json
+    from multitracer.cli._output import check_output, standard_output, warn
+    from multitracer.cli._page import page
+
+    found = aligned(inputs, reference=reference, evidence=output is not None)
+    check_output(output, found.session.paths)
+    for sentence in [*found.session.warnings, *found.clocks.warnings]:
+        warn(sentence)
+    if keep and found.session.folder is not None:
+        _keep(found)
+    if output is not None:
+        _draw(found, output, dark=theme == "dark")
+    if as_json:
+        write_json(standard_output(), found)
+    else:
+        show(page(), found)
+        if output is not None:
+            click.echo(output)
+
+
+def _keep(found: Aligned) -> None:
+    from multitracer.cli._clocks import keep_tables
+    from multitracer.cli._output import warn
+
+    try:
+        keep_tables(found)
+    except OSError as error:
+        warn(f"{error.filename}: the tables are not kept: {error.strerror}")
+
+
+def _draw(found: Aligned, output: str, *, dark: bool) -> None:
+    from multitracer.cli._output import replacing
+    from multitracer.figures.alignment import alignment_figure
+
+    figure = alignment_figure(found.clocks, theme="dark" if dark else "light")
+    with replacing(output) as beside:
+        if output.endswith(".json"):
+            beside.write_text(figure.to_json(), "utf-8")
+        else:
+            beside.write_text(figure.to_html(include_plotlyjs=True), "utf-8")

@@ -1,0 +1,285 @@
+"""The clocks of a recording: every relation that its data show, what is wrong with them, and the reference.
+
+Nothing is typed in by hand. Captures of the same packets, slots of a link and readings of clocks each give
+relations of their own; where two ways lead from clock to clock they check each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.clock.complaints import Complaint, Stamps
+from multitracer.clock.doctor import compare, compare_spans, examine
+from multitracer.clock.evidence import with_packets
+from multitracer.clock.graph import ClockGraph
+from multitracer.clock.link_slots import relate_slots
+from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
+from multitracer.clock.snapshots import ONE_KERNEL, relations_of_readings
+from multitracer.clock.two_captures import relate
+from multitracer.errors import ClockError, InputError
+from multitracer.radio import CLOCK_READINGS
+from multitracer.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from multitracer.capture import Capture
+    from multitracer.clock.estimate import Array, Estimate
+    from multitracer.session import Point, Session
+
+    Captures = Sequence[tuple[Point, Capture]]
+
+_MOST_POINTS = 8
+"""Pairs of more capture points are not all looked at: each pair takes as long as reading the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks of a recording and how they relate.
+
+    Attributes
+    ----------
+    graph : ClockGraph
+    reference : Clock
+        Onto which stamps are mapped by default: the wall clock of the TCP sender.
+    complaints : tuple of Complaint
+        What the doctor found.
+    hosts : dict of str to str
+        Capture point -> host whose clock stamped it.
+    warnings : tuple of str
+        Relations that contradict each other, a sentence each.
+    """
+
+    graph: ClockGraph
+    reference: Clock
+    complaints: tuple[Complaint, ...] = ()
+    hosts: dict[str, str] | None = None
+    warnings: tuple[str, ...] = ()
+
+    def of_point(self, name: str) -> Clock:
+        """Return the clock that stamped the packets of a capture point."""
+        return Clock((self.hosts or {}).get(name, name))
+
+    def place(self, stamps: Array, source: Clock, target: Clock | None = None) -> Placement:
+        """Return stamps of a clock on the reference, or on another one, with the error of each."""
+        return self.graph.place(stamps, source, target or self.reference)
+
+    def path_along(self, stamps: Array, source: Clock, target: Clock) -> tuple[Relation, ...]:
+        """Return the relations by which `place` would map these stamps.
+
+        Raises
+        ------
+        ClockError
+            If nothing connects the two clocks.
+        """
+        return self.graph.path(
+            source, target, at_ns=[int(stamps.min()), int(stamps.max())] if len(stamps) else ()
+        )
+
+
+def clocks_of(
+    session: Session, captures: Captures, *, reference: str | None = None, evidence: bool = False
+) -> Clocks:
+    """Find how the clocks of a recording relate.
+
+    Parameters
+    ----------
+    session : Session
+    captures : sequence of (Point, Capture)
+        All captures of the session, in any order.
+    reference : str, optional
+        HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
+    evidence : bool
+        Keep the packets behind each estimate, for a figure.
+
+    Raises
+    ------
+    InputError
+        If the reference is none of the session's clocks.
+    """
+    hosts = {point.name: _host(session, point) for point, _ in captures}
+    graph = ClockGraph()
+    graph.relations += _of_readings(session)
+    _add_links(session, graph)
+    _add_captures(captures, hosts, graph, evidence=evidence)
+    warnings = _contradictions(graph)
+    chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts)
+    complaints = tuple(_complaints(session, captures, hosts, graph, chosen))
+    return Clocks(graph, chosen, complaints, hosts, tuple(warnings))
+
+
+def _host(session: Session, point: Point) -> str:
+    """Return the host of a capture point; several captures of one host share its clock."""
+    if session.folder is None:
+        return point.name
+    parent = Path(point.paths[0]).parent
+    return point.name if parent == session.folder else parent.name
+
+
+def _of_readings(session: Session) -> list[Relation]:
+    parts = []
+    for log, tables in session.tables("clock"):
+        if CLOCK_READINGS.name in tables:
+            table = tables[CLOCK_READINGS.name]
+            table.columns["host"] = np.where(table["host"] == "", log.host, table["host"]).astype("U64")
+            parts.append(table)
+    return list(relations_of_readings(Table.concatenate(CLOCK_READINGS, parts)))
+
+
+def _add_links(session: Session, graph: ClockGraph) -> None:
+    """Add what the logs of both sides of a link say of each other."""
+    logs = []
+    for log, tables in session.tables("link"):
+        if frames := tables.get("link_frames"):
+            domain = frames.provenance.get("header", {}).get("clock", "realtime")
+            logs.append((Clock(log.host, domain if domain in DOMAINS else "realtime"), frames))
+    for (one, near), (other, far) in combinations(logs, 2):
+        if one.host != other.host:
+            _add(graph, one, other, partial(relate_slots, near, far))
+
+
+def _add_captures(captures: Captures, hosts: dict[str, str], graph: ClockGraph, *, evidence: bool) -> None:
+    """Add what the captures of each two hosts say; of several of one host, the largest."""
+    largest: dict[str, Capture] = {}
+    for point, capture in captures:
+        host = hosts[point.name]
+        if len(capture.segments) > (len(largest[host].segments) if host in largest else 0):
+            largest[host] = capture
+    for one, other in combinations(list(largest)[:_MOST_POINTS], 2):
+        near, far = largest[one], largest[other]
+        _add(graph, Clock(one), Clock(other), partial(_of_packets, near, far, evidence=evidence))
+
+
+def _of_packets(near: Capture, far: Capture, *, evidence: bool) -> list[Estimate]:
+    estimates = relate(near, far)
+    return with_packets(estimates, near, far) if evidence else estimates
+
+
+def _add(graph: ClockGraph, one: Clock, other: Clock, found: Callable[[], list[Estimate]]) -> None:
+    """Add a relation, or why there is none."""
+    try:
+        graph.relations.append(Relation(one, other, tuple(found())))
+    except ClockError as error:
+        graph.refused.append(f"{one.host} and {other.host}: {error}")
+
+
+# --- relations that check each other ---
+
+
+def _contradictions(graph: ClockGraph) -> list[str]:
+    """Return where two relations of the same clocks exclude each other; hosts that are not one are parted.
+
+    That two hosts are one kernel is read from what a recorder wrote; packets that arrive before they are
+    sent prove it wrong.
+    """
+    found = []
+    for one, other in combinations(graph.relations, 2):
+        if {one.source, one.target} == {other.source, other.target}:
+            seen = other if other.source == one.source else other.inverse()
+            if sentence := _contradiction(one, seen):
+                found.append(sentence)
+    wrong = {r.source.host + "\n" + r.target.host for r in graph.relations if _disproved(r, graph.relations)}
+    graph.relations[:] = [
+        r
+        for r in graph.relations
+        if r.method != ONE_KERNEL or r.source.host + "\n" + r.target.host not in wrong
+    ]
+    return found
+
+
+def _contradiction(one: Relation, other: Relation) -> str | None:
+    estimate = min((one.estimates[0], other.estimates[0]), key=lambda e: e.last_ns - e.first_ns)
+    at = np.array([estimate.first_ns + (estimate.last_ns - estimate.first_ns) // 2], dtype=np.int64)
+    here, there = one.place(at), other.place(at)
+    apart = abs(int(here.time_ns[0]) - int(there.time_ns[0]))
+    allowed = float(here.bound_ns[0] + there.bound_ns[0])
+    if apart <= 1.5 * allowed:
+        return None
+    return (
+        f"{one.source} and {one.target}: {one.method} and {other.method} differ by {apart / 1e6:,.3f} ms, "
+        f"more than their errors allow (± {allowed / 1e6:,.3f} ms)"
+    )
+
+
+def _disproved(kernel: Relation, relations: Sequence[Relation]) -> bool:
+    """Return whether packets exclude that two hosts share their clocks."""
+    if kernel.method != ONE_KERNEL:
+        return False
+    for other in relations:
+        if {other.source, other.target} == {kernel.source, kernel.target} and other is not kernel:
+            first = other.estimates[0]
+            if first.lower_ns is not None and first.upper_ns is not None:
+                return not first.lower_ns <= 0 <= first.upper_ns
+    return False
+
+
+# --- the reference ---
+
+
+def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
+    clock = Clock.parse(text)
+    known = dict.fromkeys([*(Clock(host) for host in hosts.values()), *graph.clocks])
+    if clock not in known:
+        names = ", ".join(map(str, known))
+        raise InputError(f"no clock {str(clock)!r} in this recording; there are {names or 'none'}")
+    return clock
+
+
+def _sender(session: Session, captures: Captures, hosts: dict[str, str]) -> Clock:
+    """Return the wall clock of the TCP sender: by the manifest, else where ACKs come late after data."""
+    told = session.manifest.hosts if session.manifest else {}
+    named = [host for host, facts in told.items() if facts.get("role") == "sender"]
+    if named and (named[0] in hosts.values() or not captures):
+        return Clock(named[0])
+    waits = [(_wait_ns(capture), -i) for i, (_, capture) in enumerate(captures)]
+    if not waits:
+        return Clock(next(iter(told), session.name))
+    return Clock(hosts[captures[-max(waits)[1]][0].name])
+
+
+def _wait_ns(capture: Capture) -> float:
+    """Return the usual time from a data segment of the larger direction to an ACK right at its end."""
+    table = capture.segments
+    if not len(table):
+        return -1.0
+    flow = int(np.argmax(np.bincount(table["flow"], weights=table["payload_bytes"])))
+    data = np.flatnonzero((table["flow"] == flow) & (table["payload_bytes"] > 0))
+    acks = np.flatnonzero(table["flow"] == flow ^ 1)
+    end = (table["seq"][data].astype(np.int64) + table["payload_bytes"][data]) % (1 << 32)
+    ends, first = np.unique(end, return_index=True)
+    numbers, answer = np.unique(table["ack"][acks].astype(np.int64), return_index=True)
+    _, at, then = np.intersect1d(ends, numbers, assume_unique=True, return_indices=True)
+    waited = table["time_ns"][acks[answer[then]]] - table["time_ns"][data[first[at]]]
+    return float(np.median(waited)) if len(waited) else -1.0
+
+
+# --- the doctor's round ---
+
+
+def _complaints(
+    session: Session, captures: Captures, hosts: dict[str, str], graph: ClockGraph, reference: Clock
+) -> Iterator[Complaint]:
+    logs = {hosts[point.name]: Stamps.of_capture(point.name, capture) for point, capture in captures}
+    for log in logs.values():
+        yield from examine(log)
+    for clock in graph.clocks:
+        if clock.domain == "realtime" and clock != reference and clock.host:
+            yield from _against(clock, reference, graph)
+    if session.folder is not None and (own := logs.get(reference.host)):
+        apart = [host for host in logs if host != reference.host and Clock(host) not in graph.clocks]
+        for host in apart:
+            yield from compare_spans(logs[host], own)
+
+
+def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Complaint]:
+    if reference.domain != "realtime":
+        return
+    direct = [r for r in graph.from_clock(reference) if r.target == clock]
+    for relation in sorted(direct, key=lambda r: r.estimates[0].uncertainty_ns)[:1]:
+        yield from compare(relation, source=clock.host, reference=reference.host)

@@ -1,0 +1,181 @@
+"""The graph of clocks: for each relation, what is left of its evidence once its line is taken off, over time.
+
+Two captures: a packet on its way from the one to the other lies above 0 by its delay, one on its way back
+below. Nothing may cross 0 but by the error, which is drawn around it; the two envelopes come nearest to it.
+Readings taken together lie around 0. A step is a vertical line: on each side of it another line is off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.clock.envelope import lower_hull
+from multitracer.clock.estimate import BACKWARD, FORWARD, TOGETHER
+from multitracer.clock.words import seconds, span
+from multitracer.errors import InputError
+from multitracer.figures.downsample import thin
+from multitracer.figures.palette import THEMES
+from multitracer.figures.series import Series
+from multitracer.figures.stack import SECONDS, Panel, figure, plain
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.relation import Relation
+    from multitracer.clock.session_clock import Clocks
+    from multitracer.figures.palette import ThemeName
+
+_MOST_PANELS = 8
+_PANEL_PX = 340
+_LESSER = 0.5
+"""Height of a panel of readings, whose answer is a level, to that of packets."""
+_CLOSE = 4
+"""How many times as far as the envelopes and the bound the first view reaches."""
+_BOUND_BARS = 200
+_BOUND, _BOUND_NAME = "clock_bound", "± 95 %"
+_BAND_OPACITY = 0.3
+_WORDS = {
+    FORWARD: ("there", "clock_out", "packets on their way there: offset and delay"),
+    BACKWARD: ("back", "clock_back", "packets on their way back: offset less delay"),
+    TOGETHER: ("both at once", "clock_together", "instants that both clocks stamped"),
+}
+
+
+def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure:
+    """Return the figure of all relations that have evidence to show.
+
+    Parameters
+    ----------
+    clocks : Clocks
+        Made with `evidence=True`.
+    theme : "light" or "dark"
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    """
+    shown = [r for r in clocks.graph.relations if any(e.points is not None for e in r.estimates)]
+    shown = sorted(shown, key=lambda r: r.source.host == r.target.host)[:_MOST_PANELS]
+    if not shown:
+        raise InputError("no relation of clocks has evidence to draw; align needs two clocks")
+    panels = [_panel(number, relation) for number, relation in enumerate(shown)]
+    height_px = 120 + round(_PANEL_PX * sum(panel.share for panel in panels))
+    drawn = figure(panels, origin_ns=0, theme=theme, height_px=height_px)
+    drawn.update_xaxes(title_text="seconds from the first evidence of each relation, by its first clock")
+    for axis, (relation, panel) in enumerate(zip(shown, panels, strict=True), 1):
+        _mark_steps(drawn, relation, axis, theme)
+        _look_closely(drawn, panel, axis)
+        short = f"{relation.source} to {relation.target}"
+        drawn.update_traces({"legendgrouptitle.text": plain(short)}, {"legendgroup": panel.key})
+    drawn.for_each_trace(_as_band, {"name": _BOUND_NAME})
+    return drawn
+
+
+def _as_band(trace: go.Scatter) -> None:
+    """Make one shaded band of bars."""
+    times, low, high = trace.x[0::3], trace.y[0::3], trace.y[1::3]
+    trace.update(
+        x=np.concatenate([times, times[::-1]]),
+        y=np.concatenate([low, high[::-1]]),
+        fill="toself",
+        line={"width": 0.5},
+        opacity=_BAND_OPACITY,
+        hoverinfo="skip",
+        hovertemplate=None,
+    )
+
+
+def _look_closely(drawn: go.Figure, panel: Panel, axis: int) -> None:
+    """Show the neighbourhood of the envelopes: full queues lie up to a thousand times as far from 0."""
+    ends = [int(np.abs(s.value).max()) for s in panel.drawn if "envelope" in s.role or s.role == _BOUND]
+    farthest = max(int(np.abs(series.value).max()) for series in panel.drawn)
+    reach = _CLOSE * max(ends, default=0)
+    if any("envelope" in series.role for series in panel.drawn) and farthest > reach > 0:
+        drawn.layout["yaxis" if axis == 1 else f"yaxis{axis}"].range = [-reach / NS_PER_S, reach / NS_PER_S]
+
+
+def _panel(number: int, relation: Relation) -> Panel:
+    start = relation.estimates[0].first_ns
+    parts = [(e, e.first_ns - start) for e in relation.estimates if e.points is not None]
+    series = [made for each in _WORDS for made in _evidence(relation, each, start)]
+    series.append(_bound(parts))
+    share = 1.0 if len(series) > 3 else _LESSER
+    return Panel(f"clock{number}", _title(relation), SECONDS, share, series, from_zero=False)
+
+
+def _title(relation: Relation) -> str:
+    first = relation.estimates[0]
+    drift = f", {first.skew_ppm:+.2f} ppm" if first.skew_ppm else ""
+    return (
+        f"{relation.source} to {relation.target}: {seconds(first.offset_ns)}{drift}, "
+        f"± {span(first.uncertainty_ns)} ({relation.method})"
+    )
+
+
+def _evidence(relation: Relation, direction: int, start: int) -> list[Series]:
+    """Return the residuals of one direction and, for packets, their envelope in each interval."""
+    label, role, doc = _WORDS[direction]
+    times, values, edges = [], [], []
+    for estimate in relation.estimates:
+        if estimate.points is None:
+            continue
+        here = estimate.points.direction == direction
+        stamps = estimate.points.from_ns[here]
+        left = estimate.points.difference_ns[here] - estimate.offset_at(stamps)
+        times.append(stamps - start)
+        values.append(left.astype(np.int64))
+        edges.append(_envelope(times[-1], values[-1], direction))
+    if not sum(map(len, times)):
+        return []
+    found = [_sorted(label, role, np.concatenate(times), np.concatenate(values), doc)]
+    if direction != TOGETHER:
+        corners = [(t, v) for t, v in edges if len(t)]
+        name, words = f"envelope {label}", f"convex hull of {label}: the fastest packets"
+        times, values = [list(column) for column in zip(*corners, strict=True)]
+        found.append(_sorted(name, f"{role}_envelope", np.concatenate(times), np.concatenate(values), words))
+    return [thin(series) for series in found]
+
+
+def _envelope(time_ns: np.ndarray, value: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:
+    if direction == TOGETHER or not len(time_ns):
+        return time_ns[:0], value[:0]
+    corners = lower_hull(time_ns.astype(np.float64), direction * value.astype(np.float64))
+    return time_ns[corners], value[corners]
+
+
+def _sorted(label: str, role: str, time_ns: np.ndarray, value: np.ndarray, doc: str) -> Series:
+    order = np.argsort(time_ns, kind="stable")
+    return Series(label, role, time_ns[order], value[order], doc=doc)
+
+
+def _bound(parts: list[tuple[Estimate, int]]) -> Series:
+    """Return the 95 % interval around 0, as bars."""
+    times, values = [], []
+    for estimate, first in parts:
+        stamps = np.linspace(0, estimate.last_ns - estimate.first_ns, _BOUND_BARS).astype(np.int64)
+        times.append(first + stamps)
+        values.append(np.rint(estimate.bound_ns(estimate.first_ns + stamps)).astype(np.int64))
+    half = np.concatenate(values)
+    order = np.argsort(np.concatenate(times), kind="stable")
+    stamps = np.concatenate(times)[order]
+    doc = "95 % interval of the offset"
+    return Series(_BOUND_NAME, _BOUND, stamps, -half[order], until=half[order], doc=doc)
+
+
+def _mark_steps(drawn: go.Figure, relation: Relation, axis: int, theme: ThemeName) -> None:
+    start = relation.estimates[0].first_ns
+    steps = relation.steps_ns()
+    for earlier, later, step in zip(relation.estimates, relation.estimates[1:], steps, strict=False):
+        at_s = ((earlier.last_ns + later.first_ns) // 2 - start) / NS_PER_S
+        reference = "y domain" if axis == 1 else f"y{axis} domain"
+        line = {"color": THEMES[theme].ink, "width": 1, "dash": "dash"}
+        drawn.add_shape(type="line", x0=at_s, x1=at_s, y0=0, y1=1, xref="x", yref=reference, line=line)
+        words = f"step {seconds(step)}"
+        drawn.add_annotation(
+            x=at_s, y=1, xref="x", yref=reference, text=words, showarrow=False, xanchor="left", yanchor="top"
+        )
