@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Tier = Literal["root", "userns", "plain"]
-TOOLS = ("ip", "nsenter", "setpriv", "nstat")
+TOOLS = ("ip", "tc", "nstat", "nsenter", "setpriv")
 """Programs that a run starts (iproute2 and util-linux), besides tcpdump."""
 CLONE_NEWNS, CLONE_NEWNET = 0x0002_0000, 0x4000_0000
 TUN_DEVICE = "/dev/net/tun"

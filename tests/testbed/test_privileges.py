@@ -56,10 +56,9 @@ def test_a_user_namespace_records_with_what_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-@needs_unshare
-def test_a_process_without_rights_is_told_how_to_get_them(tmp_path: Path) -> None:
+def test_a_process_without_rights_is_told_what_to_do(tmp_path: Path) -> None:
     words = ("testbed", "run", "fig11-fade", "-o", tmp_path / "new")
     said = program(*words, status=1, before=WITHOUT_CAPABILITIES).stderr
-    assert "unshare -Urnm" in said
+    assert "namespace" in said
     assert "--virtual" in said
     assert not (tmp_path / "new").exists()
