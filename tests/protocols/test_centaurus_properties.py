@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multitracer.protocols.centaurus import CentaurusConfig, Extension, Received
@@ -92,6 +92,8 @@ def _harsh(seed: int, loss: float) -> Callable[[bytes], list[Copy]]:
 
 
 @settings(max_examples=25)
+@example([("b", 0, 1, 0)] * 2, 155, 0.0, Extension(3))  # a late PK of the last object in the same session
+@example([("a", 0, 0, 0)] * 4 + [("b", 0, 1, 0)], 134986, 0.0, Extension(5))
 @given(MESSAGES, st.integers(0, 2**32), st.floats(0, 0.7), EXTENSIONS)
 def test_endless_loss_costs_no_message_silently(messages, seed, loss, extensions) -> None:
     config = CentaurusConfig(extensions=extensions, cap_ns=40 * S)

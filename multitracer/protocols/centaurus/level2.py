@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from multitracer.protocols.centaurus.config import Extension
 from multitracer.protocols.centaurus.events import Delivered, Rejected
 from multitracer.protocols.centaurus.messages import (
+    NO_TOKEN,
     Ack,
     Done,
     Message,
@@ -80,6 +81,7 @@ class Level2:
         self.indicated = False
         """Whether a received object waits for the application; until it is handled, no turn is taken."""
         self._peer = peer
+        self._first_token = peer.token
         self._shared = shared
         self._control: Message | None = None
         self._sending: Sending | None = None
@@ -154,7 +156,8 @@ class Level2:
         if chosen is None:
             return self._say_nope()
         self.state = State.SENDING
-        self._sending = Sending(chosen, self._peer, self._shared)
+        token = self._first_token if self._peer.token == self._first_token else NO_TOKEN
+        self._sending = Sending(chosen, self._peer, self._shared, early_token=token)
         return self._sending.outgoing(now_ns)
 
     def _say_nope(self) -> Nope:

@@ -36,6 +36,10 @@ class Offer(NamedTuple):
     extensions: int
     segment_bytes: int
 
+    def marked(self, bit: int) -> Offer:
+        """Return the offer with one bit more."""
+        return self._replace(extensions=self.extensions | bit)
+
 
 class Poll(NamedTuple):
     """Master to slave: offer what you have."""

@@ -12,7 +12,7 @@ from multitracer.protocols.centaurus.bitmap import Bitmap, slots_of
 from multitracer.protocols.centaurus.config import Extension
 from multitracer.protocols.centaurus.events import Received
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Ack, Done, Obj, Pk, Proceed
-from multitracer.protocols.centaurus.sending import EARLY_TAKEN
+from multitracer.protocols.centaurus.sending import EARLY
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class Receiving:
         self._known = peer.acceptance.has(obj)
         self._nonce = shared.nonce()
         self._round = 0
-        early = Extension.EARLY_START in shared.config.extensions and peer.use_up(obj.token)
-        self._early = obj.token if early else NO_TOKEN
+        early = Extension.EARLY_START in shared.config.extensions and bool(obj.offer.extensions & EARLY)
+        self._early = obj.token if early and peer.use_up(obj.token) else NO_TOKEN
 
     def proceed(self) -> Proceed:
         """Return the PROCEED of the present round."""
@@ -40,9 +40,7 @@ class Receiving:
         bitmap = Bitmap.full(slots) if self._known else Bitmap(slots)
         if not self._known and held is not None and held.is_of(self.obj):
             bitmap = held.bitmap
-        offer = self._shared.offer
-        if self._early:
-            offer = offer._replace(extensions=offer.extensions | EARLY_TAKEN)
+        offer = self._shared.offer.marked(EARLY if self._early else 0)
         return Proceed(self.obj.kind, self.obj.stamp_ns, self._nonce, self._round, offer, bytes(bitmap))
 
     def is_proof(self, nonce: int) -> bool:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus.outgoing import OutgoingObject
     from multitracer.protocols.centaurus.peer import Peer, Shared
 
-EARLY_TAKEN = 0x80
-"""Bit of a PROCEED's extensions: the early segments of this session are taken."""
+EARLY = 0x80
+"""Bit of the extensions in OBJ: early segments follow; in the PROCEED that answers it: they are taken."""
 
 
 class Phase(Enum):
@@ -36,9 +36,16 @@ class Phase(Enum):
 
 
 class Sending:
-    """The sender of one object in one session."""
+    """The sender of one object in one session.
 
-    def __init__(self, outgoing: OutgoingObject, peer: Peer, shared: Shared) -> None:
+    Parameters
+    ----------
+    early_token : int
+        The token that early segments may carry, `NO_TOKEN` for none. It must be of an earlier session: within
+        this one, the segments of an object that was sent before carry its nonce, and may be late.
+    """
+
+    def __init__(self, outgoing: OutgoingObject, peer: Peer, shared: Shared, *, early_token: int) -> None:
         self.object = outgoing
         self.phase = Phase.OFFER
         self._peer = peer
@@ -50,10 +57,10 @@ class Sending:
         )
         # only the first time: later, the peer may hold segments that its PROCEED would tell of
         self._starts_early = (
-            bool(agreed & Extension.EARLY_START) and peer.token != NO_TOKEN and outgoing.sessions == 1
+            bool(agreed & Extension.EARLY_START) and early_token != NO_TOKEN and outgoing.sessions == 1
         )
         self._early = Bitmap(outgoing.slots)
-        self._nonce = peer.token
+        self._nonce = early_token
         self._round = 0
         self._proceeded = False
         self._unsent: int | None = None
@@ -96,7 +103,7 @@ class Sending:
             min(lifetime_ms, 0xFFFFFFFF),
             each.segment_bytes,
             self._peer.token,
-            self._shared.offer,
+            self._shared.offer.marked(EARLY if self._starts_early else 0),
             padding,
         )
 
@@ -128,7 +135,7 @@ class Sending:
         ):
             return False
         answers = self.phase is Phase.WAIT_PROCEED or message.round > 0
-        taken = not self._proceeded and bool(message.offer.extensions & EARLY_TAKEN)
+        taken = not self._proceeded and bool(message.offer.extensions & EARLY)
         resumed = not self._proceeded and self.object.sessions > 1
         self._peer.token, self._peer.offer = message.nonce, message.offer
         self._nonce, self._proceeded = message.nonce, True
