@@ -1,0 +1,225 @@
+"""NMEA 0183: sentences with checksums, brought together by the time of day that they tell.
+
+A receiver says one fix in several sentences: RMC has the date, GGA the height and the satellites, GSA whether
+the fix has two or three dimensions. Sentences with the same time of day are one epoch. Source: NMEA 0183 as
+gpsd's driver_nmea0183.c reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from multitracer.errors import RemoteProtocolError
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Fix = dict[str, Any]
+    """Columns of POSITION, and `tod_ns` (time of day) and `day` (since 1970), where they are known."""
+
+KNOT_MPS = 1852 / 3600
+DAY_NS = 86_400 * NS_PER_S
+LONGEST = 256
+"""Characters; the standard says 82, receivers say more."""
+_SENTENCE = re.compile(r"\$([A-Z][!-+\--~ ]{2,80})(?:,([^*$]{0,240}))?\*([0-9A-Fa-f]{2})")
+_TIME = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
+_DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
+_ANGLE = re.compile(r"(\d{1,3})(\d\d(?:\.\d{1,12})?)")
+_NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,9})?")
+_PIVOT_YEAR = 80
+"""Two digits from here on are of the last century: GPS began in 1980."""
+
+
+class NmeaError(RemoteProtocolError):
+    """A line that is no sentence, or was damaged on its way."""
+
+
+def sentence(line: str) -> tuple[str, list[str]]:
+    """Return the type of a sentence (`RMC`; a maker's own with its P) and its fields; the rest is ignored.
+
+    Raises
+    ------
+    NmeaError
+        If it is no sentence or its checksum is another.
+    """
+    text = line.strip()
+    found = _SENTENCE.match(text) if len(text) <= LONGEST else None
+    if found is None:
+        raise NmeaError("no NMEA sentence; skip the line")
+    total = 0
+    for character in text[1 : found.end() - 3]:
+        total ^= ord(character)
+    if total != int(found[3], 16):
+        raise NmeaError("a sentence with a wrong checksum; skip the line")
+    kind = found[1] if found[1].startswith("P") else found[1][2:]
+    return kind, (found[2] or "").split(",")
+
+
+class Epochs:
+    """Brings the sentences of one time of day together."""
+
+    def __init__(self) -> None:
+        self._fix: Fix = {}
+
+    def take(self, kind: str, fields: Sequence[str], **stamps: Any) -> Iterator[Fix]:
+        """Take a sentence; yield the epoch before, if this one begins another.
+
+        `stamps` become columns of the epoch that it begins.
+        """
+        told = _READERS[kind](_padded(fields)) if kind in _READERS else {}
+        tod = told.get("tod_ns")
+        if tod is not None and tod != self._fix.get("tod_ns"):
+            yield from self.finish()
+            self._fix = {**stamps}
+        if not self._fix and told:
+            self._fix = {**stamps}
+        self._fix |= {name: value for name, value in told.items() if value is not None}
+
+    def finish(self) -> Iterator[Fix]:
+        """Yield the epoch so far, if it tells of a position or that there is none."""
+        fix, self._fix = self._fix, {}
+        if "valid" not in fix:
+            return
+        valid, mode = fix.pop("valid") and "lat_deg" in fix, fix.pop("mode", None)
+        fix["fix"] = 0 if not valid else (mode if mode in (2, 3) else 1)
+        if not valid:
+            fix = {k: v for k, v in fix.items() if k not in _OF_A_FIX}
+        yield fix
+
+
+_OF_A_FIX = ("lat_deg", "lon_deg", "altitude_m", "speed_mps", "heading_deg")
+
+
+def _padded(fields: Sequence[str]) -> list[str]:
+    return [*fields, *[""] * 16]
+
+
+def _rmc(f: list[str]) -> Fix:
+    speed = _number(f[6])
+    return {
+        "tod_ns": _time_of_day(f[0]),
+        "valid": f[1] == "A",
+        **_coordinates(f[2:6]),
+        "speed_mps": None if speed is None else speed * KNOT_MPS,
+        "heading_deg": _number(f[7]),
+        "day": _day(f[8]),
+    }
+
+
+def _gga(f: list[str]) -> Fix:
+    return {
+        "tod_ns": _time_of_day(f[0]),
+        "valid": f[5] not in ("", "0"),
+        **_coordinates(f[1:5]),
+        "satellites": _count(f[6]),
+        "hdop": _number(f[7]),
+        "altitude_m": _number(f[8]),
+    }
+
+
+def _gll(f: list[str]) -> Fix:
+    return {"tod_ns": _time_of_day(f[4]), "valid": f[5] == "A", **_coordinates(f[0:4])}
+
+
+def _gns(f: list[str]) -> Fix:
+    return {
+        "tod_ns": _time_of_day(f[0]),
+        "valid": bool(f[5].strip("N")),
+        **_coordinates(f[1:5]),
+        "satellites": _count(f[6]),
+        "hdop": _number(f[7]),
+        "altitude_m": _number(f[8]),
+    }
+
+
+def _gsa(f: list[str]) -> Fix:
+    return {"mode": _count(f[1])}
+
+
+def _vtg(f: list[str]) -> Fix:
+    speed = _number(f[4])
+    return {"heading_deg": _number(f[0]), "speed_mps": None if speed is None else speed * KNOT_MPS}
+
+
+def _zda(f: list[str]) -> Fix:
+    if not (re.fullmatch(r"\d\d", f[1]) and re.fullmatch(r"\d\d", f[2]) and re.fullmatch(r"\d{4}", f[3])):
+        return {"tod_ns": _time_of_day(f[0])}
+    return {"tod_ns": _time_of_day(f[0]), "day": _days(int(f[3]), int(f[2]), int(f[1]))}
+
+
+_READERS = {"RMC": _rmc, "GGA": _gga, "GLL": _gll, "GNS": _gns, "GSA": _gsa, "VTG": _vtg, "ZDA": _zda}
+KEPT = frozenset(_READERS)
+"""The types that tell of a position."""
+
+
+def _coordinates(f: Sequence[str]) -> Fix:
+    lat, lon = _angle(f[0], f[1], "NS", 90.0), _angle(f[2], f[3], "EW", 180.0)
+    return {} if lat is None or lon is None else {"lat_deg": lat, "lon_deg": lon}
+
+
+def _angle(text: str, side: str, sides: str, most: float) -> float | None:
+    found = _ANGLE.fullmatch(text)
+    if found is None or side not in tuple(sides):
+        return None
+    value = int(found[1]) + float(found[2]) / 60.0
+    return (-value if side == sides[1] else value) if value <= most else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _count(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"\d{1,3}", text) else None
+
+
+def _time_of_day(text: str) -> int | None:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    hour, minute, second = (int(found[n]) for n in (1, 2, 3))
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    return (hour * 3600 + minute * 60 + second) * NS_PER_S + int((found[4] or "0").ljust(9, "0"))
+
+
+def _day(text: str) -> int | None:
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    day, month, year = (int(found[n]) for n in (1, 2, 3))
+    return _days(year + (1900 if year >= _PIVOT_YEAR else 2000), month, day)
+
+
+def _days(year: int, month: int, day: int) -> int | None:
+    """Return days since 1970 of the Gregorian calendar; None if there is no such day."""
+    from datetime import date  # noqa: PLC0415  # only where a date is read
+
+    try:
+        return (date(year, month, day) - date(1970, 1, 1)).days
+    except ValueError:
+        return None
+
+
+def dated(fixes: Sequence[Fix]) -> Iterator[Fix]:
+    """Yield fixes in order with `fix_time_ns`; one without a date has that of its neighbors.
+
+    A time of day that falls by more than half a day is after midnight.
+    """
+    first = next((fix for fix in fixes if "day" in fix and "tod_ns" in fix), {})
+    day, before_ns = first.get("day"), first.get("tod_ns")
+    for fix in fixes:
+        tod_ns = fix.get("tod_ns")
+        rest = {name: value for name, value in fix.items() if name not in ("tod_ns", "day")}
+        if day is not None and before_ns is not None and tod_ns is not None:
+            day = fix.get("day", day + _midnights(before_ns, tod_ns))
+            before_ns = tod_ns
+            rest["fix_time_ns"] = day * DAY_NS + tod_ns
+        yield rest
+
+
+def _midnights(before_ns: int, tod_ns: int) -> int:
+    """Return how many midnights lie between two times of day that are less than half a day apart."""
+    return round((before_ns - tod_ns) / DAY_NS)

@@ -1,0 +1,190 @@
+"""Positions from NMEA sentences and gpsd's reports: those of real receivers, and what damage does to them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import parsers
+from multitracer.errors import FormatError
+from multitracer.protocols.position import NmeaError, sentence
+from parsers import gpsd, nmea
+from tests.parsers.damage import OneByteAtATime, damaged, rows_of, survives
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.tables import Table
+
+S = 1_000_000_000
+
+
+def signed(body: str) -> bytes:
+    total = 0
+    for character in body:
+        total ^= ord(character)
+    return f"${body}*{total:02X}\r\n".encode()
+
+
+RMC = b"$GPRMC,190227.696,A,4529.4279,N,00909.0627,E,5.15,311.25,090410,,,A*60\r\n"
+GGA = b"$GPGGA,190228.696,4529.4288,N,00909.0617,E,1,07,1.3,176.1,M,,,,0000*0E\r\n"
+NO_FIX = b"$GNGGA,001626.000,,,,,0,00,25.5,,,,,,*79\r\n"
+TPV = (
+    b'{"class":"TPV","device":"/dev/cuaU0","time":"2011-03-20T06:51:59.12Z","ept":0.005,"lat":37.371427205,'
+    b'"lon":-122.015179890,"alt":25.789,"epx":1.926,"track":0.0,"speed":0.5,"climb":0.0,"eph":3.5,"mode":3}\n'
+)
+
+
+def read(*parts: bytes) -> list[dict[str, Any]]:
+    return list(nmea.parse(io.BytesIO(b"".join(parts)), path="gps.nmea")["position"].rows())
+
+
+def test_sentence_is_position_speed_and_time() -> None:
+    (row,) = read(RMC)
+    assert row["lat_deg"] == pytest.approx(45.490465)
+    assert row["lon_deg"] == pytest.approx(9.151045)
+    assert row["speed_mps"] == pytest.approx(5.15 * 1852 / 3600)
+    assert (row["heading_deg"], row["fix"]) == (311.25, 1)
+    assert row["time_ns"] == row["fix_time_ns"] == 1270839747 * S + 696_000_000
+    assert (row["altitude_m"], row["satellites"]) == (None, None)
+
+
+def test_sentences_of_one_time_are_one_fix_and_the_date_goes_to_its_neighbors() -> None:
+    gga = signed("GPGGA,190227.696,4529.4279,N,00909.0627,E,1,07,1.3,176.1,M,,,,0000")
+    earlier = signed("GPGGA,190226.696,4529.4270,N,00909.0630,E,1,07,1.3,176.0,M,,,,0000")
+    gsa = signed("GPGSA,A,3,03,07,08,11,13,16,19,,,,,,3.6,2.0,3.0")
+    first, second, third = read(earlier, gga, gsa, RMC, GGA)
+    assert (second["fix"], second["satellites"], second["altitude_m"], second["line"]) == (3, 7, 176.1, 2)
+    assert second["time_ns"] - first["time_ns"] == S == third["time_ns"] - second["time_ns"]
+
+
+def test_midnight_between_two_fixes_is_a_day_later() -> None:
+    late = signed("GPRMC,235959.500,A,4529.4279,N,00909.0627,E,5.15,311.25,311299,,,A")
+    early = signed("GPGGA,000000.500,4529.4279,N,00909.0627,E,1,07,1.3,176.1,M,,,,0000")
+    before, after = read(late, early)
+    assert after["time_ns"] - before["time_ns"] == S
+    assert after["time_ns"] == 946_684_800 * S + 500_000_000
+    before, after = read(
+        signed("GPGGA,235959.500,4529.4,N,00909.0,E,1,07,1.3,1.1,M,,,,"),
+        signed("GPRMC,000000.500,A,4529.4279,N,00909.0627,E,5.15,311.25,010100,,,A"),
+    )
+    assert after["time_ns"] - before["time_ns"] == S
+
+
+def test_without_a_fix_the_coordinates_are_missing_not_zero() -> None:
+    last_known = signed("GPRMC,000559.97,V,4002.1027,N,7531.2012,W,0.0,0.0,101102,-11.9,W")
+    (row,) = read(last_known)
+    assert (row["fix"], row["lat_deg"], row["lon_deg"], row["speed_mps"]) == (0, None, None, None)
+    assert row["time_ns"] is not None
+    (row,) = read(NO_FIX)
+    assert (row["fix"], row["time_ns"], row["hdop"]) == (0, None, 25.5)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [RMC.replace(b"4529", b"4528"), RMC.replace(b"*60", b"*6"), b"$GPRMC*00", b"GPRMC,1*22", b"$" * 300],
+)
+def test_damaged_sentence_is_no_fix(line: bytes) -> None:
+    with pytest.raises(NmeaError):
+        sentence(line.decode())
+    table = nmea.parse(io.BytesIO(line + b"\n" + RMC), path="x")["position"]
+    assert len(table) == 1
+
+
+def test_impossible_values_are_missing() -> None:
+    (row,) = read(signed("GPRMC,190227.696,A,9929.4279,N,00909.0627,E,5.15,311.25,310299,,,A"))
+    assert (row["lat_deg"], row["fix"], row["time_ns"]) == (None, 0, None)
+
+
+def test_report_is_position_speed_and_time() -> None:
+    (row,) = gpsd.parse(io.BytesIO(TPV), path="gps.json")["position"].rows()
+    assert (row["lat_deg"], row["lon_deg"]) == (37.371427205, -122.015179890)
+    assert (row["speed_mps"], row["heading_deg"], row["fix"], row["error_m"]) == (0.5, 0.0, 3, 3.5)
+    assert row["time_ns"] == 1300603919 * S + 120_000_000
+
+
+def test_old_reports_with_numbers_as_time_and_stamped_lines_are_read() -> None:
+    old = b'{"class":"TPV","time":1300603919.12,"lat":1,"lon":2,"mode":2}\n'
+    stamped = b"1300603920.500: " + TPV
+    first, second = gpsd.parse(io.BytesIO(old + stamped), path="x")["position"].rows()
+    assert first["time_ns"] == 1300603919 * S + 120_000_000
+    assert (second["time_ns"], second["fix_time_ns"]) == (1300603920 * S + 500_000_000, first["time_ns"])
+
+
+@given(data=damaged(RMC + GGA + NO_FIX + RMC.replace(b"190227", b"190230")))
+def test_damaged_nmea_gives_a_table_or_an_error(data: bytes) -> None:
+    survives(nmea.parse, data)
+
+
+@given(data=damaged(TPV * 2 + b'{"class":"SKY","satellites":[]}\n'))
+def test_damaged_reports_give_a_table_or_an_error(data: bytes) -> None:
+    survives(gpsd.parse, data)
+
+
+def test_slow_pipe_gives_the_same() -> None:
+    data = RMC + NO_FIX + GGA
+    whole, slow = (
+        nmea.parse(s, path="x") for s in (io.BytesIO(data), io.BufferedReader(OneByteAtATime(data)))
+    )
+    assert rows_of(whole) == rows_of(slow)
+
+
+MORE = {
+    "com-1289.log", "ericsson-gru04.log", "gp-320fw-2019-04-07-coldboot.log", "mtk-3301.log", "mtk-3329.log",
+    "triton400.log",
+}  # fmt: skip
+"""Logs with sentences behind or before octets on the same line, which the reference did not count."""
+
+
+def position(path: Path) -> Table:
+    fmt, parsed = parsers.read(path)
+    assert fmt.layer == "position"
+    assert isinstance(parsed, dict)
+    return parsed["position"]
+
+
+@pytest.mark.fixtures
+def test_logs_of_real_receivers_hold_the_sentences_and_fixes_of_the_reference(fixture_folder: Path) -> None:
+    reference = json.loads((fixture_folder / "answers" / "nmea.json").read_text())
+    assert len(reference) > 40
+    for name, known in reference.items():
+        table = position(fixture_folder / "gpsd" / name)
+        if table.provenance["format"] == "nmea":
+            found = table.provenance["sentences"]
+            assert found == known["sentences_ok"] or (name in MORE and found > known["sentences_ok"]), name
+        if known.get("rmc_valid"):
+            for end in ("first", "last"):
+                lat, lon = known[end][2:]
+                assert min(np.nanmin(np.hypot(table["lat_deg"] - lat, table["lon_deg"] - lon)), 1) < 2e-7, (
+                    name
+                )
+
+
+@pytest.mark.fixtures
+def test_fixes_are_those_that_gpsd_finds_in_the_same_sentences(fixture_folder: Path) -> None:
+    """gpsd's own test logs hold its reports between the sentences that led to them."""
+    compared, speeds = 0, []
+    for path in sorted((fixture_folder / "gpsd").glob("*.log.chk")):
+        text = path.read_bytes()
+        try:
+            ours = nmea.parse(io.BytesIO(text), path=path.name)["position"]
+            theirs = gpsd.parse(io.BytesIO(text), path=path.name)["position"]
+        except FormatError:
+            continue
+        known = {r["fix_time_ns"]: r for r in ours.rows() if r["fix_time_ns"] and r["fix"]}
+        for row in theirs.rows():
+            mine = known.get(row["fix_time_ns"])
+            if mine is None or row["lat_deg"] is None:
+                continue
+            compared += 1
+            assert mine["lat_deg"] == pytest.approx(row["lat_deg"], abs=1e-6), path.name
+            assert mine["lon_deg"] == pytest.approx(row["lon_deg"], abs=1e-6), path.name
+            if row["speed_mps"] is not None and mine["speed_mps"] is not None:
+                speeds.append(abs(mine["speed_mps"] - row["speed_mps"]) < 0.02)
+    assert compared > 300
+    assert np.mean(speeds) > 0.9  # gpsd works some speeds out itself
