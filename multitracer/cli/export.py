@@ -56,6 +56,37 @@ def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> No
         write_tables(folder, connections, form=form)
 
 
+@command.command(
+    "segments",
+    epilog=examples(
+        "multitracer export segments sender.pcap --csv",
+        "multitracer export segments sender.pcap --receiver receiver.pcap --csv",
+        "multitracer export segments sample_traces/drive --csv",
+    ),
+)
+@click.argument("file", type=target, metavar="FILE")
+@click.option(
+    "--receiver",
+    type=target,
+    metavar="FILE",
+    help="A capture of the same packets at the receiver of the data.",
+)
+@click.option("--csv", "form", flag_value="csv", default="csv", help="Comma-separated values (the default).")
+@debug_option
+def segments(file: str, receiver: str | None, form: str) -> None:
+    """Write each TCP segment of a capture to standard output, with a verdict on each retransmission.
+
+    FILE is a capture made at the sender of the data, or a session folder: then the rows are those of the
+    capture nearest to the sender, and the other capture, the sender's TCP state and the link's log are
+    evidence. Every retransmission gets its cause, whether it was needed, and how both are known.
+    """
+    from multitracer.cli._output import standard_output
+    from multitracer.cli._segments import judge_of, write_segments
+
+    del form
+    write_segments(standard_output(), judge_of(file, receiver))
+
+
 @command.command("errors", epilog=examples("multitracer export errors session/ -o radio.txt"))
 @click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")

@@ -82,7 +82,7 @@ def held(copies: Copies) -> Array:
     edge, covered = copies.reached[last], copies.reached[np.minimum(answer, copies.nowhere - 1)]
     resent_up_to = np.zeros(copies.nowhere, dtype=np.int64)
     resent_up_to[row] = copies.end
-    beyond = covered > np.maximum.accumulate(resent_up_to)[last] if copies.nowhere else there
+    beyond = covered > np.maximum.accumulate(resent_up_to)[last]
     filler = copies.first_sent(row)[copies.grid.cell(edge)]
     newer = (copies.of_rows("tsecr", answer) - copies.of_rows("tsval", filler)).view(np.int32) > 0
     by_filler = ~(newer & has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS))
@@ -97,8 +97,8 @@ def before_any_answer(copies: Copies) -> Array:
     such ACKs repeat that number than there were copies to elicit them, then one of the copies elicited the
     first: the later ones account for the repetitions, those before had no answer.
     """
-    could = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
-    could = np.flatnonzero(could & ~early(copies))
+    answered = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
+    could = np.flatnonzero(answered & ~early(copies))
     lost = np.zeros(len(copies), dtype=bool)
     answer, first, group, size = np.unique(
         copies.answer[could], return_index=True, return_inverse=True, return_counts=True
@@ -122,7 +122,7 @@ def _repetitions(copies: Copies, answer: Array) -> Array:
 
 
 def hole(copies: Copies) -> Array:
-    """Return of which the earlier copy was overtaken: what was sent after it was reported, and it was not."""
+    """Return of which the earlier copy was overtaken: what was sent after it was reported before it."""
     known = (copies.earlier < copies.nowhere) & (copies.report > copies.row)
     last = np.minimum(copies.report, copies.nowhere) - 1
     highest = copies.highest[np.minimum(copies.earlier, copies.nowhere - 1)]
@@ -131,7 +131,7 @@ def hole(copies: Copies) -> Array:
 
 
 def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
-    """Return whether the last ACK up to row `last` lacks it and echoes what was sent after the earlier copy."""
+    """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
     segments = copies.segments
     back = (segments["reverse"] != copies.reverse) & has(segments["marks"], Mark.HAS_TIMESTAMPS)
     back &= segments["ack_bytes"] != NA
