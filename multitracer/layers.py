@@ -2,8 +2,8 @@
 
 A session may hold captures of both hosts, what their kernels said of their sockets, and what each side of a
 radio link logged. Here they are brought together: the connection is the same one by its ends and time, so are
-the readings; a link's log belongs to the host in whose folder it lies. The receiver's times are those of its
-own clock.
+the readings; a link's log belongs to the host in whose folder it lies. The receiver's times are put onto the
+sender's clock (docs/clock.md) where the recording's clocks are given and can be related.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from multitracer.analysis.series import (
     state_series,
 )
 from multitracer.analysis.tcp_state import TOLERANCE_NS, join, join_events
+from multitracer.clock.moved import Moved, moved
+from multitracer.clock.relation import Clock
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.sock_diag import ReadBy, TcpEvent
 from multitracer.recording import host_text
@@ -33,6 +35,7 @@ from multitracer.tables import NA, Table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from multitracer.clock.session_clock import Clocks
     from multitracer.recording import Part
     from multitracer.session import Session
 
@@ -125,7 +128,7 @@ class Layers:
     reverse: bool
     """Whose data: False the initiator's, True the responder's."""
     receiver: Table | None
-    """TCP_SEGMENTS of the same connection as captured at the receiver."""
+    """TCP_SEGMENTS of the same connection as captured at the receiver, on the sender's clock."""
     state: Table
     """JOINED_STATE of the sender, windows in bytes."""
     events: Table
@@ -138,9 +141,11 @@ class Layers:
     """Why there is no RlpSnd_*, though the link was logged; empty otherwise."""
     speed: float = 1.0
     """Link seconds in a recorded second."""
+    clock: Moved | None = None
+    """How the receiver's times came onto the sender's clock; None without the recording's clocks."""
 
     @classmethod
-    def of(
+    def of(  # what a caller has of a recording
         cls,
         parts: Sequence[Part],
         logs: SenderLogs,
@@ -148,6 +153,7 @@ class Layers:
         connection: int,
         *,
         reverse: bool | None = None,
+        clocks: Clocks | None = None,
     ) -> Layers:
         """Return what is known of a connection's direction.
 
@@ -160,18 +166,25 @@ class Layers:
             The connection, as numbered in that part; another part may show it nearer to its sender.
         reverse : bool, optional
             By default the direction with more unique bytes.
+        clocks : Clocks, optional
+            Of the recording; without them the receiver's times are those of its own clock.
         """
         if reverse is None:
             reverse = bool(part.analysis.connections["bulk_direction"][connection - 1])
-        views = [(part, connection), *_elsewhere(parts, part, connection)]
+        views = [(part, connection), *_elsewhere(parts, part, connection, clocks)]
         near = [_vantage(logs, *view, reverse=reverse) for view in views]
         at = near.index(NEAR_SENDER) if NEAR_SENDER in near else 0
         sender = views[at]
         far = [v for v, where in zip(views, near, strict=True) if where == NEAR_RECEIVER and v is not sender]
         receiver = far[0][0].analysis.tcp_segments(far[0][1]) if far else None
+        clock = None
+        if receiver is not None and clocks is not None:
+            ends = (clocks.of_point(p.point.name) for p in (far[0][0], sender[0]))
+            clock = moved(receiver, clocks, *ends)
+            receiver = clock.table
         state = _of_sender(logs, *sender, reverse=reverse)
-        link = _link(logs, *sender, reverse=reverse)
-        return cls(*sender, reverse, receiver, *state, near[at], *link, logs.speed)
+        link = _link(logs, *sender, reverse=reverse, clocks=clocks)
+        return cls(*sender, reverse, receiver, *state, near[at], *link, logs.speed, clock)
 
     @property
     def segments(self) -> Table:
@@ -250,7 +263,9 @@ def _vantage(logs: SenderLogs, part: Part, connection: int, *, reverse: bool) ->
     return {sender: NEAR_SENDER, receiver: NEAR_RECEIVER}.get(part.point.name, by_packets)
 
 
-def _link(logs: SenderLogs, part: Part, connection: int, *, reverse: bool) -> tuple[dict[str, Table], str]:
+def _link(
+    logs: SenderLogs, part: Part, connection: int, *, reverse: bool, clocks: Clocks | None
+) -> tuple[dict[str, Table], str]:
     """Return the series of the link under one direction, and why those of its sender are missing."""
     if not logs.link:
         return {}, ""
@@ -263,27 +278,47 @@ def _link(logs: SenderLogs, part: Part, connection: int, *, reverse: bool) -> tu
     found: dict[str, Table] = {}
     for host, series in ((sender, sender_link_series), (receiver, receiver_link_series)):
         if host is not None and host in logs.link:
-            found |= series(*(logs.link[host][schema.name] for schema in _LINK_LAYER))
+            own = series(*(logs.link[host][schema.name] for schema in _LINK_LAYER))
+            found |= own if clocks is None else _onto(part, host, own, clocks)
     return found, "" if sender in logs.link else f"no log of the link at {sender!r}"
 
 
-def _elsewhere(parts: Sequence[Part], part: Part, connection: int) -> list[tuple[Part, int]]:
+def _onto(part: Part, host: str, series: dict[str, Table], clocks: Clocks) -> dict[str, Table]:
+    """Return the series of a host on the clock of a capture."""
+    source, target = Clock(host), clocks.of_point(part.point.name)
+    if source == target:
+        return series
+    return {label: moved(table, clocks, source, target).table for label, table in series.items()}
+
+
+def _elsewhere(
+    parts: Sequence[Part], part: Part, connection: int, clocks: Clocks | None
+) -> list[tuple[Part, int]]:
     """Return the connection in other captures: that with the same ends which shares most time with it."""
-    others = [(other, _same(part, connection, other)) for other in parts if other is not part]
+    others = [(other, _same(part, connection, other, clocks)) for other in parts if other is not part]
     return [(other, there) for other, there in others if there is not None]
 
 
-def _same(part: Part, connection: int, other: Part) -> int | None:
+def _same(part: Part, connection: int, other: Part, clocks: Clocks | None) -> int | None:
     ends = part.endpoints(connection - 1, connection)[0]
     alike = [n for n in other.with_endpoint(ends.src, ends.sport) if other.endpoints(n - 1, n)[0] == ends]
-    here, there = part.analysis.connections, other.analysis.connections
-    begin, end = (int(here[name][connection - 1]) for name in ("start_ns", "end_ns"))
+    begin, end = _lasted(part, connection)
 
     def shared_ns(n: int) -> int:
-        return min(end, int(there["end_ns"][n - 1])) - max(begin, int(there["start_ns"][n - 1]))
+        first, last = _lasted(other, n)
+        if clocks is not None:
+            ends = clocks.of_point(other.point.name), clocks.of_point(part.point.name)
+            there = clocks.place(np.array([first, last]), *ends)
+            first, last = there.time_ns.tolist() if not there.reason else (first, last)
+        return min(end, last) - max(begin, first)
 
     best = max(alike, key=shared_ns, default=None)
     return best if best is not None and shared_ns(best) > -TOLERANCE_NS else None
+
+
+def _lasted(part: Part, connection: int) -> tuple[int, int]:
+    table = part.analysis.connections
+    return int(table["start_ns"][connection - 1]), int(table["end_ns"][connection - 1])
 
 
 def _of_sender(logs: SenderLogs, part: Part, connection: int, *, reverse: bool) -> tuple[Table, Table]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from multitracer.analysis import Analysis
     from multitracer.capture import Capture
+    from multitracer.clock.session_clock import Clocks
     from multitracer.session import Point, Session
 
 _CANDIDATES = 10
@@ -112,12 +114,21 @@ def host_text(version: int, address: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, address)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recording:
     """A session with the analysis of each of its captures."""
 
     session: Session
     parts: list[Part]
+
+    @cached_property
+    def clocks(self) -> Clocks | None:
+        """How its clocks relate (docs/clock.md); None if one capture is all there is to relate."""
+        if len(self.parts) < 2:
+            return None
+        from multitracer.clock.session_clock import clocks_of  # noqa: PLC0415  # a single capture needs none
+
+        return clocks_of(self.session, [(part.point, part.capture) for part in self.parts])
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)

@@ -107,5 +107,6 @@ def _analysed(session: Session, reading: Reading, *, output: str | None = None) 
         command=shlex.join(["multitracer", *sys.argv[1:]]),
         notes=session.warnings,
         logs=logs,
+        clocks=recording.clocks,
     )
     return Input(session.name, recording.parts, request)

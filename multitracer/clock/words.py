@@ -10,14 +10,17 @@ from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from multitracer.clock.graph import Path
 
+_ROUNDS_UP = 0.9995
 _DRIFT_THAT_COUNTS_PPM = 0.005
 
 
 def span(ns: float) -> str:
     """Return an error as it is said: 1.2 ms, 340 ns."""
     for unit_ns, name in ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs")):
-        if abs(ns) >= unit_ns:
-            return f"{ns / unit_ns:.3g} {name}"
+        if abs(ns) >= _ROUNDS_UP * unit_ns:
+            return (
+                f"{ns / unit_ns:,.3g} {name}" if abs(ns) < 1000 * unit_ns else f"{ns / unit_ns:,.0f} {name}"
+            )
     return f"{ns:.0f} ns"
 
 

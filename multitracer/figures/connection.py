@@ -51,4 +51,4 @@ def connection_figure(
 def layers_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
     """Return what all logs of a recording hold of one direction of a connection."""
     logs = SenderLogs.of(recording.session)
-    return Layers.of(recording.parts, logs, part, connection, reverse=reverse)
+    return Layers.of(recording.parts, logs, part, connection, reverse=reverse, clocks=recording.clocks)

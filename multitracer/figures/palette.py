@@ -91,6 +91,7 @@ LOOKS: dict[str, Look] = {
     "cwnd": Look(*_VERMILLION, "step", 1.8),
     "ssthresh": Look(*_INK, "step", 1.3, dash="dash"),
     "received": Look(*_SKY, "points", 4, "circle-open"),
+    "received_band": Look(*_FAINT, "bars", 1.2),
     "receiver_ack": Look(*_PURPLE, "step", 1.2),
     "link_data": Look(*_ORANGE, "points", 2.6),
     "link_received": Look(*_GREY, "points", 2.2),

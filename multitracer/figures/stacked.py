@@ -24,6 +24,7 @@ from multitracer.figures.places import Place, places
 from multitracer.figures.presets import with_presets
 from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import Panel, Unit, figure
+from multitracer.figures.time_error import time_error_band
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.trends import Fit, add_trends, unasked_trends
 from multitracer.layers import NEAR_RECEIVER
@@ -228,11 +229,13 @@ def _add_link(panels: dict[str, Panel], layers: Layers, view: View) -> None:
 def _at_receiver(layers: Layers, offset_bytes: int) -> list[Series]:
     """Return the receiver's series, drawn below the sender's by the offset."""
     lower = f"; drawn {offset_bytes:,} bytes lower" if offset_bytes else ""
+    clock = layers.clock.sentence if layers.clock else "on the receiver's own clock"
     found = []
     for label, table in layers.receiver_series().items():
-        doc = f"{table.provenance['doc']} (receiver's capture and clock){lower}"
+        doc = f"{table.provenance['doc']} (receiver's capture; {clock}){lower}"
         found.append(_series(label, _RECEIVER[label], table, doc=doc, shift=-offset_bytes))
-    return found
+    band = layers.clock and time_error_band(found[0], layers.clock) if found else None
+    return [band, *found] if band else found
 
 
 def _add_variables(panels: dict[str, Panel], layers: Layers) -> None:

@@ -54,8 +54,8 @@ def more(number: int) -> Markup | None:
     return element("li", f"and {number:,} more") if number > 0 else None
 
 
-def summary_section(drawn: Drawn | None, *, connections: int) -> Markup:
-    """Return the summary: one sentence, then the numbers behind it."""
+def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "") -> Markup:
+    """Return the summary: one sentence, the numbers behind it, and how sure the clock is, in a line."""
     if drawn is None:
         return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
     which = f"This is connection {drawn.number} of {connections:,}; all of them are listed below the figure."
@@ -64,6 +64,7 @@ def summary_section(drawn: Drawn | None, *, connections: int) -> Markup:
         element("h2", "Summary"),
         element("p", sentence(drawn), class_="lead"),
         element("dl", _facts(drawn), class_="facts") if drawn.direction["unique_bytes"] else None,
+        element("p", f"Clock: {printable(clock)}.", class_="muted clock") if clock else None,
         element("p", which, class_="muted") if connections > 1 else None,
     )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from multitracer.clock.session_clock import Clocks
     from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
     from multitracer.recording import Part
@@ -56,6 +57,8 @@ class Request:
         What was passed over when the input was opened.
     logs : SenderLogs, optional
         What the hosts logged of their TCP; drawn beside the packets of its senders.
+    clocks : Clocks, optional
+        How the recording's clocks relate; without them the receiver's times are those of its own clock.
     """
 
     connection: int | None = None
@@ -65,6 +68,7 @@ class Request:
     command: str = ""
     notes: Sequence[str] = ()
     logs: SenderLogs | None = None
+    clocks: Clocks | None = None
 
 
 def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: Request = Request()) -> None:
@@ -84,9 +88,10 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
     drawn = choose(parts, connection=request.connection, most=MOST_FIGURES)
+    first = drawn[0] if drawn else None
     body = [
         trust_section(parts),
-        summary_section(drawn[0] if drawn else None, connections=_count(parts)),
+        summary_section(first, connections=_count(parts), clock=_clock(parts, first, request)),
         figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
         connection_section(parts, drawn, most=MOST_ROWS),
         provenance_section(parts, command=request.command, notes=request.notes, hashes=digests(parts)),
@@ -129,8 +134,21 @@ def _figures(parts: Sequence[Part], drawn: list[Drawn], request: Request) -> lis
 def _layers(parts: Sequence[Part], drawn: Drawn, request: Request) -> Layers | None:
     """Return what more the recording holds of what is drawn; at the receiver of a connection, nothing."""
     logs = request.logs or SenderLogs.none()
-    layers = Layers.of(parts, logs, drawn.part, drawn.connection, reverse=drawn.reverse)
+    layers = Layers.of(
+        parts, logs, drawn.part, drawn.connection, reverse=drawn.reverse, clocks=request.clocks
+    )
     return layers if layers.has_more and layers.part is drawn.part else None
+
+
+def _clock(parts: Sequence[Part], drawn: Drawn | None, request: Request) -> str:
+    """Return how sure the report's clock is, in a line; "" where there is one clock only."""
+    if drawn is None or request.clocks is None:
+        return ""
+    logs = request.logs or SenderLogs.none()
+    layers = Layers.of(
+        parts, logs, drawn.part, drawn.connection, reverse=drawn.reverse, clocks=request.clocks
+    )
+    return layers.clock.sentence if layers.clock else ""
 
 
 def _of_packets(
