@@ -74,17 +74,18 @@ class Plot:
         """Return the figure of all logs."""
         layers = self.layers
         begin_ns, end_ns = self._bounds(layers.part, speed=layers.speed)
+        patterns = [pattern for given in wish.series for pattern in given.split(",") if pattern]
         last_ns = None if end_ns is None else end_ns - 1
         view = View(
             begin_ns,
             last_ns,
             OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
-            wish.series,
+            patterns,
             [self._fit(span, begin_ns, last_ns) for span in wish.trends],
             [Mark(*self._axis_ns(span), span.name) for span in wish.marks],
         )
         panels = stacked_panels(layers, view)
-        for pattern in missing(panels, wish.series):
+        for pattern in missing(panels, patterns):
             why = f": {layers.without_link}" if layers.without_link else ""
             warn(f"this recording has no series {pattern!r}{why}")
         if wish.trends:

@@ -19,7 +19,7 @@ Theme = Literal["light", "dark"]
         "multitracer plot capture.pcap",
         "multitracer plot --connection 10.0.0.1:80 --from 10 --to 20 -o zoom.html capture.pcap",
         "multitracer plot -o stacked.html sample_traces/drive",
-        "multitracer plot --series 'RlpSnd_*' --series TcpSnd_data --trend RlpSnd_data=10:60 call/",
+        "multitracer plot --series 'RlpSnd_*,TcpSnd_data' --trend RlpSnd_data=10:60 call/",
         "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
         "multitracer plot --time-sequence -o figure.json sample_traces/drive",
     ),
@@ -45,8 +45,8 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--series",
     multiple=True,
-    metavar="PATTERN",
-    help="Draw only series whose labels match, such as 'RlpSnd_*'; may be given again.",
+    metavar="PATTERN,...",
+    help="Draw only series whose labels match, such as 'RlpSnd_*,TcpSnd_data'; may be given again.",
 )
 @click.option(
     "--offset",

@@ -53,7 +53,7 @@ def test_chosen_series_and_those_that_are_missing(folder: Path, tmp_path: Path) 
     assert done.stderr == "Warning: this recording has no series 'RlpSnd_rst'\n"
     (folder / "mobile" / "rlp.pcapng").rename(tmp_path / "away")
     try:
-        done = call("plot", folder, "-o", "f.json", "--series", "*_data", "--series", "RlpSnd_xoff")
+        done = call("plot", folder, "-o", "f.json", "--series", "*_data,RlpSnd_xoff")
     finally:
         (tmp_path / "away").rename(folder / "mobile" / "rlp.pcapng")
     assert done.stderr.endswith("no series 'RlpSnd_xoff': no log of the link at 'mobile'\n")
