@@ -1,0 +1,78 @@
+"""clocks.jsonl: readings of the clocks of a session's hosts."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+import parsers
+from multitracer.errors import FormatError
+from multitracer.tables import NOT_A_TIME
+from parsers import clocks
+from tests.conftest import SAMPLES
+
+READING = {
+    "host": "mobile", "monotonic_before_ns": 10, "realtime_ns": 1_795_252_741_992_841_972,
+    "monotonic_after_ns": 30,
+}  # fmt: skip
+
+
+def parse(*lines: str) -> dict[str, object]:
+    text = "".join(f"{line}\n" for line in lines).encode()
+    table = clocks.parse(io.BytesIO(text), path="clocks.jsonl")["clock_readings"]
+    return {"rows": list(table.rows()), **table.provenance}
+
+
+def test_the_sample_is_recognised_and_read() -> None:
+    fmt, tables = parsers.read(SAMPLES / "cellular_upload" / "clocks.jsonl")
+    assert fmt.name == "clocks"
+    table = tables["clock_readings"]  # type: ignore[index]
+    assert len(table) == 58
+    assert set(table["host"].tolist()) == {"mobile", "fixed"}
+    assert (table["monotonic_after_ns"] >= table["monotonic_before_ns"]).all()
+    assert (table["boottime_ns"] != NOT_A_TIME).all()
+
+
+def test_what_a_reading_says_beside_the_clocks_is_kept_and_what_makes_no_sense_is_missing() -> None:
+    state = {"synchronized": True, "max_error_ns": 5, "frequency_ppm": -12.5, "tai_offset_s": 37}
+    odd = {"boottime_ns": "soon", "offset_ns": 1 << 70, "frequency_ppm": 1e9, "synchronized": None}
+    first, second = parse(json.dumps(READING | state), json.dumps(READING | odd))["rows"]  # type: ignore[misc]
+    assert (first["synchronized"], first["max_error_ns"], first["frequency_ppm"]) == (1, 5, -12.5)
+    assert (first["tai_offset_s"], first["boottime_ns"]) == (37, None)
+    assert [second[name] for name in ("boottime_ns", "offset_ns", "frequency_ppm", "synchronized")] == [
+        None
+    ] * 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"realtime_ns": None}, {"realtime_ns": 1.5}, {"realtime_ns": -1}, {"monotonic_after_ns": 5},
+        {"host": 7}, {"host": "x" * 65}, {"monotonic_before_ns": True}, {"realtime_ns": 1 << 63},
+    ],
+)  # fmt: skip
+def test_a_record_that_makes_no_sense_is_skipped(change: dict[str, object]) -> None:
+    found = parse(json.dumps(READING), json.dumps(READING | change))
+    assert len(found["rows"]) == 1  # type: ignore[arg-type]
+    assert found["skipped"] == {"no reading of clocks": 1}
+    assert found["first_skipped_line"] == {"no reading of clocks": 2}
+
+
+def test_readings_stay_in_the_order_of_the_log_though_the_clock_was_set_back() -> None:
+    later = READING | {"realtime_ns": 5, "monotonic_before_ns": 40, "monotonic_after_ns": 41}
+    rows = parse(json.dumps(READING), json.dumps(later))["rows"]
+    assert [row["line"] for row in rows] == [1, 2]  # type: ignore[attr-defined]
+
+
+def test_a_log_without_a_reading_is_refused() -> None:
+    with pytest.raises(FormatError, match="no line is a reading"):
+        parse("{}", "[]")
+
+
+def test_only_our_records_are_claimed() -> None:
+    line = json.dumps(READING).encode()
+    assert clocks.sniff(line) == "yes"
+    for other in (b"", line[:20], line[1:], b'{"host": "a"}', b'{"kind":"header"}' + line):
+        assert clocks.sniff(other) == "no"
