@@ -27,19 +27,20 @@ LINK_USE = Schema(
     (
         Column("begin_ns", "int64", "when it began, by the sender's clock", "ns since 1970"),
         Column("end_ns", "int64", "when it was over", "ns since 1970"),
-        Column("use", "U16", "useful, arq, redundant, wasted, handshake, idle:rto, ... (docs/lost_time.md)"),
-        Column("cause", "U16", "reset, radio, decompressor, recovery, back-off step, ...; empty if none"),
+        Column("use", "uint8", "diagnosis.use.Use: useful, arq, redundant, idle:rto, ..."),
+        Column("cause", "uint8", "diagnosis.use.Cause: reset, radio, decompressor, recovery, ..."),
+        Column("back_off", "int16", "of idle:rto: 1 for the first timeout in a row, 2 for the next", na=True),
         Column("seconds", "float64", "link time of this use within the interval", "s"),
-        Column("payload_bytes", "float64", "payload first delivered in it; 0 of other uses", "bytes"),
-        Column("source", "U12", "table of the transfer that holds the event that began it; empty if none"),
+        Column("payload_bytes", "float64", "payload that was delivered first in it", "bytes"),
+        Column("source", "U11", "table of the transfer that holds the event that began it; empty if none"),
         Column("row", "int64", "row of that event in that table, from 0", na=True),
         Column("ended_row", "int64", "row in `sender` of the segment that ended an idle interval", na=True),
-        Column("inferred", "bool", "concluded without a link log"),
     ),
 )
-"""The account of a transfer's time, in order of time; the seconds sum to the transfer's duration.
+"""What a transfer's time was used for, in order; the seconds sum to the transfer's duration.
 
-Intervals in which a slot was shared (two segments in one frame) overlap; then `seconds` is each one's share.
+Where a slot is shared (the end of one packet and the begin of the next in one frame) intervals overlap, and
+`seconds` is each one's share. `source` is sender, near.events, near.frames or far.frames.
 """
 
 CARRIAGES = Schema(

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
+_NO_TCP, _NO_ID = 1 << 49, 1 << 50
+"""Above every pair of identification and sequence number."""
+
+
 class Fate(IntEnum):
     """What became of a packet at the link's far end."""
 
@@ -45,6 +49,8 @@ class Fate(IntEnum):
     """Not all of it had arrived when the log ended."""
     UNKNOWN = 5
     """The far end's log is not there."""
+    REFUSED = 6
+    """It came after the receiving TCP had given up the connection."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class Join:
         Rows of `sender` that the interface queue dropped, at its door or later.
     dropped_rows : ndarray of int64
         Rows in near.events of these drops.
+    dropped_from : ndarray of int64
+        Rows in near.events of the packets (of any flow) that were queued and then dropped.
     delivery : Delivery or None
         What arrived at the far end; None without its log.
     """
@@ -71,6 +79,7 @@ class Join:
     pieces: Table
     dropped: Array
     dropped_rows: Array
+    dropped_from: Array
     delivery: Delivery | None
 
     def of_segment(self, row: int) -> Array:
@@ -87,6 +96,16 @@ class Join:
     def _by_carriage(self) -> tuple[Array, Array]:
         order = np.argsort(self.pieces["carriage"], kind="stable")
         return order, self.pieces["carriage"][order]
+
+    @cached_property
+    def arrived(self) -> Array:
+        """Per row of `sender`, int8: 1 it reached the receiving TCP intact, 0 it did not, NA not known."""
+        found = np.full(len(self.transfer.sender), NA, dtype=np.int8)
+        mine, fate = self.carriages["segment_row"], self.carriages["fate"]
+        known = (mine != NA) & (fate != Fate.UNKNOWN) & (fate != Fate.QUEUED)
+        found[mine[known]] = np.isin(fate[known], (Fate.DELIVERED, Fate.REFUSED))
+        found[self.dropped] = 0
+        return found
 
     @cached_property
     def carriage_of(self) -> Array:
@@ -107,7 +126,7 @@ def join(transfer: Transfer) -> Join | None:
         return None
     written = near.rows("ppp_sent")
     queued, dropped = near.rows("packet_queued"), near.rows("packet_dropped")
-    segment_of, (dropped_rows, dropped_segments) = _entered(transfer, near, queued, dropped)
+    segment_of, (dropped_rows, dropped_segments), dropped_from = _entered(transfer, near, queued, dropped)
     entry = _paired(near, written, queued)
     segment = np.where(entry == NA, NA, segment_of[entry])
     columns = _facts(transfer, near, written, segment)
@@ -117,6 +136,7 @@ def join(transfer: Transfer) -> Join | None:
     columns |= _ticks(near.frames, pieces, len(written))
     arrived = delivery(transfer)
     columns |= _fates(columns, arrived, near, written)
+    columns["fate"][_refused(transfer, columns)] = Fate.REFUSED
     columns["new_bytes"] = _new_bytes(transfer, columns)
     columns |= _times(columns, arrived, transfer.slot_ns)
     mine = dropped_segments != NA
@@ -126,6 +146,7 @@ def join(transfer: Transfer) -> Join | None:
         pieces,
         dropped_segments[mine],
         dropped_rows[mine],
+        dropped_from,
         arrived,
     )
 
@@ -139,9 +160,11 @@ def _key(ip_id: Array, seq: Array) -> Array:
 
 
 def _event_key(side: LinkSide, rows: Array) -> Array:
-    """Return what tells packets apart, NA for what is no TCP over IPv4."""
+    """Return what tells packets apart: of TCP id and sequence number, of others id, else length."""
     ip_id, seq = side.events["ip_id"][rows], side.events["seq"][rows]
-    return np.where((ip_id == NA) | (seq == NA), NA, _key(ip_id, seq))
+    tcp = _key(np.maximum(ip_id, 0), seq)
+    other = np.where(ip_id != NA, _NO_TCP + ip_id, _NO_ID + side.events["ip_bytes"][rows])
+    return np.where(seq != NA, tcp, other)
 
 
 def _numbered(key: Array) -> Array:
@@ -159,30 +182,27 @@ def _matched(key: Array, among: Array) -> Array:
     _, identity = np.unique(both, return_inverse=True)
     number = np.concatenate([_numbered(key), _numbered(among)])
     name = identity * (int(number.max(initial=0)) + 1) + number
-    name[: len(key)][key == NA] = -1
     found = np.full(len(key), NA, dtype=np.int64)
     _, here, there = np.intersect1d(name[: len(key)], name[len(key) :], return_indices=True)
     found[here] = there
     return found
 
 
-def _entered(transfer: Transfer, near: LinkSide, queued: Array, dropped: Array) -> tuple[Array, _Dropped]:
-    """Return the rows of `sender` that were queued, and those dropped with the events that tell of it.
+def _entered(transfer: Transfer, near: LinkSide, queued: Array, dropped: Array) -> _Entered:
+    """Return the row of `sender` of each queued packet, each drop with its row, and the drops' queue events.
 
     A packet that was dropped after it had been queued (CoDel) is no second packet.
     """
-    later = _matched(_event_key(near, dropped), _event_key(near, queued)) != NA
-    at_door = dropped[~later]
-    entries = np.sort(np.concatenate([queued, at_door]))
+    from_queue = _matched(_event_key(near, dropped), _event_key(near, queued))
+    later = from_queue != NA
+    entries = np.sort(np.concatenate([queued, dropped[~later]]))
     sender, sent = transfer.sender, transfer.sent
     index = _matched(_event_key(near, entries), _key(sender["ip_id"][sent], sender["seq"][sent]))
     segment = np.where(index == NA, NA, sent[index])
     of_queued = segment[np.searchsorted(entries, queued)]
-    of_later = _matched(_event_key(near, dropped[later]), _event_key(near, queued))
-    rows = np.concatenate([at_door, dropped[later]])
-    segments = np.concatenate([segment[np.searchsorted(entries, at_door)], of_queued[of_later]])
-    order = np.argsort(rows, kind="stable")
-    return of_queued, (rows[order], segments[order])
+    at_door = segment[np.minimum(np.searchsorted(entries, dropped), len(entries) - 1)]
+    of_dropped = np.where(later, of_queued[from_queue], at_door)
+    return of_queued, (dropped, of_dropped), queued[from_queue[later]]
 
 
 def _paired(near: LinkSide, written: Array, queued: Array) -> Array:
@@ -272,8 +292,8 @@ def _fates(columns: dict[str, Array], arrived: Delivery | None, near: LinkSide, 
 def _new_bytes(transfer: Transfer, columns: dict[str, Array]) -> Array:
     """Return the payload that each carriage brought first; without the far log, what it brought last."""
     fate, segment = columns["fate"], columns["segment_row"]
-    may = (columns["payload_bytes"] > 0) & ((fate == Fate.DELIVERED) | (fate == Fate.UNKNOWN))
-    rows = np.flatnonzero(may & _accepted(transfer, segment, columns["arrived_tick"]))
+    may = (segment != NA) & (columns["payload_bytes"] > 0)
+    rows = np.flatnonzero(may & ((fate == Fate.DELIVERED) | (fate == Fate.UNKNOWN)))
     if len(rows) and fate[rows[0]] == Fate.UNKNOWN:
         rows = rows[::-1]
     opens = (transfer.sender["flags"][segment[rows]] & np.uint16(Flag.SYN)) != 0
@@ -283,22 +303,18 @@ def _new_bytes(transfer: Transfer, columns: dict[str, Array]) -> Array:
     return new
 
 
-def _accepted(transfer: Transfer, segment: Array, arrived_tick: Array) -> Array:
-    """Return which carriages came while the receiving TCP still took data: before it sent a RST."""
-    taking: Array = segment != NA
+def _refused(transfer: Transfer, columns: dict[str, Array]) -> Array:
+    """Return which carriages arrived whole after the receiving TCP had sent a RST."""
+    late = (columns["segment_row"] != NA) & (columns["fate"] == Fate.DELIVERED)
     if transfer.receiver is None or transfer.far is None:
-        return taking
-    flags = transfer.receiver["flags"]
-    resets = np.flatnonzero(
-        (transfer.receiver["reverse"] != transfer.reverse) & ((flags & np.uint16(Flag.RST)) != 0)
-    )
+        return np.zeros_like(late)
+    ends_it = (transfer.receiver["flags"] & np.uint16(Flag.RST)) != 0
+    resets = np.flatnonzero(ends_it & (transfer.receiver["reverse"] != transfer.reverse))
     if not len(resets):
-        return taking
-    given_up_ns = int(transfer.receiver["time_ns"][resets[0]])
+        return np.zeros_like(late)
     frames = transfer.far.frames
-    before = frames["tick"][frames["time_ns"] <= given_up_ns]
-    taking &= arrived_tick <= int(before.max(initial=0))
-    return taking
+    before = frames["tick"][frames["time_ns"] <= transfer.receiver["time_ns"][resets[0]]]
+    return np.asarray(late & (columns["arrived_tick"] > int(before.max(initial=0))))
 
 
 def _times(columns: dict[str, Array], arrived: Delivery | None, slot_ns: int) -> dict[str, Array]:
@@ -322,4 +338,4 @@ def _times(columns: dict[str, Array], arrived: Delivery | None, slot_ns: int) ->
 
 
 _Columns = dict[str, "Array"]
-_Dropped = tuple["Array", "Array"]
+_Entered = tuple["Array", tuple["Array", "Array"], "Array"]

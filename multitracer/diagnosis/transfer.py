@@ -17,8 +17,11 @@ import numpy as np
 from multitracer.analysis import Kind, analyse
 from multitracer.analysis.group import has
 from multitracer.analysis.two_points import Outcome, compare, same_connections
+from multitracer.analysis.verdicts import Beside, judge
 from multitracer.capture import Flag
 from multitracer.diagnosis.clocks import clock_of_captures, clock_of_slots
+from multitracer.diagnosis.counters import counters_of
+from multitracer.diagnosis.join import Join, join
 from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
 from multitracer.recording import Part, Recording
 from multitracer.session import Session, open_session
@@ -99,6 +102,8 @@ class Transfer:
         Experiment variables of the manifest: scenario, speed, seed, parameters, ... Data of unknown origin.
     other_logs : dict of str to list of (host, tables)
         Logs of other layers ("radio", "position") by layer, as parsed.
+    counters : dict of str to dict of str to int
+        Host -> kernel counter (`TcpRetransSegs`) -> its growth during the run; empty if not recorded.
     """
 
     layers: Layers
@@ -109,6 +114,7 @@ class Transfer:
     far: LinkSide | None = None
     variables: dict[str, Any] = field(default_factory=dict)
     other_logs: dict[str, list[tuple[str, dict[str, Table]]]] = field(default_factory=dict)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -150,6 +156,7 @@ class Transfer:
             far,
             dict(manifest.variables) if manifest else {},
             _other_logs(recording.session),
+            counters_of(recording.session),
         )
 
     # --- which is which ---
@@ -158,6 +165,20 @@ class Transfer:
     def reverse(self) -> bool:
         """Whose data: False the initiator's, True the responder's."""
         return self.layers.reverse
+
+    @property
+    def sender_host(self) -> str:
+        """Name of the host that sent the data; empty if no capture or log of it is there."""
+        at_receiver = self.layers.vantage == NEAR_RECEIVER
+        here = self.layers.part.point.name
+        return (self.near.host if self.near is not None else "") if at_receiver else here
+
+    @property
+    def receiver_host(self) -> str:
+        """Name of the host that received the data; empty if no capture or log of it is there."""
+        if self.receiver_view is not None:
+            return self.receiver_view[0].point.name
+        return self.far.host if self.far is not None else ""
 
     @property
     def state(self) -> Table:
@@ -189,6 +210,44 @@ class Transfer:
         """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
         again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(Kind.RETRANSMISSION)) != 0]
         return again
+
+    def counted(self, counter: str, *, at_receiver: bool = False) -> int | None:
+        """Return by how much a kernel counter of a host grew: `TcpRetransSegs`; None if it was not recorded.
+
+        Of the sender's host, else of the receiver's: all connections of that host's namespace together.
+        """
+        side = self.receiver_host if at_receiver else self.sender_host
+        return self.counters.get(side, {}).get(counter)
+
+    # --- what is concluded from several logs ---
+
+    @cached_property
+    def joined(self) -> Join | None:
+        """Segments, packets and frames, joined; None without the link's log at the sender."""
+        return join(self)
+
+    @cached_property
+    def sacks(self) -> Table:
+        """TCP_SACK_BLOCKS; `row` is that in `sender`."""
+        return self.layers.part.analysis.sack_blocks(self.layers.connection)
+
+    @cached_property
+    def verdicts(self) -> Table:
+        """VERDICTS: cause and necessity of each retransmission, by all that is known of the transfer.
+
+        Where both ends of the link were logged they say what arrived. The receiver's capture does not go
+        before them: it shows damaged segments under the numbers of others.
+        """
+        joined = self.joined
+        by_link = joined is not None and joined.delivery is not None
+        beside = Beside(
+            receiver=None if by_link else self.receiver,
+            arrived=joined.arrived if joined is not None and by_link else None,
+            state=self.state if len(self.state) else None,
+            events=self.events if len(self.events) else None,
+        )
+        vantage = self.layers.vantage
+        return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, beside=beside)
 
     # --- times ---
 

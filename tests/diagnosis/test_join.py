@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
 
 TRUE_FATE = {
-    "delivered": {Fate.DELIVERED},
+    "delivered": {Fate.DELIVERED, Fate.REFUSED},
     "damaged": {Fate.DAMAGED},
     "lost": {Fate.BROKEN, Fate.TOSSED},
     "queued": {Fate.QUEUED},

@@ -1,0 +1,91 @@
+"""The lost-time account of a transfer: what each moment was used for, and the utilization of the channel.
+
+Paper 004, sections 4.3 and 5.1::
+
+    utilization = 1 - (T_idle + T_redundant) / (T - T_app)
+
+measured at the link sender of the data direction, in link time; docs/lost_time.md tells the rules.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.inferred import inferred
+from multitracer.diagnosis.measured import measured
+from multitracer.diagnosis.use import LOST, Use
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Table
+
+_PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the time of one transfer went.
+
+    Attributes
+    ----------
+    transfer : Transfer
+    uses : Table
+        LINK_USE, in order of time.
+    total_s : float
+        T: link time from the sender's first SYN to the ACK of its last byte (of the FIN, if it was sent).
+    outcome : str
+        "complete", or "dropped": the last byte was never acknowledged.
+    inferred : bool
+        Concluded from packets and the sender's TCP, without a log of the link.
+    joined : Join or None
+        Segments, packets and frames, where the link was logged.
+    """
+
+    transfer: Transfer
+    uses: Table
+    total_s: float
+    outcome: str
+    inferred: bool
+    joined: Join | None
+
+    @cached_property
+    def seconds(self) -> dict[Use, float]:
+        """Link time of every class, those of none with 0; they sum to `total_s`."""
+        sums = np.bincount(self.uses["use"], self.uses["seconds"], minlength=len(Use))
+        return {use: float(sums[use]) for use in Use}
+
+    @property
+    def lost_s(self) -> float:
+        """T_idle + T_redundant."""
+        return sum(self.seconds[use] for use in LOST)
+
+    @property
+    def utilization(self) -> float:
+        """Part of the time that the link neither waited for TCP nor worked in vain; NaN without any time."""
+        available_s = self.total_s - self.seconds[Use.IDLE_APP]
+        return 1 - self.lost_s / available_s if available_s > 0 else math.nan
+
+    @property
+    def rounded_up_percent(self) -> int | None:
+        """The utilization as figure 6 of the paper counts it: 99 < u <= 100 is 100; None if it is NaN."""
+        share = self.utilization
+        return None if math.isnan(share) else math.ceil(round(share * _PERCENT, 9))
+
+    @property
+    def payload_bytes(self) -> int:
+        """Payload that the receiving TCP got first, and intact."""
+        return round(float(self.uses["payload_bytes"].sum()))
+
+
+def account(transfer: Transfer) -> Account:
+    """Return the account of a transfer, measured where the link was logged at its sender, else inferred."""
+    joined = transfer.joined
+    uses = inferred(transfer) if joined is None else measured(joined)
+    outcome = "complete" if transfer.is_complete else "dropped"
+    return Account(transfer, uses, float(uses["seconds"].sum()), outcome, joined is None, joined)

@@ -1,0 +1,181 @@
+"""The account without a link log: when the link must have been idle, from the sender's packets and its TCP.
+
+Rules of the file
+-----------------
+- A segment has left the link when it reached the receiver, or else when its own ACK came back, less the
+  shortest such time of the transfer: what remains of each is what it waited and was sent. No rate is needed
+  for that, so a link that stalls is not taken for an idle one.
+- Segments leave in order. From the departure of one until the next is sent the link was idle.
+- A copy of which neither is known left no trace: it follows the one before it, after the time of its octets
+  at the transfer's rate. Copies but the last are `redundant`; with the receiver's capture, copies that did
+  not arrive are `wasted`.
+- What the link itself did (arq, xoff, outage) cannot be told apart from `useful`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.verdicts import Cause
+from multitracer.diagnosis.carried import opens_or_closes
+from multitracer.diagnosis.idle import idle
+from multitracer.diagnosis.ranges import first_covered
+from multitracer.diagnosis.sender_view import SenderView
+from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.uses import Uses
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array
+
+_HEADERS_BYTES = 40
+_RATE_SEGMENTS = 16
+_RATE_QUANTILE = 0.75
+
+
+def inferred(transfer: Transfer) -> Table:
+    """Return LINK_USE of a transfer, concluded from its packets."""
+    view = SenderView(transfer)
+    rows = _carried_rows(transfer)
+    begin_ns, end_ns = transfer.begin_ns, transfer.end_ns
+    sent = np.clip(transfer.sender["time_ns"][rows] - begin_ns, 0, None)
+    sent = np.maximum.accumulate(sent)
+    seen = _seen(transfer, rows)
+    left = _departures(transfer, rows, sent, seen)
+    limit = end_ns - begin_ns
+    sent, left = np.minimum(sent, limit), np.minimum(left, limit)
+    before = np.concatenate([[0], left[:-1]])
+    per_ns = transfer.speed / NS_PER_S
+    served = _served(transfer, rows, seen, (np.maximum(sent, before), left), per_ns)
+    idle_begin, idle_end = np.append(before, left[-1]), np.append(np.maximum(sent, before), limit)
+    ender = _next_occupying(transfer, np.append(rows, NA))
+    gaps = np.flatnonzero(idle_end > idle_begin)
+    why = idle(view, begin_ns + idle_begin[gaps], ender[gaps])
+    empty = Uses.of(
+        idle_begin[gaps],
+        idle_end[gaps],
+        why.use,
+        (idle_end - idle_begin)[gaps] * per_ns,
+        cause=why.cause,
+        back_off=why.back_off,
+        source="sender",
+        row=np.append(rows[:1], rows)[gaps],
+        ended_row=ender[gaps],
+    )
+    return Uses.together([served, empty]).table(lambda places: begin_ns + np.rint(places).astype(np.int64))
+
+
+def _carried_rows(transfer: Transfer) -> Array:
+    """Return the rows of the data direction from the first SYN on, but for copies that never left."""
+    rows, verdicts = transfer.sent, transfer.verdicts
+    refused = verdicts["earlier_row"][verdicts["cause"] == Cause.LOCAL_DROP]
+    left = (transfer.sender["time_ns"][rows] >= transfer.begin_ns) & ~np.isin(rows, refused)
+    return np.asarray(rows[left])
+
+
+def _seen(transfer: Transfer, rows: Array) -> Array:
+    """Return when each segment or else its ACK arrived, by the sender's clock; NOT_A_TIME if neither."""
+    pairs = transfer.data_pairs
+    if pairs is not None and (pairs.table["outcome"] == Outcome.MATCHED).any():
+        arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
+        both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))
+        assert transfer.receiver is not None
+        stamps = transfer.receiver["time_ns"][pairs.arrived[both]]
+        arrived[pairs.sent[both]] = transfer.receiver_time(stamps)
+        return arrived[rows]
+    return _acknowledged(transfer, rows)
+
+
+def _acknowledged(transfer: Transfer, rows: Array) -> Array:
+    """Return when the ACK of exactly each segment came; NOT_A_TIME for what was sent again or behind a hole.
+
+    The ACK of what lies behind a hole tells when the hole was filled, not when it arrived.
+    """
+    rtt = transfer.sender["rtt_ns"][rows]
+    return np.where(rtt == NOT_A_TIME, NOT_A_TIME, transfer.sender["time_ns"][rows] + rtt)
+
+
+def _departures(transfer: Transfer, rows: Array, sent: Array, seen: Array) -> Array:
+    """Return when each segment had left the link, ns since the transfer began, ascending.
+
+    What left no trace follows the one before it, after the time of its own octets, but does not delay what
+    did leave one.
+    """
+    units = transfer.sender["payload_bytes"][rows] + _HEADERS_BYTES
+    carries = transfer.sender["end_bytes"][rows] > transfer.sender["seq_bytes"][rows]
+    own = np.where(carries, units / _rate(transfer), 0.0)
+    known = carries & (seen != NOT_A_TIME)
+    since = np.where(known, seen - transfer.begin_ns, 0)
+    prompt = known & (since >= sent + own)
+    rest = (since - sent - own)[prompt].min() if prompt.any() else 0.0
+    by_sight = np.maximum(since - rest, sent)
+    own[known] = 0.0
+    passed = np.cumsum(own)
+    left = np.maximum.accumulate(np.where(known, by_sight, sent + own) - passed) + passed
+    latest = np.minimum.accumulate(np.where(known, by_sight, np.inf)[::-1])[::-1]
+    return np.asarray(np.rint(np.maximum.accumulate(np.minimum(left, latest))).astype(np.int64))
+
+
+def _rate(transfer: Transfer) -> float:
+    """Return octets per recorded ns that the link carried while it had enough: of ACKs over 16 segments."""
+    table, acks = transfer.sender, transfer.acks
+    size = int(np.median(table["payload_bytes"][transfer.data])) if len(transfer.data) else 1
+    covered = np.maximum.accumulate(table["ack_bytes"][acks])
+    new = np.flatnonzero(np.diff(covered, prepend=covered[:1]) > 0)
+    step = min(_RATE_SEGMENTS, len(new) - 1)
+    if step < 1:
+        return max(size, 1) / NS_PER_S
+    time = table["time_ns"][acks[new]]
+    gone, octets = time[step:] - time[:-step], covered[new][step:] - covered[new][:-step]
+    octets = octets * (1 + _HEADERS_BYTES / max(size, 1))
+    return float(np.quantile(octets / np.maximum(gone, 1), _RATE_QUANTILE))
+
+
+def _served(
+    transfer: Transfer, rows: Array, seen: Array, service: tuple[Array, Array], per_ns: float
+) -> Uses:
+    """Return what the time in which the link carried each segment was for."""
+    payload = transfer.sender["payload_bytes"][rows].astype(np.int64)
+    fresh, rest = _fresh(transfer, rows, seen)
+    share = fresh / np.maximum(payload, 1)
+    seconds = (service[1] - service[0]) * per_ns
+    facts: dict[str, Any] = {"source": "sender", "row": rows}
+    new = Uses.of(*service, Use.USEFUL, seconds * share, payload=fresh, **facts)
+    old = Uses.of(*service, rest, seconds * (1 - share), **facts)
+    return Uses.together([new.where((new.seconds > 0) | (new.payload > 0)), old.where(old.seconds > 0)])
+
+
+def _fresh(transfer: Transfer, rows: Array, seen: Array) -> tuple[Array, Array]:
+    """Return the payload that each copy brought first, and what the rest of it is for."""
+    table = transfer.sender
+    payload = table["payload_bytes"][rows].astype(np.int64)
+    begin = table["end_bytes"][rows] - payload
+    fresh = np.zeros(len(rows), dtype=np.int64)
+    arrived = transfer.data_pairs is not None
+    came = np.flatnonzero((payload > 0) & ((seen != NOT_A_TIME) | (not arrived)))
+    order = came if arrived else came[::-1]
+    fresh[order] = first_covered(begin[order], begin[order] + payload[order])
+    fresh[begin + payload > _acknowledged_end(transfer)] = 0
+    rest = np.where(payload > 0, Use.REDUNDANT, Use.OTHER).astype(np.uint8)
+    if arrived:
+        rest[(payload > 0) & (seen == NOT_A_TIME)] = Use.WASTED
+    control = np.flatnonzero(payload == 0)
+    rest[control[opens_or_closes(transfer, rows[control])]] = Use.HANDSHAKE
+    return fresh, rest
+
+
+def _acknowledged_end(transfer: Transfer) -> int:
+    return int(transfer.sender["ack_bytes"][transfer.acks].max(initial=0))
+
+
+def _next_occupying(transfer: Transfer, rows: Array) -> Array:
+    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does."""
+    table = transfer.sender
+    occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]
+    at = np.searchsorted(occupying, np.where(rows == NA, len(table), rows))
+    return np.append(occupying, NA)[at]

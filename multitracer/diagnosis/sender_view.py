@@ -1,0 +1,149 @@
+"""What the sender knew at a moment: flight, windows, what waited to be sent, whether its buffer was full.
+
+A moment is a row of the sender's capture; everything is looked up at once for many of them. Variables come
+from the log of the sender's TCP; where there is none they are missing (NA), never guessed here.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.sender_state import applied
+from multitracer.protocols.sock_diag import ReadBy
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array
+
+_REACTION_NS = 2 * NS_PER_MS
+"""A TCP answers a segment within this recorded time: at once in virtual time, in 0.3 ms on a busy machine."""
+
+
+class SenderView:
+    """The sender of a transfer, to be asked for moments.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    """
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.transfer = transfer
+        self._table = transfer.sender
+        self._time = np.maximum.accumulate(self._table["time_ns"])
+
+    @cached_property
+    def occupying(self) -> Array:
+        """Rows of the data direction that occupy sequence space (data, SYN, FIN), in order."""
+        sent = self.transfer.sent
+        return sent[self._table["end_bytes"][sent] > self._table["seq_bytes"][sent]]
+
+    def row_at(self, stamps_ns: Array) -> Array:
+        """Return the last row captured at or before each stamp, -1 before the first."""
+        row: Array = np.searchsorted(self._time, stamps_ns, side="right") - 1
+        return row
+
+    def trigger(self, rows: Array) -> Array:
+        """Return the peer's segment that made the sender send each row; NA if a timer or the user did."""
+        at = np.searchsorted(self.transfer.acks, rows) - 1
+        last = self.transfer.acks[np.maximum(at, 0)]
+        late = self._time[rows] - self._time[last] > _REACTION_NS
+        return np.where((at < 0) | late, NA, last)
+
+    # --- from the capture ---
+
+    def flight_bytes(self, rows: Array) -> Array:
+        """Return what was outstanding after each row: highest end sent less highest ACK seen."""
+        sent = self._so_far(self.occupying, "end_bytes", rows)
+        acked = self._so_far(self.transfer.acks, "ack_bytes", rows)
+        return np.asarray(np.maximum(sent - np.maximum(acked, 0), 0))
+
+    def in_recovery(self, rows: Array) -> Array:
+        """Return whether something sent again had not been acknowledged as of each row."""
+        again = self.occupying[(self._table["kind"][self.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0]
+        resent = self._so_far(again, "end_bytes", rows)
+        return np.asarray(resent > self._so_far(self.transfer.acks, "ack_bytes", rows))
+
+    def _so_far(self, among: Array, column: str, rows: Array) -> Array:
+        if not len(among):
+            return np.zeros(len(rows), dtype=np.int64)
+        highest = np.maximum.accumulate(self._table[column][among])
+        at = np.searchsorted(among, rows, side="right") - 1
+        return np.where(at < 0, 0, highest[np.maximum(at, 0)])
+
+    def window_bytes(self, rows: Array) -> Array:
+        """Return the advertised window as of each row, NA before the first."""
+        at = np.searchsorted(self.transfer.acks, rows, side="right") - 1
+        if not len(self.transfer.acks):
+            return np.full(len(rows), NA, dtype=np.int64)
+        last = self.transfer.acks[np.maximum(at, 0)]
+        return np.where(at < 0, NA, self._table["window_bytes"][last])
+
+    # --- from the log of the sender's TCP ---
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[Array, Array]]:
+        return {}
+
+    def _series(self, column: str) -> tuple[Array, Array]:
+        """Return when a variable was read, and what, without readings that do not tell it."""
+        if column not in self._known:
+            state = self.transfer.state
+            polled = state.take(state["method"] != ReadBy.TCP_PROBE)
+            probed = applied(state, events=self.transfer.events)
+            time = np.concatenate([polled["time_ns"], probed["time_ns"]])
+            value = np.concatenate([polled[column], probed[column]])
+            tells = np.flatnonzero((value != NA) & (value != NOT_A_TIME))
+            order = tells[np.argsort(time[tells], kind="stable")]
+            self._known[column] = time[order], value[order]
+        return self._known[column]
+
+    def variable_before(self, column: str, rows: Array) -> Array:
+        """Return a column as it was last read before the time of each row."""
+        return self._looked_up(column, self._time[rows], side="left", shift=-1)
+
+    def variable_after(self, column: str, rows: Array) -> Array:
+        """Return a column as it was first read at or after the time of each row."""
+        stamps = self._time[rows]
+        time, _ = self._series(column)
+        last_at_once = np.searchsorted(time, stamps, side="right") - 1
+        at_once = (last_at_once >= 0) & (time[np.maximum(last_at_once, 0)] == stamps) if len(time) else False
+        later = self._looked_up(column, stamps, side="left", shift=0)
+        return np.where(at_once, self._looked_up(column, stamps, side="right", shift=-1), later)
+
+    def _looked_up(self, column: str, stamps: Array, *, side: Any, shift: int) -> Array:
+        time, value = self._series(column)
+        if not len(time):
+            return np.full(len(stamps), NA, dtype=np.int64)
+        at = np.searchsorted(time, stamps, side=side) + shift
+        there = (at >= 0) & (at < len(time))
+        return np.where(there, value[np.clip(at, 0, len(time) - 1)], NA)
+
+    def buffer_is_full(self, rows: Array, until: Array) -> Array:
+        """Return whether the send buffer kept the application from writing between two rows.
+
+        By the kernel's own count of that time; where it is not logged, by the size that the manifest states.
+        """
+        before = self.variable_before("sndbuf_limited_ns", rows)
+        after = self.variable_after("sndbuf_limited_ns", until)
+        full = (before != NA) & (after > before)
+        size = self._buffer_bytes
+        return np.asarray(
+            full if size is None else full | (self.variable_before("send_queue_bytes", until) >= size)
+        )
+
+    @cached_property
+    def _buffer_bytes(self) -> int | None:
+        """Size of the send buffer that the manifest states for the sender's host, None if it states none."""
+        near = self.transfer.near
+        host = near.host if near is not None else self.transfer.layers.part.point.name
+        parameters = self.transfer.variables.get("parameters")
+        profile = parameters.get(host) if isinstance(parameters, dict) else None
+        size = profile.get("send_buffer_bytes") if isinstance(profile, dict) else None
+        return size if isinstance(size, int) and size > 0 else None

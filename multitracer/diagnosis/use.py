@@ -1,0 +1,80 @@
+"""What a moment of the link was used for: the classes of the lost-time account (docs/lost_time.md)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Use(IntEnum):
+    """What a moment of the link was used for; `label` is its name outside."""
+
+    USEFUL = 0
+    """Payload on its way that the receiving TCP got from this carriage first."""
+    ARQ = 1
+    """The link repeats a frame, or waits for the answer to one."""
+    XOFF = 2
+    """The far end has stopped the sender."""
+    ACCESS = 3
+    """Waiting for a contended channel."""
+    OUTAGE = 4
+    """The link delivers nothing."""
+    OTHER = 5
+    """Other flows, and pure ACKs."""
+    IDLE_APP = 6
+    """The application has nothing to send."""
+    HANDSHAKE = 7
+    """Opening and closing the connection."""
+    IDLE_RTO = 8
+    """Waiting for the retransmission timer."""
+    IDLE_CWND = 9
+    """The congestion window is full."""
+    IDLE_RWND = 10
+    """The advertised window is full."""
+    IDLE_SNDBUF = 11
+    """The send buffer is full: the application may not write."""
+    REDUNDANT = 12
+    """Payload that the receiver already had."""
+    WASTED = 13
+    """Payload that never reached the receiving TCP intact."""
+    UNKNOWN = 14
+    """None of these."""
+
+    @property
+    def label(self) -> str:
+        """The name outside: `idle:rto`."""
+        return self.name.lower().replace("_", ":")
+
+
+IDLE = (Use.HANDSHAKE, Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF)
+"""T_idle of the utilization: TCP could have used the link."""
+REPEATED = (Use.REDUNDANT, Use.WASTED)
+"""T_redundant of the utilization: TCP used the link in vain."""
+LOST = IDLE + REPEATED
+"""What lowers the utilization."""
+
+
+class Cause(IntEnum):
+    """Why, where a use has several causes."""
+
+    NONE = 0
+    RESET = 1
+    """A link reset."""
+    RADIO = 2
+    """No frame came through."""
+    DECOMPRESSOR = 3
+    """The header decompressor was out of step."""
+    RECOVERY = 4
+    """A window full of what has to be sent again."""
+    SLOW_START = 5
+    """A window that has not grown yet."""
+    REFUSED = 6
+    """The receiver had given up the connection."""
+    UNFINISHED = 7
+    """The recording ended first."""
+    FAR_BUFFER = 8
+    """The far end, slower than the link, still reads what it has got."""
+
+    @property
+    def label(self) -> str:
+        """The name outside; empty for none."""
+        return self.name.lower().replace("_", "-") if self else ""

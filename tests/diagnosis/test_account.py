@@ -1,0 +1,250 @@
+"""The account: every slot has a class, the classes sum to T, and its books agree with those of TCP."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.account import Account, account
+from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.waiting import backlog
+from multitracer.scenario.library import bundled_names
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from multitracer.diagnosis.transfer import Transfer
+
+ONE_RESET = """
+[tcp]
+congestion = "newreno"
+mtu_bytes = 512
+timestamps = false
+[link]
+header_compression = "{compression}"
+[[traffic]]
+bytes = 230_000
+[[event]]
+kind = "reset"
+at_s = 120
+"""
+OWN = {
+    "one-reset-vj": ONE_RESET.format(compression="vj-slot-id"),
+    "one-reset-plain": ONE_RESET.format(compression="none"),
+}
+SLOW = {"typical-1450k"}  # half an hour of link; tested where it is recorded
+NAMES = [name for name in bundled_names() if name not in SLOW] + list(OWN)
+ABORTED = {"aborted-download"}
+
+
+@pytest.fixture(scope="session")
+def account_of(transfer_of: Callable[..., Transfer]) -> Callable[[str], Account]:
+    done: dict[str, Account] = {}
+
+    def compute(name: str) -> Account:
+        if name not in done:
+            done[name] = account(transfer_of(name, OWN.get(name)))
+        return done[name]
+
+    return compute
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], Account]) -> None:
+    found = account_of(name)
+    assert not found.inferred
+    assert found.total_s == pytest.approx(found.transfer.total_s, abs=1e-6)
+    assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s, abs=1e-6)
+    assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
+    uses = found.uses
+    assert (uses["seconds"] > 0).all()
+    assert (uses["end_ns"] >= uses["begin_ns"]).all()
+    assert (np.diff(uses["begin_ns"]) >= 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[str], Account]) -> None:
+    found = account_of(name)
+    uses, transfer = found.uses, found.transfer
+    tables = {
+        "sender": transfer.sender,
+        "near.frames": transfer.near.frames,
+        "near.events": transfer.near.events,
+        "far.frames": transfer.far.frames,
+        "far.events": transfer.far.events,
+    }
+    linked = uses["row"] != NA
+    assert linked[uses["use"] != Use.HANDSHAKE].all()  # before the first frame there is nothing to link to
+    for source in np.unique(uses["source"][linked]):
+        assert uses["row"][linked & (uses["source"] == source)].max() < len(tables[str(source)])
+    resets = uses["row"][(uses["cause"] == Cause.RESET) & (uses["use"] == Use.OUTAGE)]
+    sources = uses["source"][(uses["cause"] == Cause.RESET) & (uses["use"] == Use.OUTAGE)]
+    for source, row in zip(sources.tolist(), resets.tolist(), strict=True):
+        assert tables[source]["event"][row] == "reset_started"
+    ended = uses["ended_row"][(uses["use"] == Use.IDLE_RTO) & (uses["ended_row"] != NA)]
+    assert np.isin(ended, transfer.retransmitted).all()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ABORTED])
+def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], Account]) -> None:
+    found = account_of(name)
+    transfer = found.transfer
+    size = transfer.variables["parameters"]["traffic"][0]["bytes"]
+    assert found.payload_bytes == size
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ABORTED])
+def test_what_was_sent_again_was_dropped_wasted_or_redundant(
+    name: str, account_of: Callable[[str], Account]
+) -> None:
+    found = account_of(name)
+    transfer, joined = found.transfer, found.joined
+    dropped = np.isin(joined.dropped, transfer.data).sum()
+    carriages = joined.carriages
+    in_vain = (carriages["payload_bytes"] > 0) & (carriages["new_bytes"] < carriages["payload_bytes"])
+    in_vain &= carriages["segment_row"] != NA
+    assert len(transfer.retransmitted) == dropped + in_vain.sum()
+
+
+LONG = [name for name in NAMES if name not in ABORTED | {"fig11-fade"}]
+"""In 26 s with a fade the link makes up for it from the time that the far end would have stopped it."""
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_utilization_agrees_with_the_link_rate(name: str, account_of: Callable[[str], Account]) -> None:
+    found = account_of(name)
+    carriages = found.joined.carriages
+    mine = carriages["payload_bytes"] > 0
+    share = np.where(mine, carriages["new_bytes"] / np.maximum(carriages["payload_bytes"], 1), 0)
+    useful_bytes = float((carriages["wire_bytes"] * share).sum())
+    available_s = found.total_s - found.seconds[Use.IDLE_APP] - found.seconds[Use.OTHER]
+    expected = useful_bytes / (_end_to_end_rate(found) * available_s)
+    assert abs(found.utilization - expected) < 0.025
+
+
+def _end_to_end_rate(found: Account) -> float:
+    """Octets per second that the link carries while it has enough: what came out of the longest backlog.
+
+    A backlog too short to show it (a window below the pipe's capacity): the rate of the far terminal.
+    """
+    begin, end = backlog(found.joined)
+    longest = int(np.argmax(end - begin))
+    slot_s = found.transfer.slot_ns / 1e9
+    nominal = float(found.transfer.variables["parameters"]["link"]["drain_bytes_per_s"])
+    if (end - begin)[longest] * slot_s < 30:
+        return nominal
+    carriages = found.joined.carriages
+    inside = (carriages["queued_tick"] >= begin[longest]) & (carriages["sent_tick"] < end[longest])
+    inside &= carriages["arrived_tick"] != NA
+    arrived = carriages["arrived_tick"][inside]
+    octets = carriages["wire_bytes"][inside][1:].sum()
+    return float(octets / ((arrived[-1] - arrived[0]) * slot_s))
+
+
+def test_a_clean_transfer_uses_nearly_all(account_of: Callable[[str], Account]) -> None:
+    found = account_of("clean-bulk")
+    assert found.rounded_up_percent >= 98
+    assert found.seconds[Use.XOFF] > 40  # the 20 % by which the far end is slower
+    assert found.seconds[Use.WASTED] == found.seconds[Use.REDUNDANT] == found.seconds[Use.IDLE_RTO] == 0
+
+
+def test_a_reset_costs_a_window_and_a_timeout_only_with_header_compression(
+    account_of: Callable[[str], Account],
+) -> None:
+    compressed, control = account_of("one-reset-vj"), account_of("one-reset-plain")
+    assert compressed.rounded_up_percent <= 95
+    assert control.utilization > compressed.utilization + 0.03
+    assert control.rounded_up_percent >= 98
+    assert 12 < compressed.lost_s - control.lost_s < 18
+    by_cause = compressed.uses["cause"][compressed.uses["use"] == Use.WASTED]
+    assert {Cause.DECOMPRESSOR, Cause.RESET} == set(by_cause.tolist())
+    assert control.seconds[Use.IDLE_RTO] == 0
+
+
+def test_two_resets_lie_where_they_were_worked_out_by_hand(account_of: Callable[[str], Account]) -> None:
+    assert 0.77 <= account_of("fig8-resets-vj").utilization <= 0.80
+    assert 0.955 <= account_of("fig8-resets-plain").utilization <= 0.98
+    assert account_of("clean-bulk").utilization == pytest.approx(0.993, abs=0.003)
+
+
+def test_a_poor_radio_lowers_the_throughput_not_the_utilization(
+    session_of: Callable[..., Path], account_of: Callable[[str], Account]
+) -> None:
+    found = account_of("radio-poor")
+    assert round(100 * found.utilization) == 99
+    summary = json.loads((session_of("radio-poor") / "summary.json").read_text())
+    assert round(summary["goodput_bytes_per_s"] * 8 / 1000, 1) == 7.0
+    assert found.seconds[Use.ARQ] > 20
+
+
+def test_timeouts_of_figure_10_back_off(account_of: Callable[[str], Account]) -> None:
+    found = account_of("fig10-backoff")
+    waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
+    per_step = np.bincount(waits["back_off"], waits["seconds"])
+    assert (np.diff(per_step[1:4]) > 0).all()
+    assert found.seconds[Use.IDLE_RTO] > found.total_s / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("slow-reader", Use.IDLE_RWND),
+        ("small-sndbuf", Use.IDLE_SNDBUF),
+        ("second-connection", Use.OTHER),
+        ("fig11-fade", Use.OUTAGE),
+        ("radio-poor", Use.ARQ),
+        ("fig8-resets-vj", Use.REDUNDANT),
+        ("fig8-resets-vj", Use.WASTED),
+        ("fig7-overflow", Use.IDLE_CWND),
+        ("aborted-download", Use.WASTED),
+        ("clean-bulk", Use.HANDSHAKE),
+    ],
+)
+def test_every_class_has_a_scenario(name: str, use: Use, account_of: Callable[[str], Account]) -> None:
+    assert account_of(name).seconds[use] > 0.1
+
+
+def test_recovery_with_a_full_advertised_window_is_no_closed_window(
+    account_of: Callable[[str], Account],
+) -> None:
+    found = account_of("fig7-overflow")
+    assert found.seconds[Use.IDLE_RWND] == 0
+    recovering = account_of("fig8-resets-plain").uses
+    assert Cause.RECOVERY in recovering["cause"][recovering["use"] == Use.IDLE_CWND].tolist()
+
+
+@pytest.mark.parametrize("name", ["clean-bulk", "fig8-resets-vj", "fig10-backoff", "slow-reader"])
+def test_without_a_link_log_the_account_is_inferred_and_near_the_measured_one(
+    name: str, account_of: Callable[[str], Account]
+) -> None:
+    whole = account_of(name)
+    inferred = account(replace(whole.transfer, near=None, far=None))
+    assert inferred.inferred
+    assert sum(inferred.seconds.values()) == pytest.approx(whole.total_s, abs=1e-6)
+    assert inferred.utilization == pytest.approx(whole.utilization, abs=0.07)
+    assert inferred.payload_bytes == whole.payload_bytes
+    only_packets = replace(whole.transfer, near=None, far=None, receiver=None, receiver_view=None)
+    alone = account(only_packets)
+    assert sum(alone.seconds.values()) == pytest.approx(whole.total_s, abs=1e-6)
+    assert alone.payload_bytes == whole.payload_bytes
+    longest = [found.uses.take(found.uses["use"] == Use.IDLE_RTO)["seconds"] for found in (whole, alone)]
+    assert len(longest[0]) == 0 or longest[1].max() > longest[0].max() / 2
+
+
+def test_without_the_far_log_repeated_carriages_are_redundant_and_the_utilization_is_near(
+    account_of: Callable[[str], Account],
+) -> None:
+    whole = account_of("one-reset-vj")
+    near_only = account(replace(whole.transfer, far=None, receiver=None, receiver_view=None))
+    assert not near_only.inferred
+    assert near_only.seconds[Use.WASTED] == 0
+    assert near_only.seconds[Use.REDUNDANT] == pytest.approx(
+        whole.seconds[Use.REDUNDANT] + whole.seconds[Use.WASTED], rel=0.1
+    )
+    assert near_only.utilization == pytest.approx(whole.utilization, abs=0.015)
