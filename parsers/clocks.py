@@ -2,7 +2,7 @@
 
 A record has no `kind` and no header before it: `host`, `monotonic_before_ns`, `realtime_ns`,
 `monotonic_after_ns`, and, where they could be read, `boottime_ns` and what the kernel says of its
-synchronization (adjtimex(2)). docs/clock.md lists the keys.
+synchronization (adjtimex(2)); `event` and `step_ns` where somebody set the clock or the host slept. docs/clock.md lists the keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _READ = ("monotonic_before_ns", "realtime_ns", "monotonic_after_ns")
-_MAYBE_NS = ("boottime_ns", "offset_ns", "max_error_ns", "est_error_ns")
+_MAYBE_NS = ("boottime_ns", "step_ns", "offset_ns", "max_error_ns", "est_error_ns")
+_EVENTS = ("step", "suspend")
 _MAYBE_NUMBER = ("synchronized", "tai_offset_s")
 _COLUMNS = (
     "time_ns", "line", "host", "event", "monotonic_before_ns", "monotonic_after_ns", "frequency_ppm",
@@ -44,7 +45,9 @@ def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
         raise ValueError("a host has no such name")
     maybe = [_number(record, key, NOT_A_TIME) for key in _MAYBE_NS]
     numbers = [_number(record, key, NA) for key in _MAYBE_NUMBER]
-    return realtime, line, host, "reading", before, after, _ppm(record), *maybe, *numbers
+    event = record.get("event")
+    happened = event if event in _EVENTS else "reading"
+    return realtime, line, host, happened, before, after, _ppm(record), *maybe, *numbers
 
 
 def _number(record: dict[str, Any], key: str, missing: int) -> int:

@@ -1,0 +1,176 @@
+"""Reads the clocks of this host together every few seconds, and at once when somebody sets one.
+
+CLOCK_REALTIME and CLOCK_BOOTTIME stand between two readings of CLOCK_MONOTONIC, so that stamps of any of them
+can be placed on another; what NTP, chrony or PTP told the kernel of its error stands beside. Needs no root.
+
+The log is JSON lines without a header, each a reading (docs/session.md, clocks.jsonl): `host`,
+`monotonic_before_ns`, `realtime_ns`, `monotonic_after_ns`, `boottime_ns`, `synchronized`, `offset_ns`,
+`max_error_ns`, `est_error_ns`, `frequency_ppm`, `tai_offset_s`, and
+
+- `event`: `step`, realtime was set by `step_ns` since the last reading; `suspend`, the machine slept so long,
+- `chrony`: what `chronyc -c tracking` says, once a minute, where it is installed,
+- in the first reading `header`, in the last `end`, and `tag` in one that a clap asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+from collectors._collector import Collector
+from collectors._kernel_clock import SetAlarm, discipline, read_together
+from collectors._log import Log
+from collectors._options import header, parser, run
+from collectors._stop import Stop
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    Reading = dict[str, int]
+
+_LOOK_NS = NS_PER_S
+"""How often a step is looked for, where the kernel does not tell."""
+_SMALLEST_STEP_NS = 200 * NS_PER_US
+"""More than brackets and slewing can move realtime against monotonic within a second (500 ppm move both)."""
+_SMALLEST_SLEEP_NS = 100 * NS_PER_MS
+_CHRONY_NS = 60 * NS_PER_S
+_CHRONY_S = 1.0
+_MOST_CHRONY = 500
+
+
+class Recording:
+    """One run: readings when they are due, and where something happened between two.
+
+    Parameters
+    ----------
+    log : Log
+    every_ns : int
+        Time between two readings.
+    host : str
+    read : callable
+        Reads the clocks together.
+    """
+
+    def __init__(
+        self, log: Log, *, every_ns: int, host: str, read: Callable[[], Reading] = read_together
+    ) -> None:
+        self._log = log
+        self._every_ns = every_ns
+        self._host = host
+        self._read = read
+        self._last: Reading | None = None
+        self._due_ns = 0
+        self._chrony_ns = 0
+
+    def run(self, stop: Stop, *, header: dict[str, Any]) -> None:
+        """Go on until `stop` says so."""
+        alarm = SetAlarm()
+        try:
+            self.write(header=header)
+            while stop.wait(time.monotonic_ns() + _LOOK_NS, readable=alarm.descriptors):
+                alarm.take()
+                self.look()
+            self.look()
+            self.write(end=stop.reason)
+        finally:
+            alarm.close()
+
+    def look(self) -> None:
+        """Write a reading if something happened to a clock, or one is due."""
+        reading = self._read()
+        event = self._event(reading)
+        if event or reading["monotonic_before_ns"] >= self._due_ns:
+            self._put(reading, **event)
+
+    def write(self, **more: Any) -> None:
+        """Write a reading at once."""
+        reading = self._read()
+        self._put(reading, **self._event(reading), **more)
+
+    def clap(self, tag: str) -> None:
+        """Write a reading with a tag of the clapperboard."""
+        self.write(tag=tag)
+
+    def _put(self, reading: Reading, **more: Any) -> None:
+        self._last = reading
+        self._due_ns = reading["monotonic_before_ns"] + self._every_ns
+        self._log.record(host=self._host, **reading, **discipline(), **more, **self._chrony())
+
+    def _event(self, now: Reading) -> dict[str, Any]:
+        """Return what happened since the last reading: a suspend explains what would look like a step."""
+        if self._last is None:
+            return {}
+        slept = _between(now, "boottime_ns") - _between(self._last, "boottime_ns")
+        moved = _between(now, "realtime_ns") - _between(self._last, "realtime_ns")
+        doubt = _bracket(now) + _bracket(self._last)
+        if slept > _SMALLEST_SLEEP_NS + doubt:
+            moved -= slept
+            if abs(moved) <= _SMALLEST_STEP_NS + doubt:
+                return {"event": "suspend", "step_ns": slept}
+        if abs(moved) > _SMALLEST_STEP_NS + doubt:
+            return {"event": "step", "step_ns": moved}
+        return {}
+
+    def _chrony(self) -> dict[str, str]:
+        now = time.monotonic_ns()
+        if now < self._chrony_ns or shutil.which("chronyc") is None:
+            return {}
+        self._chrony_ns = now + _CHRONY_NS
+        try:
+            done = subprocess.run(
+                ["chronyc", "-n", "-c", "tracking"], capture_output=True, check=False, timeout=_CHRONY_S
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return {}
+        said = done.stdout.decode("ascii", "replace").strip()[:_MOST_CHRONY]
+        return {"chrony": said} if done.returncode == 0 and said else {}
+
+
+def _between(reading: Reading, name: str) -> int:
+    """Return how far a clock is ahead of monotonic."""
+    return reading[name] - (reading["monotonic_before_ns"] + reading["monotonic_after_ns"]) // 2
+
+
+def _bracket(reading: Reading) -> int:
+    return reading["monotonic_after_ns"] - reading["monotonic_before_ns"]
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="default 5")
+    options.add_argument("--host", default=os.uname().nodename, help="name in the log; default: this host's")
+    return options.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Record until told to stop."""
+    chosen = _options(argv)
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
+        Log(chosen.output) as log,
+    ):
+        recording = Recording(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
+        stop.on_tag = recording.clap
+        recording.run(stop, header=header("multitracer-host-clock", chosen, every_s=chosen.every))
+
+
+def check() -> None:
+    """Nothing can be missing: every Linux has these clocks."""
+
+
+COLLECTOR = Collector(
+    name="host_clock",
+    layer="clock",
+    description="realtime, monotonic and boottime together, their discipline, and steps at once",
+    log_format="clocks",
+    suffix=".jsonl",
+    check=check,
+)
+
+if __name__ == "__main__":
+    run(main)
