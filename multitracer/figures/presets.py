@@ -65,5 +65,6 @@ TITLES = {
     "retransmissions": "Most retransmissions",
     "zero_window": "Zero window",
     "reset": "Reset",
+    "link_reset": "First link reset",
 }
 """The words for each kind of place."""

@@ -205,11 +205,22 @@ def stacked_places(layers: Layers) -> list[Place]:
             room = max((end - begin) // 2, 1_000)
             found.append(Place(key, begin - room, end + room, end - begin))
     known = places(_direction(layers))
+    found += _link_reset(layers)
     origin_ns = axis_origin_ns(layers)
     return [
         place_in_link_time(place, speed=layers.speed, origin_ns=origin_ns)
         for place in (*known[:1], *found, *known[1:])
     ]
+
+
+def _link_reset(layers: Layers) -> list[Place]:
+    """Return the first reset of the link, with what follows it for a tenth of the recording."""
+    resets = layers.link.get("RlpSnd_rst")
+    times = layers.segments["time_ns"]
+    if resets is None:
+        return []
+    at, room = int(resets["time_ns"][0]), (int(times.max()) - int(times.min())) // 10
+    return [Place("link_reset", at - room // 4, at + room)]
 
 
 def _direction(layers: Layers) -> Direction:

@@ -97,6 +97,13 @@ def test_the_eight_labelled_series_are_there(layers: Layers, resets: Path) -> No
     assert eight | {"RlpSnd_rst"} <= set(again.series()) & set(drawn(again))
 
 
+def test_a_button_leads_to_the_first_reset(resets: Path, layers: Layers) -> None:
+    again = layers_of(resets)
+    (place,) = (place for place in stacked_places(again) if place.key == "link_reset")
+    assert place.from_ns < again.series()["RlpSnd_rst"]["time_ns"][0] < place.to_ns
+    assert "link_reset" not in {place.key for place in stacked_places(layers)}
+
+
 def test_every_byte_of_the_stream_left_once_and_arrived(layers: Layers) -> None:
     sent, came = (layers.series()[f"Rlp{end}_data"] for end in ("Snd", "Rcv"))
     assert sent["value"].tolist() == sorted(sent["value"].tolist())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
 from typing import Any
 
 import numpy as np
 import pytest
 
+from multitracer.figures.palette import LOOKS
 from multitracer.figures.places import Place
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES, Panel
@@ -74,3 +77,12 @@ def test_a_figure_without_a_point_can_be_embedded():
     )
     assert figure["series"] == []
     assert figure["themes"]["light"]["layout"]["annotations"][1]["text"] == "Why there is nothing."
+
+
+def test_the_legend_knows_the_shape_of_every_mark() -> None:
+    script = (resources.files("multitracer.report") / "figure.js").read_text("utf-8")
+    shapes = script.partition("const SHAPES = {")[2].partition("};")[0]
+    symbols = {look.symbol for look in LOOKS.values() if look.mark == "points"}
+    assert {
+        symbol for symbol in symbols if not re.search(rf'^    "?{symbol}"?:', shapes, re.MULTILINE)
+    } == set()
