@@ -14,6 +14,7 @@ import pandas as pd
 from multitracer.analysis import analyse
 from multitracer.figures.connection import connection_figure, layers_of
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.recording import Part, Recording
 from multitracer.report.words import count, duration, moment
 from multitracer.sender import TCP_EVENTS, TCP_STATE
@@ -146,6 +147,16 @@ class Notebook:
         """What the sender's kernel did to a connection; see `multitracer.sender.TCP_EVENTS`."""
         return self._logged("tcp", TCP_EVENTS)
 
+    @cached_property
+    def link_frames(self) -> pd.DataFrame:
+        """The frames that each side of a radio link logged; see `multitracer.link.LINK_FRAMES`."""
+        return self._logged("link", LINK_FRAMES)
+
+    @cached_property
+    def link_events(self) -> pd.DataFrame:
+        """What else happened to the link: stops, resets, queues; see `multitracer.link.LINK_EVENTS`."""
+        return self._logged("link", LINK_EVENTS)
+
     def _logged(self, layer: str, schema: Schema) -> pd.DataFrame:
         """Return a table of all logs that hold it, each row with its host, in order of time."""
         frames = [Table.empty(schema).to_pandas().assign(host="")]
@@ -199,7 +210,7 @@ class Notebook:
     def series(
         self, connection: int | None = None, *, reverse: bool | None = None
     ) -> dict[str, pd.DataFrame]:
-        """Return every labelled series of a connection (docs/figures.md): columns time_ns and value.
+        """Return every labelled series of a connection (docs/figures.md): time_ns and value, in link time.
 
         Unit, source and meaning of each are in its `attrs`.
         """

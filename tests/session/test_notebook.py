@@ -12,6 +12,8 @@ import pytest
 
 import multitracer as mt
 from multitracer.errors import InputError
+from multitracer.scenario import load_scenario
+from multitracer.simulator.record import record_virtual
 from tests.session.captures import SS_LOG, START_NS, Conversation, write_conversations
 
 if TYPE_CHECKING:
@@ -132,3 +134,14 @@ def test_layers_of_a_connection(bundled: mt.Notebook) -> None:
     assert {"phase", "begin_ns", "reconstructed"} <= set(bundled.phases())
     below = bundled.stacked(offset_bytes=500_000)
     assert min(next(t for t in below.data if t.name == "TcpRcv_data").y) < -400_000
+
+
+def test_what_the_link_logged(tmp_path: Path) -> None:
+    record_virtual(load_scenario("fig11-fade"), tmp_path / "call")
+    session = mt.open(tmp_path / "call")
+    frames, events = session.link_frames, session.link_events
+    assert set(frames["host"]) == set(events["host"]) == {"mobile", "fixed"}
+    again = frames[(frames.host == "mobile") & (frames.attempt > 1) & (frames.offset_bytes >= 0)]
+    assert len(again) == len(session.series()["RlpSnd_rexmt"]) == 24
+    assert (events.event == "xoff_sent").sum() == 2
+    assert {"RlpSnd_data", "RlpRcv_data"} <= {trace.name for trace in session.stacked().data}
