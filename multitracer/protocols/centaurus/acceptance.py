@@ -24,6 +24,7 @@ class Partial:
     size_bytes: int
     segment_bytes: int
     expires_ns: int
+    began_ns: int
     bitmap: Bitmap = field(init=False)
     segments: dict[int, bytes] = field(default_factory=dict)
     payload_bytes: int = 0

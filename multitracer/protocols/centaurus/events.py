@@ -37,6 +37,8 @@ class Received(NamedTuple):
     data: bytes
     payload_bytes: int
     """Payload bytes that arrived for it, duplicates included."""
+    began_ns: int
+    """When its first segment arrived."""
 
 
 class Rejected(NamedTuple):
@@ -69,6 +71,9 @@ class SessionEnded(NamedTuple):
     cause: str
     """complete, watchdog, cap, replaced (by a session of the peer), unanswered (a poll), crowded out."""
     started_ns: int
+    sent_bytes: int
+    """Bytes of the packets that this end sent, headers of Level I included."""
+    received_bytes: int
 
 
 class ClockCompared(NamedTuple):

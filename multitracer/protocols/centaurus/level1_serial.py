@@ -223,7 +223,6 @@ class SerialSlave(SerialWorker):
         if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:
             return None
         session = self._new_session(Role.SLAVE, peer, packet.session, now_ns)
-        session.clock_ns = packet.clock_ns
         self._establish(session, now_ns)
         return session
 

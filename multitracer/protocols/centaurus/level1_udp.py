@@ -37,6 +37,11 @@ def host_of(address: Address) -> Address:
     return address[0] if isinstance(address, tuple) and address else address
 
 
+def _outranks(ours: Session, packet: Packet) -> bool:
+    """Return whether our session survives that of a peer who established one at the same time."""
+    return ours.initiated and ours.level2.is_unanswered and packet.session < ours.number
+
+
 class UdpWorker(Worker):
     """An endpoint that exchanges objects with many peers in datagrams.
 
@@ -120,12 +125,10 @@ class UdpWorker(Worker):
         """Return a new session that an OBJ asks for, None if a rule or a limit forbids it."""
         known = self.peers.get(address)
         ours = known.session if known is not None else None
-        if ours is not None and ours.initiated and ours.level2.is_unanswered and packet.session < ours.number:
-            return None
+        if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
+            return None  # by its clock, the peer made it before it last spoke in our session
         session = self._new_session(Role.RESPONDER, known or Peer(address), packet.session, now_ns)
-        session.clock_ns = packet.clock_ns
-        newer = ours is None or ours.initiated or packet.clock_ns > ours.clock_ns
-        if known is not None and obj.token in known.nonces and newer:
+        if known is not None and obj.token in known.nonces:
             self._establish(session, now_ns)
         else:
             self._half_open[address, packet.session] = session

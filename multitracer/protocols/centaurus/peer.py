@@ -103,7 +103,7 @@ class Shared:
         while len(peer.acceptance.partials) >= self.config.max_partials:
             self.forget(peer, min(peer.acceptance.partials.values(), key=lambda part: part.expires_ns))
         until_ns = now_ns + min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
-        part = Partial(obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes, until_ns)
+        part = Partial(obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes, until_ns, now_ns)
         peer.acceptance.partials[obj.kind] = part
         return part
 

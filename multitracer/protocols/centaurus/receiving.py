@@ -103,7 +103,7 @@ class Receiving:
         self._peer.acceptance.complete(part, now_ns + lifetime_ns)
         self._shared.partial_bytes -= part.memory_bytes
         self._known = True
-        data, address = part.joined(), self._peer.address
-        told = Received(now_ns, address, part.kind, part.stamp_ns, data, part.payload_bytes)
+        facts = part.kind, part.stamp_ns, part.joined(), part.payload_bytes, part.began_ns
+        told = Received(now_ns, self._peer.address, *facts)
         self._shared.events.append(told)
         return True

@@ -32,7 +32,7 @@ class Session:
     proven: bool = False
     """Whether the peer's address is proven; always where we established the session, and on a serial line."""
     clock_ns: int = 0
-    """The peer's clock in the packet that established the session."""
+    """The newest reading of the peer's clock in this session."""
     received_bytes: int = 0
     sent_bytes: int = 0
     awaits_sent: bool = False
@@ -52,8 +52,9 @@ class Session:
         """Return whether so much may go to a peer whose address is not proven."""
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
-    def heard(self, octets: int, now_ns: int) -> None:
+    def heard(self, octets: int, clock_ns: int, now_ns: int) -> None:
         """Note a valid packet: it re-arms the watchdog."""
+        self.clock_ns = max(self.clock_ns, clock_ns)
         self.armed_ns = now_ns
         self.received_bytes += octets
 

@@ -184,7 +184,7 @@ class Worker:
 
     def _heard(self, session: Session, packet: Packet, message: Message, octets: int, now_ns: int) -> None:
         """Hand a valid packet of a session to Level II."""
-        session.heard(octets, now_ns)
+        session.heard(octets, packet.clock_ns, now_ns)
         if session.level2.receive(message, now_ns):
             session.compare(packet.clock_ns, now_ns)
         self._after(session, now_ns)
@@ -234,7 +234,8 @@ class Worker:
 
     def _tell_end(self, session: Session, cause: str, now_ns: int) -> None:
         facts = session.address, session.number, cause, session.started_ns
-        self._shared.events.append(SessionEnded(now_ns, *facts))
+        told = SessionEnded(now_ns, *facts, session.sent_bytes, session.received_bytes)
+        self._shared.events.append(told)
         comparison = session.comparison(now_ns)
         if comparison is not None:
             self._shared.events.append(comparison)
