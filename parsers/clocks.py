@@ -2,7 +2,8 @@
 
 A record has no `kind` and no header before it: `host`, `monotonic_before_ns`, `realtime_ns`,
 `monotonic_after_ns`, and, where they could be read, `boottime_ns` and what the kernel says of its
-synchronization (adjtimex(2)); `event` and `step_ns` where somebody set the clock or the host slept. docs/clock.md lists the keys.
+synchronization (adjtimex(2)); `event` and `step_ns` where somebody set the clock or the host slept.
+docs/clock.md lists the keys.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.position.nmea import Fix
     from multitracer.tables import Table
 
-_BEGIN = re.compile(rb"\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2}")
+_BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
 _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
 _MOST_FIXES = 10_000_000
 
@@ -31,7 +31,7 @@ def sniff(head: bytes) -> Match:
         return "no"
     for found in _BEGIN.finditer(head):
         try:
-            sentence(found[0].decode("ascii"))
+            sentence(found[1].decode("ascii"))
         except (NmeaError, UnicodeDecodeError):
             continue
         return "yes"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
+import sys
 import tty
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from multitracer.errors import InputError
 
@@ -60,3 +62,10 @@ class Terminal:
     def _close(self) -> None:
         os.close(self._device)
         os.close(self._port)
+
+
+def say_back(**fields: Any) -> None:
+    """Write one line to who holds the control, if anybody still reads."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps(fields) + "\n")
+        sys.stdout.flush()

@@ -17,14 +17,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 import time
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collectors._options import parser, run
-from collectors._rehearsal._terminal import Terminal
+from collectors._rehearsal._terminal import Terminal, say_back
 from collectors._rehearsal.drive import Drive, Told
 from collectors._rehearsal.voices import VOICES, answer
 from collectors._stop import Stop
@@ -168,7 +167,7 @@ class Rehearsal:
     def run(self, events: list[dict[str, Any]], *, control: bool) -> None:
         """Go on until `stop` says so, or standard input ends."""
         if control:
-            _say_back(link=str(self._link))
+            say_back(link=str(self._link))
         while self._wait(events, control=control):
             now = time.monotonic_ns()
             while events and float(events[0].get("at_s", 0)) <= self._elapsed_s():
@@ -227,13 +226,8 @@ class Rehearsal:
         *lines, self._control = (self._control + said).split(b"\n")
         for line in lines:
             self.happen(json.loads(line))
-            _say_back(did=json.loads(line))
+            say_back(did=json.loads(line))
         return bool(said)
-
-
-def _say_back(**fields: Any) -> None:
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
 
 
 def _events(path: Path | None) -> list[dict[str, Any]]:

@@ -8,8 +8,7 @@ import signal
 import stat
 import subprocess
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +19,9 @@ from collectors._kernel_clock import SetAlarm, read_together
 from collectors._log import Log
 from collectors.host_clock import Recording
 from tests.collectors.running import PATIENCE_S, command, run, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 S = 1_000_000_000
 START = {"monotonic": 50 * S, "realtime": 1_795_000_000 * S, "boottime": 80 * S}
@@ -139,7 +141,7 @@ def test_tags_become_readings(log: Path) -> None:
 
 
 def test_signal_ends_it_and_chrony_is_asked_where_it_is(log: Path, tmp_path: Path) -> None:
-    """The line is that of chronyc(1); the program that prints it stands for one that is not installed here."""
+    """The line is that of chronyc(1); a program that prints it stands for the real one."""
 
     said = (
         "D45AC91E,212.90.201.30,3,1500000000.1,-0.000001,0.00002,0.00003,-1.2,0.0,0.04,0.01,0.001,64.2,Normal"

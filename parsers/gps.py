@@ -1,0 +1,105 @@
+"""The log of `collectors.gps`: reports of gpsd or sentences of a receiver, each with the time it was read at.
+
+Every line is decoded here again. A position stands at the time the host read it; what the receiver's clock
+said stands beside it as `fix_time_ns`. Source: collectors/gps.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from multitracer.errors import FormatError, RemoteProtocolError
+from multitracer.protocols.position import Epochs, dated, report, sentence
+from multitracer.radio import POSITION
+from parsers._clock_pairs import is_time
+from parsers._field import CollectorLog, Sparse, header_of
+from parsers._format import Format, Match
+from parsers._lines import Lines
+
+if TYPE_CHECKING:
+    from multitracer.protocols.position.nmea import Fix
+    from multitracer.tables import Table
+
+_LONGEST_RAW = 1 << 17
+
+
+class _Log(CollectorLog):
+    """What the records read so far add up to."""
+
+    def __init__(self, path: str, lines: Lines) -> None:
+        super().__init__(path, lines, name="gps")
+        self._fixes: list[Fix] = []
+        self._reports = Sparse(POSITION)
+        self._epochs = Epochs()
+        self._bad = 0
+
+    def take(self, text: str) -> None:
+        """Use one line, or count why it could not be used."""
+        record = self.record(text)
+        if record is None:
+            return
+        kind, raw, at_ns = record.get("kind"), record.get("raw"), record.get("at_ns")
+        if kind == "bad":
+            self._bad += 1
+        elif kind in ("report", "sentence"):
+            if not isinstance(raw, str) or len(raw) > _LONGEST_RAW or not is_time(at_ns):
+                self.lines.skip("not a record of this format")
+            else:
+                self._line(raw, at_ns, is_report=kind == "report")
+        elif kind != "port":
+            self.lines.skip("not a record of this format")
+
+    def _line(self, raw: str, at_ns: int, *, is_report: bool) -> None:
+        stamps = {"line": self.lines.number, "time_ns": at_ns}
+        try:
+            if is_report:
+                kind, told = report(raw)
+                if kind == "TPV":
+                    self._reports.append({"source": "gpsd", **told, **stamps})
+            else:
+                kind, fields = sentence(raw)
+                self._fixes += self._epochs.take(kind, fields, **stamps)
+        except RemoteProtocolError:
+            self.lines.skip("neither a sentence nor a report")
+            return
+        self.answered()
+
+    def position(self) -> Table:
+        """Return the positions, on the wall clock where the log's clock records place them."""
+        self._fixes += self._epochs.finish()
+        for fix in dated(self._fixes):
+            self._reports.append({"source": "nmea", **fix})
+        placed: dict[str, Any] = {"time_ns": self.pairs.place(self._reports.columns()["time_ns"])}
+        return self._reports.table(self.provenance() | {"bad_lines": self._bad}, placed)
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a log that begins with our header."""
+    return "yes" if head.startswith(header_of("gps")) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `position` and `gaps`.
+
+    Raises
+    ------
+    FormatError
+        If the first record is not our header.
+    """
+    lines = Lines(stream)
+    log = _Log(path, lines)
+    for text in lines:
+        log.take(text)
+    if not log.header:
+        raise FormatError(path, "no header of multitracer-gps")
+    return {"position": log.position(), "gaps": log.gaps()}
+
+
+FORMAT = Format(
+    name="gps",
+    layer="position",
+    description="positions, recorded by MultiTracer's collector gps",
+    source="collectors/gps.py; NMEA 0183, gpsd_json(5)",
+    sniff=sniff,
+    parse=parse,
+)
