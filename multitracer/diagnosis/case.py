@@ -1,0 +1,82 @@
+"""What a rule works on: a transfer with its account; and what it concludes: findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.use import Use
+    from multitracer.tables import Array, Table
+
+MOST_EVIDENCE = 12
+"""Rows that a finding names; the interval holds all of them."""
+
+
+class Finding(NamedTuple):
+    """One occurrence of one diagnosis."""
+
+    kind: str
+    begin_ns: int
+    """By the sender's clock, recorded time."""
+    end_ns: int
+    cost_s: float
+    """Link time that the transfer lost by it."""
+    cost_bytes: int | None
+    """Payload that had to be sent again, or was lost, because of it."""
+    evidence: tuple[str, ...]
+    """Rows it rests on, as `table:row`."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A transfer with its account."""
+
+    transfer: Transfer
+    account: Account
+
+    @property
+    def uses(self) -> Table:
+        """LINK_USE."""
+        return self.account.uses
+
+    def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
+        """Return the link time of some uses within an interval of recorded time."""
+        table = self.uses
+        chosen = np.isin(table["use"], uses)
+        begin, end = table["begin_ns"][chosen], table["end_ns"][chosen]
+        left = begin if begin_ns is None else np.maximum(begin, begin_ns)
+        right = end if end_ns is None else np.minimum(end, end_ns)
+        length = np.maximum(end - begin, 1)
+        return float((table["seconds"][chosen] * np.clip((right - left) / length, 0, 1)).sum())
+
+    def link_s(self, begin_ns: int, end_ns: int) -> float:
+        """Return the link time between two stamps."""
+        return (end_ns - begin_ns) * self.transfer.speed / NS_PER_S
+
+    def at_s(self, time_ns: int) -> float:
+        """Return a stamp as link seconds since the transfer began."""
+        return self.link_s(self.transfer.begin_ns, time_ns)
+
+
+def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
+    """Return rows as evidence; of many the first and the last few."""
+    named = [f"{table}:{int(number)}" for number in numbers]
+    half = MOST_EVIDENCE // 2
+    return tuple(named if len(named) <= MOST_EVIDENCE else named[:half] + named[-half:])
+
+
+def episodes(times_ns: Array, *, apart_ns: int) -> list[tuple[int, int]]:
+    """Return where runs of sorted stamps begin and end, as [first, last + 1): a longer gap parts them."""
+    if not len(times_ns):
+        return []
+    breaks = np.flatnonzero(np.diff(times_ns) > apart_ns) + 1
+    starts = [0, *breaks.tolist()]
+    return list(zip(starts, [*breaks.tolist(), len(times_ns)], strict=True))

@@ -1,0 +1,100 @@
+"""All that is concluded of a transfer: its account and its findings, the dearest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.diagnosis.account import Account, account
+from multitracer.diagnosis.case import Case, Finding
+from multitracer.diagnosis.rules import RULES
+from multitracer.findings import FINDINGS
+from multitracer.tables import NA, Table
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One transfer, explained."""
+
+    transfer: Transfer
+    account: Account
+    findings: list[Finding]
+
+    def table(self) -> Table:
+        """Return FINDINGS."""
+        found = self.findings
+        columns = {
+            "kind": [f.kind for f in found],
+            "begin_ns": [f.begin_ns for f in found],
+            "end_ns": [f.end_ns for f in found],
+            "cost_s": [f.cost_s for f in found],
+            "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in found],
+            "evidence": [" ".join(f.evidence) for f in found],
+            "sentence": [f.sentence for f in found],
+        }
+        dtypes = {column.name: column.dtype for column in FINDINGS}
+        return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
+
+    def document(self) -> dict[str, Any]:
+        """Return what `multitracer diagnose --json` writes of the transfer (docs/diagnoses.md)."""
+        books = self.account
+        classes = {use.label: round(seconds, _DIGITS) for use, seconds in books.seconds.items()}
+        return {
+            "findings": [_finding(self.transfer, finding) for finding in self.findings],
+            "account": {
+                "total_s": round(books.total_s, _DIGITS),
+                "utilization": None if np.isnan(books.utilization) else round(books.utilization, _DIGITS),
+                "utilization_rounded_up_pct": books.rounded_up_percent,
+                "outcome": books.outcome,
+                "inferred": books.inferred,
+                "payload_bytes": books.payload_bytes,
+                "classes": classes,
+            },
+        }
+
+
+def _finding(transfer: Transfer, finding: Finding) -> dict[str, Any]:
+    begin_s, end_s = (
+        round((stamp - transfer.begin_ns) * transfer.speed / 1e9, _DIGITS)
+        for stamp in (finding.begin_ns, finding.end_ns)
+    )
+    return {
+        "kind": finding.kind,
+        "begin_ns": finding.begin_ns,
+        "end_ns": finding.end_ns,
+        "begin_s": begin_s,
+        "end_s": end_s,
+        "cost_s": round(finding.cost_s, _DIGITS),
+        "cost_bytes": finding.cost_bytes,
+        "evidence": list(finding.evidence),
+        "sentence": finding.sentence,
+    }
+
+
+def diagnose(transfer: Transfer) -> Diagnosis:
+    """Return the account and the findings of a transfer, the dearest first."""
+    case = Case(transfer, account(transfer))
+    found = [finding for rule in RULES for finding in rule.find(case)]
+    found.sort(key=lambda finding: -finding.cost_s)
+    return Diagnosis(transfer, case.account, found)
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """Return one sentence: how well the channel was used, and what cost most."""
+    books = diagnosis.account
+    if not books.total_s:
+        return "Nothing was transferred."
+    used = "an unknown share" if np.isnan(books.utilization) else f"{books.utilization:.1%}"
+    basis = " (inferred from TCP alone)" if books.inferred else ""
+    begin = (
+        f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s; the channel was used for {used}{basis}."
+    )
+    worst = next((finding for finding in diagnosis.findings if finding.cost_s > 0), None)
+    return begin if worst is None else f"{begin} {worst.sentence}"

@@ -1,0 +1,45 @@
+"""The link delivered nothing for ten seconds or more (paper 001)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, episodes
+from multitracer.diagnosis.use import Use
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "blackout"
+_LEAST_S = 10.0
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each outage of ten seconds or more; a fade and its reset are one."""
+    uses = case.uses
+    out = np.flatnonzero(uses["use"] == Use.OUTAGE)
+    begin, end = uses["begin_ns"][out], uses["end_ns"][out]
+    order = np.argsort(begin, kind="stable")
+    out, begin, end = out[order], begin[order], np.maximum.accumulate(end[order]) if len(out) else end
+    slack_ns = round(100 * NS_PER_MS / case.transfer.speed)
+    for first, last in _touching(begin, end, slack_ns):
+        began_ns, ended_ns = int(begin[first]), int(end[last - 1])
+        lasted_s = case.link_s(began_ns, ended_ns)
+        if lasted_s < _LEAST_S:
+            continue
+        row = out[first]
+        evidence = (f"{uses['source'][row]}:{int(uses['row'][row])}",) if uses["source"][row] else ()
+        cost_s = case.seconds(Use.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+        sentence = f"The link was dead for {lasted_s:.0f} s, {case.at_s(began_ns):.1f} s into the transfer."
+        yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence)
+
+
+def _touching(begin: np.ndarray, end: np.ndarray, slack_ns: int) -> list[tuple[int, int]]:
+    """Return the runs of intervals that follow each other without a gap."""
+    if not len(begin):
+        return []
+    gap = np.concatenate([[0], np.maximum(begin[1:] - end[:-1], 0)])
+    return episodes(np.cumsum(gap), apart_ns=slack_ns)

@@ -1,0 +1,69 @@
+"""TCP sent again what the link was still recovering by itself (paper 004, 5.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.join import Fate
+from multitracer.diagnosis.use import Use
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.join import Join
+    from multitracer.tables import Array
+
+KIND = "competing-retransmission"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each run of segments that both TCP and the link repeated at the same time."""
+    joined = case.transfer.joined
+    if joined is None or joined.delivery is None:
+        return
+    sender = case.transfer.sender
+    again, earlier = _competing(case, joined)
+    times = sender["time_ns"][again]
+    apart_ns = round(10 * NS_PER_S / case.transfer.speed)
+    for first, last in episodes(times, apart_ns=apart_ns):
+        run, before = again[first:last], earlier[first:last]
+        began_ns, ended_ns = int(sender["time_ns"][before].min()), int(times[last - 1])
+        cost_s = case.seconds(Use.REDUNDANT, begin_ns=began_ns, end_ns=case.transfer.end_ns)
+        payload = int(sender["payload_bytes"][run].sum())
+        sentence = (
+            f"TCP sent {payload:,} bytes again {case.at_s(int(times[first])):.1f} s into the transfer "
+            f"while the link "
+            "was still repeating the frames of the first copies."
+        )
+        yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", run), sentence)
+
+
+def _competing(case: Case, joined: Join) -> tuple[Array, Array]:
+    """Return the retransmissions that left while the link recovered an earlier copy, and these copies."""
+    near, verdicts = case.transfer.near, case.transfer.verdicts
+    assert near is not None
+    known = verdicts["earlier_row"] != NA
+    again, earlier = verdicts["row"][known], verdicts["earlier_row"][known]
+    carriage = joined.carriage_of[earlier]
+    carried = carriage != NA
+    again, earlier, carriage = again[carried], earlier[carried], carriage[carried]
+    table = joined.carriages
+    tick = _tick_of(near.events["time_ns"], near.events["tick"], case.transfer.sender["time_ns"][again])
+    repeated = table["transmissions"][carriage] > table["frames"][carriage]
+    sent, delivered = table["sent_tick"][carriage], table["delivered_tick"][carriage]
+    under_way = (sent != NA) & (sent < tick) & (delivered != NA) & (tick < delivered)
+    chosen = repeated & under_way & (table["fate"][carriage] == Fate.DELIVERED)
+    return again[chosen], earlier[chosen]
+
+
+def _tick_of(times_ns: Array, ticks: Array, stamps_ns: Array) -> Array:
+    """Return the link's slot at each stamp: that of the last event before it."""
+    known = ticks != NA
+    place = np.searchsorted(times_ns[known], stamps_ns, side="right") - 1
+    found: Array = ticks[known][np.maximum(place, 0)]
+    return found

@@ -1,0 +1,43 @@
+"""The call ended under the transfer (paper 004, 5.5): such runs are counted, but not in the utilization."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "dropped-call"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding if a side of the link says that the call was dropped under the transfer."""
+    transfer = case.transfer
+    if transfer.is_complete:
+        return
+    for name, side in (("near", transfer.near), ("far", transfer.far)):
+        if side is None or not len(dropped := side.rows("call_dropped")):
+            continue
+        row = int(dropped[0])
+        at_ns = int(side.events["time_ns"][row])
+        if name == "far":
+            at_ns = int(transfer.receiver_time(side.events["time_ns"][row : row + 1])[0])
+        end_ns = max(transfer.end_ns, at_ns)
+        cost_s = case.link_s(at_ns, end_ns)
+        missing = _unacknowledged(case)
+        sentence = (
+            f"The call was dropped {case.at_s(at_ns):.1f} s after the transfer began; {missing:,} bytes "
+            f"that had "
+            "been sent were never acknowledged."
+        )
+        yield Finding(KIND, at_ns, end_ns, cost_s, missing, rows(f"{name}.events", [row]), sentence)
+        return
+
+
+def _unacknowledged(case: Case) -> int:
+    sender, data, acks = case.transfer.sender, case.transfer.data, case.transfer.acks
+    highest = int(sender["end_bytes"][data].max(initial=0))
+    acked = int(sender["ack_bytes"][acks].max(initial=0))
+    return max(0, highest - acked)

@@ -1,0 +1,41 @@
+"""A timeout met another: the timer was doubled each time (RFC 6298, 5.5; paper 004, 5.3 and Figure 10)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.timeouts import timeouts
+from multitracer.diagnosis.use import Use
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "exponential-back-off"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each row of at least two timeouts of one segment."""
+    sender = case.transfer.sender
+    again, step = timeouts(case.transfer)
+    starts = np.append(np.flatnonzero(step == 1), len(again))
+    for first, last in pairwise(starts.tolist()):
+        if last - first < 2:
+            continue
+        run = again[first:last]
+        times = sender["time_ns"][run]
+        waits_s = np.diff(times) * case.transfer.speed / NS_PER_S
+        began_ns = int(times[0])
+        ended_ns = int(times[-1])
+        cost_s = case.seconds(Use.IDLE_RTO, begin_ns=began_ns, end_ns=ended_ns)
+        sentence = (
+            f"{len(run)} timeouts in a row, {case.at_s(began_ns):.1f} s into the transfer: each doubled "
+            f"the wait, "
+            f"the last was {float(waits_s[-1]):.0f} s."
+        )
+        payload = int(sender["payload_bytes"][run].sum())
+        yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", run), sentence)

@@ -1,0 +1,63 @@
+"""The mobile changed its cell, channel or technology during the transfer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.use import Use
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array, Table
+
+KIND = "handover"
+_AROUND_NS = 2 * NS_PER_S
+"""Outage this close to a change of cell is counted as its cost; radios are read about once a second."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each change between two readings of the serving cell."""
+    for host, tables in case.transfer.other_logs.get("radio", []):
+        radio = tables.get("radio")
+        if radio is None:
+            continue
+        for before, after, what in _changes(radio):
+            began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
+            if ended_ns < case.transfer.begin_ns or began_ns > case.transfer.end_ns:
+                continue
+            cost_s = case.seconds(
+                Use.OUTAGE, Use.IDLE_RTO, begin_ns=began_ns - _AROUND_NS, end_ns=ended_ns + _AROUND_NS
+            )
+            at_s = case.at_s(ended_ns)
+            sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host})."
+            yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", [before, after]), sentence)
+
+
+def _changes(radio: Table) -> Iterator[tuple[int, int, str]]:
+    """Yield the rows before and after each change of the serving cell, and what changed."""
+    serving = np.flatnonzero(radio["role"] != "neighbour")
+    seen: set[tuple[int, int]] = set()
+    for name, what in (("rat", "technology"), ("cell_id", "cell"), ("channel", "channel")):
+        values = radio[name][serving]
+        known = serving[values != ("" if values.dtype.kind == "U" else NA)]
+        for place in _steps(radio[name][known]):
+            change = int(known[place]), int(known[place + 1])
+            if not any(left < change[1] and change[0] < right for left, right in seen):
+                seen.add(change)
+                yield (*change, f"{what}: {_was(radio, name, change)}")
+
+
+def _steps(values: Array) -> list[int]:
+    found: list[int] = np.flatnonzero(values[1:] != values[:-1]).tolist()
+    return found
+
+
+def _was(radio: Table, name: str, change: tuple[int, int]) -> str:
+    before, after = (radio[name][row] for row in change)
+    return f"{before} before, {after} after"

@@ -1,0 +1,70 @@
+"""The far end stops the link's sender again and again: the network is slower (paper 004, 5.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.use import Use
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.transfer import LinkSide
+    from multitracer.tables import Array
+
+KIND = "link-flow-control"
+_LEAST_GAPS = 3
+_LEAST_SHARE = 0.02
+"""Of the transfer's time, below which nobody would notice."""
+_GO_AHEAD = ("xon_received", "peer_ready", "reset_started", "call_dropped", "disconnected")
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of the whole transfer."""
+    near = case.transfer.near
+    if near is None:
+        return
+    stops, gaps_s = _gaps(case, near)
+    cost_s = case.seconds(Use.XOFF)
+    if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * case.account.total_s:
+        return
+    times = near.events["time_ns"][stops]
+    effective, nominal = _rates(case, near, float(gaps_s.sum()))
+    sentence = (
+        f"The network stopped the radio link {len(stops)} times for {float(np.median(gaps_s)):.2f} s: "
+        f"it carried "
+        f"{effective:.0f} of the {nominal:.0f} bytes/s that the radio has."
+    )
+    evidence = rows("near.events", stops)
+    yield Finding(KIND, int(times[0]), int(times[-1]), cost_s, None, evidence, sentence)
+
+
+def _gaps(case: Case, near: LinkSide) -> tuple[Array, Array]:
+    """Return the rows of the stops within the transfer, and how long each lasted in link time."""
+    times = near.events["time_ns"]
+    stops = near.rows("xoff_received", "peer_busy")
+    goes = near.rows(*_GO_AHEAD)
+    place = np.searchsorted(goes, stops)
+    known = place < len(goes)
+    stops, ends = stops[known], goes[place[known]]
+    _, first = np.unique(ends, return_index=True)  # a stop that is said again is one
+    stops, ends = stops[first], ends[first]
+    inside = (times[stops] >= case.transfer.begin_ns) & (times[stops] <= case.transfer.end_ns)
+    gaps_s = (times[ends] - times[stops]) * case.transfer.speed / NS_PER_S
+    return stops[inside], gaps_s[inside]
+
+
+def _rates(case: Case, near: LinkSide, stopped_s: float) -> tuple[float, float]:
+    """Return octets a second of link time: of all the busy time, and of that in which it was not stopped."""
+    frames = near.frames
+    inside = (frames["time_ns"] >= case.transfer.begin_ns) & (frames["time_ns"] <= case.transfer.end_ns)
+    first = frames["sent"] & (frames["attempt"] == 1) & inside
+    octets = float(frames["payload_bytes"][first].sum())
+    times = frames["time_ns"][first]
+    busy_s = (int(times[-1]) - int(times[0])) * case.transfer.speed / NS_PER_S if len(times) else 0.0
+    going_s = busy_s - stopped_s
+    return (octets / busy_s if busy_s > 0 else 0.0), (octets / going_s if going_s > 0 else 0.0)

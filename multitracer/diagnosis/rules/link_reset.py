@@ -1,0 +1,57 @@
+"""The link was reset: what it held was flushed, TCP must send it again (paper 004, 5.3; 3GPP TS 24.022)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.outages import resets
+from multitracer.diagnosis.use import Use
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array, Table
+
+KIND = "link-reset"
+_WHY = {
+    "n2": "after a frame had been sent {attempts} times without success",
+    "peer": "because the other end asked for it",
+    "forced": "as the script of the run said",
+}
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each reset that the data's sender saw, from its first word to its end."""
+    near = case.transfer.near
+    if near is None:
+        return
+    events, slot_ns = near.events, case.transfer.slot_ns
+    for begin, end, _, _, row in zip(*resets(near, "near.events"), strict=True):
+        begin_ns = int(events["time_ns"][row])
+        end_ns = begin_ns + round(max(int(end - begin), 0) * slot_ns / case.transfer.speed)
+        if begin_ns > case.transfer.end_ns or end_ns < case.transfer.begin_ns:
+            continue
+        inside = (events["time_ns"] >= begin_ns) & (events["time_ns"] <= end_ns)
+        flushed = (events["event"] == "flushed") & inside
+        octets = int(_sum(events, "unacked_bytes", flushed) + _sum(events, "unsent_bytes", flushed))
+        cost_s = case.seconds(Use.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
+        why = _WHY.get(str(events["cause"][row]), "").format(attempts=_number(events, "attempts", int(row)))
+        sentence = (
+            f"The radio link was reset {case.at_s(begin_ns):.1f} s into the "
+            f"transfer{' ' + why if why else ''}; "
+            f"{octets:,} bytes that it held were lost, and it was down for "
+            f"{(end - begin) * slot_ns / NS_PER_S:.1f} s."
+        )
+        yield Finding(KIND, begin_ns, end_ns, cost_s, octets, rows("near.events", [int(row)]), sentence)
+
+
+def _sum(events: Table, name: str, chosen: Array) -> int:
+    values = events[name][chosen]
+    return int(values[values > 0].sum())
+
+
+def _number(events: Table, name: str, row: int) -> str:
+    value = int(events[name][row])
+    return str(value) if value >= 0 else "too many"

@@ -1,0 +1,66 @@
+"""The interface queue dropped packets of the transfer: it was shorter than TCP's window (paper 004, 5.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.verdicts import Cause
+from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.use import Use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array
+
+KIND = "local-buffer-overflow"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each run of drops that one recovery repaired."""
+    transfer = case.transfer
+    dropped, evidence, table = _dropped(case)
+    order = np.argsort(dropped)
+    dropped, evidence = dropped[order], evidence[order]
+    times = transfer.sender["time_ns"][dropped]
+    for first, last in episodes(times, apart_ns=_longest_rtt_ns(case)):
+        lost = dropped[first:last]
+        begin_ns = int(times[first])
+        end_ns = max(_repaired_ns(case, int(row)) for row in lost)
+        cost_s = case.seconds(Use.IDLE_RTO, Use.IDLE_CWND, begin_ns=begin_ns, end_ns=end_ns)
+        payload = int(transfer.sender["payload_bytes"][lost].sum())
+        count = last - first
+        what = "a packet" if count == 1 else f"{count} packets"
+        sentence = (
+            f"The queue of the interface was full {case.at_s(begin_ns):.1f} s into the transfer and dropped "
+            f"{what} of ours; TCP waited {cost_s:.1f} s for the repair."
+        )
+        yield Finding(KIND, begin_ns, end_ns, cost_s, payload, rows(table, evidence[first:last]), sentence)
+
+
+def _dropped(case: Case) -> tuple[Array, Array, str]:
+    """Return rows of `sender` that the host dropped, and what tells so."""
+    joined = case.transfer.joined
+    if joined is not None:
+        return joined.dropped, joined.dropped_rows, "near.events"
+    verdicts = case.transfer.verdicts
+    local = verdicts["cause"] == Cause.LOCAL_DROP
+    return verdicts["earlier_row"][local], verdicts["row"][local], "sender"
+
+
+def _longest_rtt_ns(case: Case) -> int:
+    samples = case.transfer.sender["rtt_ns"]
+    known = samples[samples > 0]
+    return int(known.max()) if len(known) else 0
+
+
+def _repaired_ns(case: Case, row: int) -> int:
+    """Return when an ACK covered a segment; the transfer's end if none did."""
+    transfer = case.transfer
+    acks = transfer.acks
+    after = transfer.sender["time_ns"][acks] > transfer.sender["time_ns"][row]
+    covers = transfer.sender["ack_bytes"][acks] >= transfer.sender["end_bytes"][row]
+    found = acks[after & covers]
+    return int(transfer.sender["time_ns"][found[0]]) if len(found) else transfer.end_ns

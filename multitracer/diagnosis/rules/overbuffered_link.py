@@ -1,0 +1,50 @@
+"""More data waits before the link than it needs to be busy: the round trip is inflated (paper 004, 5.2).
+
+The pipe's capacity is the bottleneck's rate times the unloaded round trip; what is in flight beyond it stands
+in the queue. It costs the transfer itself nothing, but every other one, and every recovery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "overbuffered-link"
+_INFLATION = 4.0
+"""Round trips this many times the unloaded one ..."""
+_QUEUE_S = 3.0
+"""... and a queue that takes this long to drain: the initial timeout of RFC 2988, section 2.1 (the paper's is
+6 s, today's 1 s)."""
+_SHARE = 0.25
+"""... in this share of all samples: a passing outage is not a deep queue."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of the whole transfer."""
+    transfer = case.transfer
+    sampled = np.flatnonzero(transfer.sender["rtt_ns"] > 0)
+    sampled = sampled[transfer.sender["reverse"][sampled] == transfer.reverse]
+    rtt_s = transfer.sender["rtt_ns"][sampled] * transfer.speed / NS_PER_S
+    if not len(rtt_s):
+        return
+    unloaded_s = float(rtt_s.min())
+    deep = (rtt_s >= _INFLATION * unloaded_s) & (rtt_s - unloaded_s >= _QUEUE_S)
+    if np.count_nonzero(deep) < _SHARE * len(rtt_s):
+        return
+    worst = int(np.argmax(rtt_s))
+    began, ended = (int(transfer.sender["time_ns"][sampled[np.flatnonzero(deep)[i]]]) for i in (0, -1))
+    flight = transfer.sender["flight_bytes"][sampled[deep]]
+    sentence = (
+        f"Up to {int(flight.max()):,} bytes were on their way: the round trip grew from "
+        f"{unloaded_s:.1f} s to "
+        f"{rtt_s[worst]:.1f} s, and whoever else uses this link waits behind them."
+    )
+    evidence = rows("sender", [int(sampled[np.argmin(rtt_s)]), int(sampled[worst])])
+    yield Finding(KIND, began, ended, 0.0, None, evidence, sentence)

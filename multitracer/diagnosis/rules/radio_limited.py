@@ -1,0 +1,95 @@
+"""The radio was the limit: no signal, blocks that failed, or a cell that was busy.
+
+By the readings of the radio, RSSI at its zero level of -113 dBm, BLER and cell busy as papers 000 and 001
+plot them; without such readings by the share of RLP frames that had to be sent again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.use import Use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array, Table
+
+KIND = "radio-limited"
+_ZERO_LEVEL_DBM = -113.0
+_HIGH_BLER_PCT = 10.0
+_BUSY_PCT = 50.0
+_SHARE = 0.2
+"""Of the readings within the transfer that must be bad."""
+_LEAST_READINGS = 5
+_FRAME_ERRORS = 0.05
+"""Share of information frames that had to be sent again; the link is laid out for 1 in 100 or less."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each way in which the radio was the limit."""
+    told = list(_by_readings(case))
+    yield from told or _by_frames(case)
+
+
+def _by_readings(case: Case) -> Iterator[Finding]:
+    for host, tables in case.transfer.other_logs.get("radio", []):
+        radio = tables.get("radio")
+        if radio is None:
+            continue
+        for bad, known, words in _complaints(radio):
+            inside = _inside(case, radio) & known
+            if np.count_nonzero(inside) < _LEAST_READINGS:
+                continue
+            share = float(np.count_nonzero(bad & inside) / np.count_nonzero(inside))
+            if share >= _SHARE:
+                yield _finding(case, radio, np.flatnonzero(bad & inside), f"{words} ({host})", share)
+
+
+def _inside(case: Case, radio: Table) -> Array:
+    inside: Array = (radio["time_ns"] >= case.transfer.begin_ns) & (radio["time_ns"] <= case.transfer.end_ns)
+    return inside
+
+
+def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
+    """Yield which readings are bad, which are known, and what that means."""
+    serving = radio["role"] != "neighbour"
+    rssi, bler, busy = (radio[name] for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
+    yield rssi <= _ZERO_LEVEL_DBM, serving & ~np.isnan(rssi), "there was no signal to speak of"
+    yield (
+        bler >= _HIGH_BLER_PCT,
+        serving & ~np.isnan(bler),
+        "too many blocks failed",
+    )
+    yield busy >= _BUSY_PCT, serving & ~np.isnan(busy), "others kept the cell busy"
+
+
+def _finding(case: Case, radio: Table, bad: Array, words: str, share: float) -> Finding:
+    began_ns, ended_ns = (int(radio["time_ns"][bad[i]]) for i in (0, -1))
+    cost_s = case.seconds(Use.ARQ, Use.ACCESS, Use.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+    sentence = f"The radio was the limit: in {share:.0%} of the readings {words}."
+    return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
+
+
+def _by_frames(case: Case) -> Iterator[Finding]:
+    near = case.transfer.near
+    if near is None:
+        return
+    frames = near.frames
+    times = frames["time_ns"]
+    inside = (times >= case.transfer.begin_ns) & (times <= case.transfer.end_ns)
+    carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
+    again = np.flatnonzero(carried & (frames["attempt"] > 1))
+    share = len(again) / max(int(np.count_nonzero(carried)), 1)
+    if share < _FRAME_ERRORS:
+        return
+    began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
+    cost_s = case.seconds(Use.ARQ, begin_ns=began_ns, end_ns=ended_ns)
+    sentence = (
+        f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
+        f"{case.link_s(began_ns, ended_ns):.0f} s."
+    )
+    yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)

@@ -1,0 +1,69 @@
+"""The link repeated frames for a while, and the receiver got nothing (paper 004, 5.4 and Figure 11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.outages import resets
+from multitracer.diagnosis.use import Use
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.join import Join
+    from multitracer.tables import Array
+
+KIND = "rlp-retransmission-burst"
+_APART_SLOTS = 30
+"""Over the 20 slots of a round trip on the link: a repetition that follows sooner is of the same burst."""
+_LEAST_FRAMES = 8
+_LEAST_HOLE_S = 1.4
+"""A stop by the far end makes holes of 1.3 s; a longer one has another cause."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each burst that made a hole at the receiving TCP and ended without a reset."""
+    joined, near = case.transfer.joined, case.transfer.near
+    if joined is None or joined.delivery is None or near is None:
+        return
+    frames = near.frames
+    repeated = np.flatnonzero(frames["sent"] & (frames["attempt"] > 1) & (frames["tick"] != NA))
+    tick = frames["tick"][repeated]
+    down = resets(near, "near.events")
+    for first, last in episodes(tick, apart_ns=_APART_SLOTS):
+        begin, end = int(tick[first]), int(tick[last - 1])
+        ends_in_reset = np.any((down.begin >= begin) & (down.begin <= end + 2 * _APART_SLOTS))
+        hole_s = _hole_s(case, joined, begin, end)
+        if last - first >= _LEAST_FRAMES and hole_s >= _LEAST_HOLE_S and not ends_in_reset:
+            yield _finding(case, repeated[first:last], hole_s)
+
+
+def _hole_s(case: Case, joined: Join, begin: int, end: int) -> float:
+    """Return the longest time without anything new for the receiving TCP that touches slots [begin, end]."""
+    table = joined.carriages
+    good = (table["new_bytes"] > 0) & (table["arrived_tick"] != NA)
+    arrived = np.sort(table["arrived_tick"][good])
+    if len(arrived) < 2:
+        return 0.0
+    left, right = arrived[:-1], arrived[1:]
+    touching = (left <= end + _APART_SLOTS) & (right >= begin)
+    slots = int((right - left)[touching].max(initial=0))
+    return slots * case.transfer.slot_ns / NS_PER_S
+
+
+def _finding(case: Case, repeated: Array, hole_s: float) -> Finding:
+    times = case.transfer.near.frames["time_ns"][repeated] if case.transfer.near else repeated
+    began_ns, ended_ns = int(times[0]), int(times[-1])
+    cost_s = case.seconds(Use.ARQ, Use.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+    sentence = (
+        f"The radio failed {case.at_s(began_ns):.1f} s into the transfer: the link sent "
+        f"{len(repeated)} frames again "
+        f"within {case.link_s(began_ns, ended_ns):.1f} s, and the receiver got nothing new for "
+        f"{hole_s:.1f} s."
+    )
+    return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", repeated), sentence)

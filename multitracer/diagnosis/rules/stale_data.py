@@ -1,0 +1,54 @@
+"""A transfer that the user gave up still drained through the queue (paper 004, 5.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.capture import Flag
+from multitracer.diagnosis.case import Case, Finding, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array
+
+KIND = "stale-data"
+_LEAST_SEGMENTS = 2
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding if data still arrived at the receiver after it had given the connection up."""
+    transfer = case.transfer
+    if transfer.receiver is None:
+        return
+    receiver = transfer.receiver
+    gave_up = _gave_up(case)
+    if gave_up is None:
+        return
+    arrived = (receiver["reverse"] == transfer.reverse) & (receiver["payload_bytes"] > 0)
+    stale = np.flatnonzero(arrived & (np.arange(len(receiver)) > gave_up))
+    if len(stale) < _LEAST_SEGMENTS:
+        return
+    stamps = transfer.receiver_time(receiver["time_ns"][[gave_up, stale[-1]]])
+    began_ns, ended_ns = (int(stamp) for stamp in stamps)
+    payload = int(receiver["payload_bytes"][stale].sum())
+    cost_s = case.link_s(began_ns, ended_ns)
+    sentence = (
+        f"The user gave up {case.at_s(began_ns):.1f} s into the transfer, yet {payload:,} bytes of it "
+        f"still came "
+        f"through the queue for {cost_s:.1f} s and kept others waiting."
+    )
+    yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("receiver", [gave_up, *stale]), sentence)
+
+
+def _gave_up(case: Case) -> int | None:
+    """Return the row of `receiver` in which it reset the connection; None if it did not."""
+    receiver = case.transfer.receiver
+    assert receiver is not None
+    resets: Array = np.flatnonzero(
+        has(receiver["flags"], Flag.RST) & (receiver["reverse"] != case.transfer.reverse)
+    )
+    return int(resets[0]) if len(resets) else None
