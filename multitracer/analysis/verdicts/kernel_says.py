@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE_NS = 5 * NS_PER_MS
 """Between a trace point and the packet that it speaks of; usually some microseconds."""
+_CLOCKS_NS = NS_PER_MS // 20
+"""How far the clock of the trace may be ahead of that of the capture."""
 _LATELY_NS = 200 * NS_PER_MS
 """A reading of the sender's variables so long after a retransmission tells what state it was sent in."""
 _OF_STATE = {CaState.LOSS: Cause.SLOW_START, CaState.RECOVERY: Cause.FAST}
@@ -72,21 +74,32 @@ def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Ar
 
 def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) -> None:
     """Take what was repeated without a report for a local drop, and so a report that says it was refused."""
-    time_ns = copies.segments["time_ns"]
-    sent_ns = time_ns[copies.sent]
-    spoken_of = np.searchsorted(sent_ns, resent["time_ns"], side="right") - 1
-    later = np.minimum(spoken_of + 1, len(sent_ns) - 1)
-    closer = sent_ns[later] - resent["time_ns"] < resent["time_ns"] - sent_ns[np.maximum(spoken_of, 0)]
-    place = np.where((spoken_of < 0) | closer, later, spoken_of)
-    reported = np.isin(copies.row, copies.sent[place])
-    within = (time_ns[copies.row] >= resent["time_ns"][0] - _AT_ONCE_NS) & (
-        time_ns[copies.row] <= resent["time_ns"][-1] + _AT_ONCE_NS
-    )
-    refused = np.isin(copies.row, copies.sent[place[resent["left_host"] == 0]])
-    handed_over = copies.segments["seq_bytes"][copies.row] > 0  # a SYN-ACK is sent again elsewhere
-    unreported = within & ~reported & handed_over
-    evidence[(within & reported) | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
+    time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
+    spoken_of = _spoken_of(time_ns, report_ns)
+    reported, refused = np.zeros(len(copies), dtype=bool), np.zeros(len(copies), dtype=bool)
+    reported[spoken_of[spoken_of >= 0]] = True
+    refused[spoken_of[(spoken_of >= 0) & (resent["left_host"] == 0)]] = True
+    traced = (time_ns >= report_ns[0] - _AT_ONCE_NS) & (time_ns <= report_ns[-1] + _AT_ONCE_NS)
+    unreported = traced & ~reported & (copies.begin > 0)  # a SYN-ACK is resent where nothing is traced
+    evidence[reported | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
     cause[unreported | refused] = Cause.LOCAL_DROP
+
+
+def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
+    """Return which packet each report speaks of, -1 for none: the last one before it that is still free.
+
+    Of packets sent in one burst each finds a report, though the two clocks are some microseconds apart.
+    """
+    behind = np.searchsorted(time_ns, report_ns + _CLOCKS_NS, side="right").tolist()
+    sent, spoken_of = time_ns.tolist(), np.full(len(report_ns), -1)
+    free: list[int] = []
+    seen = 0
+    for report, (end, at) in enumerate(zip(behind, report_ns.tolist(), strict=True)):
+        free.extend(range(seen, end))
+        seen = max(seen, end)
+        if free and at - sent[free[-1]] < _AT_ONCE_NS:
+            spoken_of[report] = free.pop()
+    return spoken_of
 
 
 def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, evidence: Array) -> None:

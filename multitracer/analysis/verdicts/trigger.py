@@ -10,8 +10,9 @@ Rules of the file
   bounds), unless this sender showed elsewhere whether it probes.
 - After a timeout, what is resent on ACKs is slow start, until everything sent before it is acknowledged.
 - Else three duplicate ACKs, a SACK above, or a recovery that these began make it fast.
-- A copy of the newest segment sent sooner after the one before than the shortest round trip, with nothing
-  between and no duplicate ACKs, was refused by the host: no answer can have asked for it.
+- The newest segment sent again with nothing between, though nothing asked for it, was refused by the host:
+  neither a timer nor duplicate ACKs nor a recovery, or sooner after the last copy than any answer can come.
+- A SYN is only ever resent by its timer; a SYN-ACK also for another SYN.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Trigger:
     """Since the last ACK of something new, or the last transmission of this range, whichever was later."""
     rto_ns: Array
     """The timeout by RFC 6298 over the samples until then."""
+    directly: Array
+    """Nothing was sent between it and the copy before."""
     too_soon: Array
     """Sooner after the copy before than any answer."""
 
@@ -72,12 +75,11 @@ def trigger_of(copies: Copies) -> Trigger:
     una = np.where(row > 0, copies.reached[before], 0)
     earlier_ns = np.where(copies.earlier < copies.nowhere, copies.of_rows("time_ns", copies.earlier), 0)
     advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)]
-    since_earlier_ns = time_ns[row] - earlier_ns
     newest = copies.end >= copies.highest[before]
     waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), _rto_ns(copies)
     duplicates = _duplicates(copies, back, before, una)
     return Trigger(
-        _silent(copies, back, waited_ns, rto_ns),
+        _silent(copies, waited_ns, rto_ns),
         duplicates,
         segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
         newest,
@@ -85,23 +87,17 @@ def trigger_of(copies: Copies) -> Trigger:
         np.where(row > 0, copies.highest[before], 0),
         waited_ns,
         rto_ns,
-        newest & (duplicates == 0) & (copies.min_rtt_ns != NA) & (since_earlier_ns < copies.min_rtt_ns)
-        & _nothing_between(copies),
-    )  # fmt: skip
+        copies.sent[np.maximum(np.searchsorted(copies.sent, row) - 1, 0)] == copies.earlier,
+        (copies.min_rtt_ns != NA) & (time_ns[row] - earlier_ns < copies.min_rtt_ns),
+    )
 
 
-def _nothing_between(copies: Copies) -> Array:
-    """Return before which the direction's last segment was the copy before."""
-    place = np.searchsorted(copies.sent, copies.row)
-    directly: Array = copies.sent[np.maximum(place - 1, 0)] == copies.earlier
-    return directly
-
-
-def _silent(copies: Copies, back: Array, waited_ns: Array, rto_ns: Array) -> Array:
+def _silent(copies: Copies, waited_ns: Array, rto_ns: Array) -> Array:
     time_ns, row = copies.segments["time_ns"], copies.row
     rack_ns = _LATE_NS + max(copies.min_rtt_ns, 0) // 4
-    arrived = np.searchsorted(back, row) - 1
-    arrived_ns = time_ns[row] - np.append(time_ns[back], 0)[arrived]
+    others = np.flatnonzero(copies.segments["reverse"] != copies.reverse)
+    arrived = np.searchsorted(others, row) - 1
+    arrived_ns = time_ns[row] - np.append(time_ns[others], 0)[arrived]
     resent_ns = np.diff(time_ns[row], prepend=0)
     due = waited_ns > _DUE * rto_ns
     nothing_arrived = (arrived < 0) | (arrived_ns > np.where(due, _LATE_NS, rack_ns))
@@ -148,7 +144,7 @@ def causes(copies: Copies, trigger: Trigger, *, sends_sack: bool) -> tuple[Array
     evidence = np.zeros(len(copies), dtype=np.uint32)
     for shown, bit in ((trigger.silent, Evidence.SILENCE), (seen, Evidence.DUPLICATE_ACKS)):
         evidence[shown] |= np.uint32(bit)
-    evidence[cause == Cause.LOCAL_DROP] |= np.uint32(Evidence.TOO_SOON)
+    evidence[cause == Cause.LOCAL_DROP] |= np.uint32(Evidence.UNASKED)
     return cause, evidence
 
 
@@ -170,6 +166,7 @@ class _Sender:
         self._highest, self._waited = trigger.highest.tolist(), trigger.waited_ns.tolist()
         self._rto, self._silent = trigger.rto_ns.tolist(), trigger.silent.tolist()
         self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
+        self._directly = trigger.directly.tolist()
         self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
         self._probes = probes
         self._state = Cause.UNKNOWN
@@ -182,13 +179,22 @@ class _Sender:
         una = self._una[i]
         if una >= self._recover:
             self._state = Cause.UNKNOWN
-        if self._too_soon[i] and not self._seen[i]:
+        if una == 0:
+            return Cause.TIMEOUT if self._silent[i] else Cause.UNKNOWN
+        if self._is_refused(i):
             return Cause.LOCAL_DROP
         if self._silent[i]:
             return self._by_timer(i, una)
         if self._state is Cause.UNKNOWN and self._seen[i]:
             self._enter(Cause.FAST, i)
         return self._state
+
+    def _is_refused(self, i: int) -> bool:
+        """Return whether the host must have refused the copy before."""
+        asked = self._seen[i] or self._state is not Cause.UNKNOWN
+        if asked or not (self._newest[i] and self._directly[i]):
+            return False
+        return bool(self._too_soon[i] or not self._silent[i])
 
     def _by_timer(self, i: int, una: int) -> Cause:
         if self._state is Cause.UNKNOWN and self._is_probe(i, una):
@@ -198,7 +204,7 @@ class _Sender:
         return Cause.TIMEOUT
 
     def _is_probe(self, i: int, una: int) -> bool:
-        if self._probes is False or not self._newest[i] or una in {0, self._probed_at}:
+        if self._probes is False or not self._newest[i] or una == self._probed_at:
             return False
         if self._begin[i] > una or self._probes:
             return True

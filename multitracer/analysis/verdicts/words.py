@@ -66,8 +66,8 @@ class Evidence(IntFlag):
     """Nothing had arrived that could have caused it: a timer did."""
     DUPLICATE_ACKS = 0x2000
     """Three duplicate ACKs, or a SACK above it, had arrived."""
-    TOO_SOON = 0x4000
-    """Sent again before any answer could have come back."""
+    UNASKED = 0x4000
+    """Nothing asked for it: neither a timer nor duplicate ACKs, or it came before any answer could."""
     FIRST_COPY_UNSEEN = 0x8000
     """It fills a hole of a sender's own capture: the first copy was not captured."""
     NO_ANSWER = 0x1_0000
