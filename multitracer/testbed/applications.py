@@ -41,6 +41,7 @@ def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed
             local_port=FIRST_MOBILE_PORT + number,
             start_s=traffic.start_s,
             reads_bytes_per_s=traffic.reads_bytes_per_s,
+            writes_bytes_per_s=traffic.writes_bytes_per_s,
             aborts_after_s=traffic.aborts_after_s,
         )
         for number, traffic in enumerate(scenario.traffic)

@@ -33,7 +33,7 @@ from multitracer.testbed.collectors import Collectors
 from multitracer.testbed.driver import Driver, LinkClock, punctual
 from multitracer.testbed.interruption import Interruption
 from multitracer.testbed.names import Maker
-from multitracer.testbed.namespaces import Hosts
+from multitracer.testbed.namespaces import DEVICE, Hosts
 from multitracer.testbed.privileges import probe
 from multitracer.testbed.record import Recorder
 from multitracer.testbed.stale import remove_stale
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     Told = Callable[[int], None]
 
 _COUNTERS = ("nstat", "-a", "-z", "-s", "-j")
+_DEVICE_COUNTERS = ("ip", "-s", "-j", "link", "show", DEVICE)
 _RECOVERIES = ("TcpExtTCPRenoRecovery", "TcpExtTCPSackRecovery")
 
 
@@ -152,6 +153,8 @@ class RealRun:
             self._start_collectors()
             driver = self._drive(recorder, told)
             after = {side: self._count(side, "nstat_after.json") for side in SIDES}
+            for side in SIDES:  # a packet that the device refused is counted nowhere else
+                self._write(side, "device_after.json", self._hosts.output(side, *_DEVICE_COUNTERS))
             counts = {
                 side: {name: after[side][name] - before[side].get(name, 0) for name in after[side]}
                 for side in SIDES
@@ -229,9 +232,12 @@ class RealRun:
     def _count(self, side: Side, name: str) -> dict[str, int]:
         """Write down what a host's TCP has counted so far, and return it."""
         text = self._hosts.output(side, *_COUNTERS)
-        (self._folder / side / name).write_text(text)
+        self._write(side, name, text)
         counters: dict[str, int] = json.loads(text)["kernel"]
         return counters
+
+    def _write(self, side: Side, name: str, text: str) -> None:
+        (self._folder / side / name).write_text(text)
 
     # --- the run ---
 

@@ -49,6 +49,7 @@ class Transfer:
     """Of the mobile."""
     start_s: float
     reads_bytes_per_s: int
+    writes_bytes_per_s: int
     aborts_after_s: float
 
 
@@ -137,11 +138,13 @@ class _Run:
 
         A socket that is shut down earlier leaves ESTABLISHED, and the kernel's tcp_probe no longer sees it.
         """
-        size = self.transfer.size
+        size, rate = self.transfer.size, self.transfer.writes_bytes_per_s
         while self.moved_bytes < size:
             self._patience(sock)
-            piece = payload(self.moved_bytes, min(size, self.moved_bytes + _PIECE_BYTES))
+            piece = payload(self.moved_bytes, min(size, self.moved_bytes + (rate or _PIECE_BYTES)))
             self.moved_bytes += sock.send(piece)
+            if rate and self.moved_bytes < size:
+                self._pause(1)
         while _unacknowledged(sock):
             self._patience(sock)
             self._pause(_LOOK_EVERY_S)

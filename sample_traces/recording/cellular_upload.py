@@ -13,12 +13,10 @@ to judge or repeat the recording, and the numbers that tcptrace and the kernels 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import platform
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import threading
@@ -31,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer.manifest import CollectorRun, LogFile, Manifest, checksum, write_manifest
 from sample_traces.recording import link
+from sample_traces.recording.finish import captured, compress, leave_out_places, tcptrace
 from tests.netns import Namespaces, namespaces, stop
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ DOWNLOAD_AFTER_S = (6, 20)
 CONGESTION_CONTROL = "cubic"
 SYSCTLS = {"tcp_no_metrics_save": 1, "tcp_sack": 1, "tcp_timestamps": 1, "tcp_ecn": 0}
 _PYTHON = sys.executable
-_COMPRESS_FROM_BYTES = 20_000
 _KERNEL_COUNTERS = (
     "TcpOutSegs", "TcpRetransSegs", "TcpExtTCPTimeouts", "TcpExtTCPFastRetrans", "TcpExtTCPSlowStartRetrans",
     "TcpExtTCPLossProbes", "TcpExtTCPSackRecovery", "TcpExtTCPDSACKRecv", "TcpExtTCPLostRetransmit",
@@ -108,8 +106,8 @@ def record(folder: Path, *, extra: list[str], upload_bytes: int = UPLOAD_BYTES) 
         time.sleep(1)
         ending.close()
         recording.manifest.variables["expected"] = _expected(recording)
-        _leave_out_places(folder)
-        _compress(folder)
+        leave_out_places(folder, [*folder.rglob("*.jsonl"), *folder.rglob("*.txt")])
+        compress(folder)
         recording.save()
 
 
@@ -242,8 +240,8 @@ def _expected(recording: Recording) -> dict[str, Any]:
     return {
         "kernel": {host: _kernel_counters(recording.hosts, host) for host in ("mobile", "fixed")},
         "link_drops": {" ".join(r): sum((d["direction"], d["dropped"]) == r for d in drops) for r in reasons},
-        "tcptrace": {host: _tcptrace(folder / host / "tcp-0.pcap") for host in ("mobile", "fixed")},
-        "captured_packets": {host: _captured(folder / host / "tcpdump.log") for host in ("mobile", "fixed")},
+        "tcptrace": {host: tcptrace(folder / host / "tcp-0.pcap") for host in ("mobile", "fixed")},
+        "captured_packets": {host: captured(folder / host / "tcpdump.log") for host in ("mobile", "fixed")},
     }
 
 
@@ -251,43 +249,6 @@ def _kernel_counters(hosts: Namespaces, host: str) -> dict[str, int]:
     """Return what the namespace counted since it was made."""
     counters = json.loads(hosts.run(host, "nstat", "-asj").stdout)["kernel"]
     return {name: counters.get(name, 0) for name in _KERNEL_COUNTERS}
-
-
-def _tcptrace(path: Path) -> list[dict[str, int]]:
-    """Return, for each connection, tcptrace's counts in the order initiator, responder."""
-    text = subprocess.run(["tcptrace", "-l", "-n", path], check=True, capture_output=True, text=True).stdout
-    wanted = ("total packets", "unique bytes sent", "actual data pkts", "rexmt data pkts", "rexmt data bytes")
-    found = {key: re.findall(rf"{key}: +(\d+) +{key}: +(\d+)", text) for key in wanted}
-    return [
-        {f"{key} {way}": int(found[key][i]["ab".index(way)]) for key in wanted for way in "ab"}
-        for i in range(len(found["total packets"]))
-    ]
-
-
-def _captured(log: Path) -> dict[str, int]:
-    """Return tcpdump's own last words as numbers."""
-    words = log.read_text()
-    names = ("captured", "received by filter", "dropped by kernel")
-    return {name: int(found[1]) for name in names if (found := re.search(rf"(\d+) packets? {name}", words))}
-
-
-def _leave_out_places(folder: Path) -> None:
-    """Take out of the collectors' own words where on which machine they ran: that is nobody's business."""
-    names = {f"{folder}/": "", _PYTHON: "python", platform.release(): platform.release().partition("-")[0]}
-    for path in [*folder.rglob("*.jsonl"), *folder.rglob("*.txt")]:
-        text = path.read_text()
-        for name, instead in names.items():
-            text = text.replace(name, instead)
-        path.write_text(text)
-
-
-def _compress(folder: Path) -> None:
-    """Replace each large log by a .gz of it, the same bytes whenever it is made."""
-    large = [p for p in folder.rglob("*") if p.is_file() and p.stat().st_size >= _COMPRESS_FROM_BYTES]
-    for path in large:
-        with path.open("rb") as raw, gzip.GzipFile(f"{path}.gz", "wb", 9, mtime=0) as packed:
-            shutil.copyfileobj(raw, packed)
-        path.unlink()
 
 
 def _first_line(*argv: str) -> str:
