@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 _CLASSES = 12
 _LOWEST = (3, 4, 5, 7, 10, 14, 20, 30)
-_OUTLIER = 1.5
+_OUT_OF_QUESTION = 12.0
+_ASTRAY = 0.02
+"""How likely it is that the least delay says nothing of the level, were it only the least of two."""
 _GAPS = 160
-_LEAST_GAP_NS, _LARGEST_GAP_NS = 300.0, 2e10
+_LEAST_GAP_NS, _LARGEST_GAP_NS = 1_000.0, 2e10
+_SHARPEST_NS = 10_000.0
+"""No gap is known better than a host stamps a packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,12 @@ class SizeClass:
     size_bytes: float
     scale_ns: float
     """Mean gap; infinite where nothing is known of it."""
-    order: float
+    order: float = 1.0
     """Of Lomax' law: the number of spacings on which the scale rests."""
+    blunt_ns: float = np.inf
+    """Mean gap if the density of delays rises from zero at the level (jitter of many small causes)."""
+    bluntness: float = 0.0
+    """How likely that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,13 @@ class Level:
     ns_per_byte: Array
     level_ns: Array
     log_density: Array
+
+    def likely_rates(self) -> tuple[float, float]:
+        """Return the least and largest rate that are not out of the question."""
+        most = self.log_density.max(axis=1)
+        likely = np.flatnonzero(most > most.max() - _OUT_OF_QUESTION)
+        low, high = max(int(likely[0]) - 1, 0), min(int(likely[-1]) + 1, len(most) - 1)
+        return float(self.ns_per_byte[low]), float(self.ns_per_byte[high])
 
     def draw(self, uniform: Array, within: Array) -> tuple[Array, Array]:
         """Return level and rate for uniform numbers; `within` spreads over the width of a cell."""
@@ -91,21 +106,83 @@ def classes(delay_ns: Array, size_bytes: Array, *, ns_per_byte: float, slot_ns: 
         _size_class(delay_ns[mine], size_bytes[mine], ns_per_byte, slot_ns)
         for mine in (np.flatnonzero(number == n) for n in np.unique(number))
     ]
-    known = [c.scale_ns for c in found if np.isfinite(c.scale_ns)]
-    pooled = 3 * max(known, default=np.inf)
-    return [c if np.isfinite(c.scale_ns) else SizeClass(c.least_ns, c.size_bytes, pooled, 1.0) for c in found]
+    flat = delay_ns - ns_per_byte * size_bytes
+    usual = float(np.median(flat) - flat.min()) + slot_ns + _LEAST_GAP_NS
+    return [c if np.isfinite(c.scale_ns) else SizeClass(c.least_ns, c.size_bytes, usual) for c in found]
 
 
 def _size_class(delay: Array, size: Array, ns_per_byte: float, slot_ns: float) -> SizeClass:
     flat = delay - ns_per_byte * size
     first = int(np.argmin(flat))
     kept = np.sort(np.partition(flat, min(len(flat), _LOWEST[-1]) - 1)[: _LOWEST[-1]])
-    best = (np.inf, 1.0)
+    kept -= kept[0]
+    sharp, blunt, order = np.inf, np.inf, 1.0
     for k in _LOWEST:
         if k <= len(kept):
-            scale = max(kept[k - 1] - kept[0], slot_ns / 2, _LEAST_GAP_NS) / (k - 2)
-            best = min(best, (scale, k - 1.0))
-    return SizeClass(float(delay[first]), float(size[first]), *best)
+            spread = max(kept[k - 1], slot_ns / 4, _LEAST_GAP_NS)
+            blunt = min(blunt, spread / (np.sqrt(k) - 1))
+            if spread / (k - 2) < sharp:
+                sharp, order = max(spread / (k - 2), _SHARPEST_NS), k - 1.0
+    return SizeClass(
+        float(delay[first]), float(size[first]), sharp, order, max(blunt, _SHARPEST_NS), _bluntness(kept)
+    )
+
+
+def _bluntness(lowest: Array) -> float:
+    """Return how likely it is that the density begins at zero and rises, not at its full height.
+
+    The 30th value is twice as far from the least one as the 15th where it begins at its full height, and
+    1.56 times, (sqrt(30) - 1) / (sqrt(15) - 1), where it rises linearly.
+    """
+    if len(lowest) < _LOWEST[-1]:
+        return 0.3
+    ratio = lowest[-1] / max(float(lowest[_LOWEST[-1] // 2 - 1]), 1.0)
+    return 0.1 + 0.6 * float(np.clip((2.0 - ratio) / 0.44, 0.0, 1.0))
+
+
+def level_at_known_rate(
+    delay_ns: Array,
+    size_bytes: Array,
+    ns_per_byte: Array,
+    log_prior: Array,
+    *,
+    slot_ns: float,
+    broad_ns: float,
+) -> Level:
+    """Return the posterior where the rate is measured: packets of all sizes are then one class.
+
+    Parameters
+    ----------
+    delay_ns, size_bytes : ndarray, shape (n_packets,)
+    ns_per_byte, log_prior : ndarray, shape (n_rates,)
+        Candidates close together, with the logarithm of the prior mass of each.
+    slot_ns, broad_ns : float
+        As in `level_posterior`.
+    """
+    middle = float(ns_per_byte[len(ns_per_byte) // 2])
+    low = _lowest_of_each_size(delay_ns - middle * size_bytes, size_bytes)
+    delay, size, zero = delay_ns[low], size_bytes[low], np.zeros(len(low))
+    rows = []
+    for rate, prior in zip(ns_per_byte, log_prior, strict=True):
+        pooled = _size_class(delay - rate * size, zero, 0.0, slot_ns)
+        rows.append(
+            level_posterior([pooled], np.zeros(1), np.array([prior]), slot_ns=slot_ns, broad_ns=broad_ns)
+        )
+    return Level(
+        ns_per_byte,
+        np.concatenate([row.level_ns for row in rows]),
+        np.concatenate([row.log_density for row in rows]),
+    )
+
+
+def _lowest_of_each_size(flat_ns: Array, size_bytes: Array) -> Array:
+    """Return the indexes of the packets that may be among the lowest ones under a rate near the guess."""
+    order = np.lexsort((flat_ns, size_bytes))
+    starts = np.flatnonzero(np.diff(size_bytes[order], prepend=-1.0))
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    lowest = order[rank < _LOWEST[-1]]
+    kept: Array = lowest[np.argsort(flat_ns[lowest])[: _CLASSES * _LOWEST[-1]]]
+    return kept
 
 
 def level_posterior(
@@ -139,11 +216,15 @@ def level_posterior(
 
 def _gap_density(gap: Array, c: SizeClass, slot_ns: float, broad_ns: float) -> Array:
     """Return the density of the gap: flat within a slot, then Lomax' law, over a broad floor."""
-    astray = 1 / (1 + c.order) ** _OUTLIER
+    astray = _ASTRAY / c.order
     floor = astray / broad_ns / (1 + gap / broad_ns) ** 2
     if not np.isfinite(c.scale_ns):
         return np.asarray(floor)
     beyond = np.maximum(gap - slot_ns, 0.0)
-    tail = (1 + beyond / (c.order * c.scale_ns)) ** -(c.order + 1)
-    density: Array = (1 - astray) * tail / (slot_ns + c.scale_ns) + floor
-    return density
+    sharp = (1 + beyond / (c.order * c.scale_ns)) ** -(c.order + 1) / (slot_ns + c.scale_ns)
+    density = (1 - c.bluntness) * sharp
+    if c.bluntness > 0:
+        scaled = beyond / c.blunt_ns
+        density = density + c.bluntness * scaled * np.exp(-scaled) / (slot_ns + c.blunt_ns)
+    result: Array = (1 - astray) * density + floor
+    return result

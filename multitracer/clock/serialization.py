@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.clock.lengths import unseen_bytes
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 _GROUPS = 24
 _LEAST_PAIRS = 12
 _LEAST_ERROR = 0.003
-_FARTHEST_BYTES = 1 << 20
+_LARGEST_DIFFERENCE = 0.02
+"""Between groups of pairs, relative: jitter and a sender's own pace make for more, a busy link does not."""
+_DEEP = 0.4
+"""Of the usual largest wait: a packet that waited less may have been late by jitter only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,10 @@ def spacing(way: Way) -> Spacing | None:
     sent, arrived = way.sent_ns[order], way.sent_ns[order] + way.delay_ns[order]
     carried = _carried_bytes(way, order)
     apart = np.diff(arrived)
-    least = float(way.delay_ns.min())
-    busy = (carried > 0) & (sent[1:] < arrived[:-1] - least) & (apart > 0)
+    excess = arrived - sent - float(way.delay_ns.min())
+    deep = _DEEP * float(np.quantile(excess, 0.9))
+    busy = (carried > 0) & (apart > 0) & (sent[1:] < arrived[:-1] - excess.min() - way.delay_ns.min())
+    busy &= (excess[:-1] > deep) & (excess[1:] > deep)
     if int(busy.sum()) < _LEAST_PAIRS:
         return None
     return _pooled(apart, carried, busy)
@@ -54,9 +61,10 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
     groups = np.array_split(chosen, min(_GROUPS, len(chosen) // 4))
     rates = np.array([apart[g].sum() / carried[g].sum() for g in groups])
     rate = float(np.median(rates))
-    apart_by = 1.4826 * float(np.median(np.abs(rates - rate))) / rate
-    error = max(_LEAST_ERROR, 1.25 * apart_by / np.sqrt(len(rates)))
-    return Spacing(rate, error, len(chosen)) if rate > 0 else None
+    differ = 1.4826 * float(np.median(np.abs(rates - rate))) / rate
+    if differ > _LARGEST_DIFFERENCE:
+        return None
+    return Spacing(rate, float(max(_LEAST_ERROR, 1.25 * differ / np.sqrt(len(rates)))), len(chosen))
 
 
 def _carried_bytes(way: Way, order: Array) -> Array:
@@ -64,12 +72,7 @@ def _carried_bytes(way: Way, order: Array) -> Array:
 
     Known is what lies between two segments of one connection, whether captured or not.
     """
-    payload, flow = way.payload_bytes[order].astype(np.int64), way.flow[order]
-    end = way.seq[order] + payload.astype(np.uint32)
-    ahead = np.diff(end).view(np.int32).astype(np.int64)
-    known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0) & (ahead >= payload[1:])
-    known &= ahead < _FARTHEST_BYTES
-    usual = float(np.median(payload[payload > 0])) if (payload > 0).any() else 1.0
-    headers = way.size_bytes[order][1:] - payload[1:]
-    packets = np.maximum(1.0, np.rint((ahead - payload[1:]) / usual) + 1)
-    return np.where(known, ahead + packets * headers, 0.0)
+    flow, payload, size = way.flow[order], way.payload_bytes[order], way.size_bytes[order]
+    known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
+    unseen = unseen_bytes(flow, way.seq[order], payload, size)
+    return np.where(known, size[1:] + unseen[1:], 0.0)

@@ -23,9 +23,12 @@ import numpy as np
 
 from multitracer.clock.envelope import envelope
 from multitracer.clock.estimate import PPM, Estimate
-from multitracer.clock.levels import Level, classes, level_posterior
+from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
 from multitracer.clock.mode import skew_posterior, window_lows
+from multitracer.clock.own_queue import is_consistent, own_queue_ns, without_mistakes
+from multitracer.clock.raster import raster_ns
 from multitracer.clock.serialization import Spacing, spacing
+from multitracer.clock.steps import Interval, find_steps, intervals
 from multitracer.clock.ways import Way, Ways, both_ways
 
 if TYPE_CHECKING:
@@ -39,13 +42,18 @@ METHOD = "two captures"
 SLOWEST_NS_PER_BYTE = 1.3e6
 """A link slower than 6 kb/s is not thought of unless its own arrivals show it."""
 _FASTEST_NS_PER_BYTE = 1e-2
-_RATES = 240
+_RATES = 160
+_ZOOMS = 3
 _DRAWS = 8192
 _UNLIKE = 1.0
 """Spread of the logarithm of the ratio of the two ways' rates, where one of them is not measured."""
 _LARGEST_OVERHEAD_BYTES = 16
 _WIDTH_95 = 1.96
 _SURE = 4.0
+_STAMPING_NS = 20_000.0
+"""Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
+_CAUTION = 1.6
+"""Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
 
 
 def relate(near: Capture, far: Capture) -> list[Estimate]:
@@ -68,7 +76,7 @@ def relate(near: Capture, far: Capture) -> list[Estimate]:
     """
     if _is_second(near, far):
         return [estimate.inverse() for estimate in relate(far, near)]
-    return [_related(both_ways(near, far))]
+    return _related(near, far)
 
 
 def _is_second(near: Capture, far: Capture) -> bool:
@@ -89,41 +97,87 @@ class _Offset:
     half_ns: float
 
 
-def _related(ways: Ways) -> Estimate:
-    measured = [spacing(way) for way in (ways.out, ways.back)]
-    guess = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]
-    flat = [
-        way.shifted(way.delay_ns - rate * way.size_bytes)
-        for way, rate in zip((ways.out, ways.back), guess, strict=True)
-    ]
-    skew, error, _ = _skew(flat)
-    offsets = {s: _offset(ways, measured, guess, s) for s in (skew, skew - error, skew + error)}
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One direction with what is known of its link; delays are without the queue of the own packets."""
+
+    way: Way
+    spaced: Spacing | None
+    guess_ns_per_byte: float
+    slot_ns: float
+
+    @property
+    def flat_ns(self) -> Array:
+        """Delays as packets of no length would have them."""
+        return self.way.delay_ns - self.guess_ns_per_byte * self.way.size_bytes
+
+
+def _sides(near: Capture, far: Capture, ways: Ways) -> list[_Side]:
+    both = (ways.out, ways.back)
+    measured = [spacing(way) for way in both]
+    guesses = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]
+    usual = np.array([g * float(np.median(way.size_bytes)) for g, way in zip(guesses, both, strict=True)])
+    sides = []
+    for way, spaced, guess in zip(both, measured, guesses, strict=True):
+        slot = raster_ns(way.sent_ns + way.delay_ns, spaced_ns=usual)
+        delay = way.delay_ns
+        if spaced is not None:
+            ends = (near, far, way.row) if way.sign > 0 else (far, near, way.other_row)
+            waited = own_queue_ns(*ends, spaced)
+            flat = delay - spaced.ns_per_byte * way.size_bytes
+            if is_consistent(flat, waited):
+                shorter = way.shifted(delay - without_mistakes(flat, waited))
+                sides.append(_Side(shorter, spaced, guess, slot))
+                continue
+        sides.append(_Side(way, None, guess, slot))
+    return sides
+
+
+def _related(near: Capture, far: Capture) -> list[Estimate]:
+    steps, ways = find_steps(both_ways(near, far))
+    sides = _sides(near, far, ways)
+    skew, error, _ = _skew(sides)
+    offsets = {s: _offset(sides, s) for s in (skew, skew - error, skew + error)}
     at = offsets[skew]
-    first, last = _span(ways)
     turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
-    pivot = float(np.clip(-turn, first, last))
-    first_ns = ways.first_ns + round(first)
-    centre = at.centre_ns + (skew * first)
-    bounds = _bounds(ways, skew, error, first)
+    line = _Line(at.centre_ns, at.half_ns, skew, error, -turn)
+    found = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
+    return [_estimate(ways, line, interval) for interval in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Offset (at time 0) and skew of the packets without steps."""
+
+    offset_ns: float
+    half_ns: float
+    skew: float
+    error: float
+    pivot_ns: float
+
+
+def _estimate(ways: Ways, line: _Line, interval: Interval) -> Estimate:
+    """Return what holds between two steps; offset and stamps are those of the clocks as they were."""
+    first, last = interval.first_ns, interval.last_ns
+    shift = interval.b_shift_ns - interval.a_shift_ns
+    lower, upper = _bounds(interval.ways, line.skew, line.error, first)
+    stamp = ways.first_ns + round(interval.a_shift_ns)
+    pivot = float(np.clip(line.pivot_ns, first, last))
+    away = _WIDTH_95 * line.error * (pivot - line.pivot_ns)
     return Estimate.around(
-        ways.first_ns + round(pivot),
-        at.half_ns,
-        first_ns=first_ns,
-        last_ns=ways.first_ns + round(last),
-        offset_ns=ways.base_ns + round(centre),
-        skew_ppm=skew / PPM,
-        skew_uncertainty_ppm=_WIDTH_95 * error / PPM,
+        stamp + round(pivot),
+        float(np.sqrt(line.half_ns**2 + interval.error_ns**2 + away**2)),
+        first_ns=stamp + round(first),
+        last_ns=stamp + round(last),
+        offset_ns=ways.base_ns + round(line.offset_ns + line.skew * first + shift),
+        skew_ppm=line.skew / PPM,
+        skew_uncertainty_ppm=_WIDTH_95 * line.error / PPM,
         method=METHOD,
-        evidence=len(ways.out) + len(ways.back),
-        lower_ns=bounds[0],
-        upper_ns=bounds[1],
+        evidence=len(interval.ways.out) + len(interval.ways.back),
+        lower_ns=lower + round(shift),
+        upper_ns=upper + round(shift),
         notes=(),
     )
-
-
-def _span(ways: Ways) -> tuple[float, float]:
-    times = [way.time_ns for way in (ways.out, ways.back)]
-    return min(float(t.min()) for t in times), max(float(t.max()) for t in times)
 
 
 def _guess(own: Spacing | None, other: Spacing | None) -> float:
@@ -132,36 +186,34 @@ def _guess(own: Spacing | None, other: Spacing | None) -> float:
     return other.ns_per_byte if other is not None else 0.0
 
 
-def _skew(flat: list[Way]) -> tuple[float, float, list[float]]:
+def _skew(sides: list[_Side]) -> tuple[float, float, list[float]]:
     """Return the skew, one standard error, and what the two envelopes say of it."""
-    starts = [way.sign * envelope(way.time_ns, way.delay_ns)[0] for way in flat]
-    first = float(np.mean(starts))
-    lows = [window_lows(way.sign, way.time_ns, way.delay_ns, slope=first) for way in flat]
+    flat = [(side.way.sign, side.way.time_ns, side.flat_ns) for side in sides]
+    starts = [sign * envelope(time, delay)[0] for sign, time, delay in flat]
+    skew = float(np.mean(starts))
     for _ in range(2):
+        lows = [window_lows(sign, time, delay, slope=skew) for sign, time, delay in flat]
         grid, mass = skew_posterior(lows, starts)
         skew = float((grid * mass).sum())
-        lows = [window_lows(way.sign, way.time_ns, way.delay_ns, slope=skew) for way in flat]
     error = float(np.sqrt((mass * (grid - skew) ** 2).sum()))
-    return skew, max(error, 1e-9), starts
+    span = max(float(np.ptp(time)) for _, time, _ in flat)
+    return skew, float(np.hypot(_CAUTION * error, _STAMPING_NS / span)), starts
 
 
-def _offset(ways: Ways, measured: list[Spacing | None], guess: list[float], skew: float) -> _Offset:
+def _offset(sides: list[_Side], skew: float) -> _Offset:
     """Return the offset at time 0 for a skew."""
-    levels = [
-        _level(way, spaced, rate, skew)
-        for way, spaced, rate in zip((ways.out, ways.back), measured, guess, strict=True)
-    ]
     luck = np.random.default_rng(20_261_120)
     (out, out_rate), (back, back_rate) = (
-        level.draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
-        for level in levels
+        _level(side, skew).draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
+        for side in sides
     )
     overhead = luck.uniform(0, _LARGEST_OVERHEAD_BYTES, _DRAWS)
+    stamping = luck.normal(0, _STAMPING_NS, _DRAWS)
     out, back = out - overhead * out_rate, back - overhead * back_rate
     weight = np.where(out + back >= 0, 1.0, 1e-9)
-    if measured[0] is None or measured[1] is None:
+    if sides[0].spaced is None or sides[1].spaced is None:
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
-    return _interval((out - back) / 2, weight)
+    return _interval((out - back) / 2 + stamping, weight)
 
 
 def _interval(values: Array, weight: Array) -> _Offset:
@@ -173,17 +225,24 @@ def _interval(values: Array, weight: Array) -> _Offset:
     return _Offset((low + high) / 2, (high - low) / 2)
 
 
-def _level(way: Way, spaced: Spacing | None, guess: float, skew: float) -> Level:
+def _level(side: _Side, skew: float) -> Level:
+    way = side.way
     delay = way.delay_ns - way.sign * skew * way.time_ns
-    if spaced is not None:
-        rates = spaced.ns_per_byte * (1 + spaced.error * np.linspace(-4, 4, 65))
-        prior = -0.5 * np.linspace(-4, 4, 65) ** 2
-    else:
-        rates = np.geomspace(_FASTEST_NS_PER_BYTE, SLOWEST_NS_PER_BYTE, _RATES)
-        prior = np.zeros(_RATES)
-    found = classes(delay, way.size_bytes, ns_per_byte=guess, slot_ns=0.0)
     broad = float(np.median(delay) - delay.min()) + 1e8
-    return level_posterior(found, rates, prior, slot_ns=0.0, broad_ns=broad)
+    if side.spaced is not None:
+        steps = np.linspace(-3, 3, 25)
+        rates = side.spaced.ns_per_byte * (1 + side.spaced.error * steps)
+        return level_at_known_rate(
+            delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad
+        )
+    found = classes(delay, way.size_bytes, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
+    low, high = _FASTEST_NS_PER_BYTE, SLOWEST_NS_PER_BYTE
+    for _ in range(_ZOOMS):
+        rates = np.geomspace(low, high, _RATES)
+        prior = np.full(_RATES, np.log(high / low))
+        level = level_posterior(found, rates, prior, slot_ns=side.slot_ns, broad_ns=broad)
+        low, high = level.likely_rates()
+    return level
 
 
 def _bounds(ways: Ways, skew: float, error: float, at: float) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.capture import Mark
+from multitracer.clock.lengths import ip_lengths
 from multitracer.clock.matching import match
 from multitracer.errors import ClockError
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 LEAST_PACKETS = 3
 """In each direction; with fewer nothing is said of the clocks."""
 _MOST_PAIRS_OF_HOSTS = 512
-_IP_BYTES = {4: 20, 6: 40}
-_TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,8 @@ class Way:
         +1: from A's side to B's; -1: back.
     row : ndarray of int64
         Row in capture A: the true order of events, whatever the clocks did.
+    other_row : ndarray of int64
+        Row in capture B.
     time_ns : ndarray of float64, ns
         When A saw it, after `Ways.first_ns`.
     delay_ns : ndarray of float64, ns
@@ -54,6 +54,7 @@ class Way:
 
     sign: int
     row: Array
+    other_row: Array
     time_ns: Array
     delay_ns: Array
     size_bytes: Array
@@ -74,9 +75,9 @@ class Way:
         columns = (getattr(self, f.name)[chosen] for f in fields(self)[1:])
         return Way(self.sign, *columns)
 
-    def shifted(self, delay_ns: Array) -> Way:
-        """Return the same packets with other delays."""
-        return replace(self, delay_ns=delay_ns)
+    def shifted(self, delay_ns: Array, time_ns: Array | None = None) -> Way:
+        """Return the same packets with other delays, and other times where given."""
+        return replace(self, delay_ns=delay_ns, time_ns=self.time_ns if time_ns is None else time_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,15 @@ def both_ways(a: Capture, b: Capture) -> Ways:
     size = ip_lengths(a, rows_a)
     columns = [a.segments[name][rows_a] for name in ("payload_bytes", "seq", "flow")]
     out, back = (
-        Way(s, rows_a[m], elapsed[m], s * difference[m], size[m], *(column[m] for column in columns))
+        Way(
+            s,
+            rows_a[m],
+            rows_b[m],
+            elapsed[m],
+            s * difference[m],
+            size[m],
+            *(column[m] for column in columns),
+        )
         for s in (1, -1)
         for m in [sign == s]
     )
@@ -123,30 +132,6 @@ def both_ways(a: Capture, b: Capture) -> Ways:
             "cannot be told from the clocks' difference; what would help: captures of both directions"
         )
     return Ways(out, back, first_ns, base_ns)
-
-
-def ip_lengths(capture: Capture, rows: Array) -> Array:
-    """Return the length of each IP packet, float64; options by what the segment says of them."""
-    segments, flows = capture.segments, capture.flows
-    version = flows["ip_version"][segments["flow"][rows] >> 1]
-    size = np.where(version == 6, _IP_BYTES[6], _IP_BYTES[4]) + _TCP_BYTES
-    size = size + segments["payload_bytes"][rows]
-    size += np.where(segments["marks"][rows] & Mark.HAS_TIMESTAMPS, _TIMESTAMP_BYTES, 0)
-    blocks = segments["sack_blocks"][rows].astype(np.int64)
-    size += np.where(blocks > 0, _SACK_BYTES + _SACK_BLOCK_BYTES * blocks, 0)
-    size += _syn_bytes(capture)[rows]
-    return size.astype(np.float64)
-
-
-def _syn_bytes(capture: Capture) -> Array:
-    """Return the bytes of options that only SYN segments carry, in words of four."""
-    extra = np.zeros(len(capture.segments), dtype=np.int64)
-    options = capture.syn_options
-    length = (
-        4 * (options["mss_bytes"] > 0) + 3 * (options["window_scale"] >= 0) + 2 * options["sack_permitted"]
-    )
-    extra[options["row"]] = (length + 3) // 4 * 4
-    return extra
 
 
 def _signs(a: Capture, rows: Array, difference: Array) -> Array:

@@ -1,0 +1,63 @@
+"""The time raster on which a radio link hands over what it carried.
+
+Arrivals of a slotted link (20 ms of a GSM data call) are multiples of the slot apart. A packet waits for its
+slot, up to a slot long, and where the sender answers arrivals, each packet waits equally long: equal delays
+then look exact and are not. So a raster is looked for in the arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_SHORTEST_NS, _LONGEST_NS = 4 * NS_PER_MS, 125 * NS_PER_MS
+_FARTHEST_NS = 3 * NS_PER_S
+"""Clocks may drift by 0.1 % between two arrivals without leaving the raster."""
+_LEAST_ARRIVALS = 12
+_MOST = 2_000
+_TOLERANCE, _SHARE = 0.06, 0.9
+
+
+def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
+    """Return the slot of the link behind some arrivals, in ns; 0 if there is none.
+
+    Parameters
+    ----------
+    arrived_ns : ndarray of float64, shape (n_packets,)
+        When the packets of one direction arrived.
+    spaced_ns : ndarray of float64
+        Times that the links need for the usual packets: multiples of these are no slots.
+    """
+    apart = np.diff(np.sort(arrived_ns))
+    apart = apart[(apart > _SHORTEST_NS / 2) & (apart < _FARTHEST_NS)][:_MOST]
+    if len(apart) < _LEAST_ARRIVALS:
+        return 0.0
+    for slot in _candidates(apart):
+        off = np.abs(apart / slot - np.rint(apart / slot))
+        if (off < _TOLERANCE).mean() >= _SHARE and not _serialization(slot, spaced_ns):
+            return float(slot)
+    return 0.0
+
+
+def _candidates(apart: Array) -> list[float]:
+    """Return the differences of the usual distances, longest first."""
+    rounded, count = np.unique(np.rint(apart / (NS_PER_MS / 4)), return_counts=True)
+    usual = rounded[np.argsort(-count)[:24]] * (NS_PER_MS / 4)
+    differences = np.abs(usual[:, None] - usual[None, :]).ravel()
+    kept = differences[(differences >= _SHORTEST_NS) & (differences <= _LONGEST_NS)]
+    return sorted(set(kept.tolist()), reverse=True)
+
+
+def _serialization(slot: float, spaced_ns: Array) -> bool:
+    """Return whether a slot is a usual packet's time on the link, or a half or a third of it."""
+    parts = spaced_ns / slot
+    whole = np.rint(parts)
+    return bool(((whole >= 1) & (whole <= 3) & (np.abs(parts - whole) < _TOLERANCE / 2 * whole)).any())

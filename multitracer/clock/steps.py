@@ -1,0 +1,299 @@
+"""Where a clock jumped between two captures, by how much, and whose clock it was.
+
+Rules of the file
+-----------------
+- A clock that jumps shifts ``B - A`` of both directions by the same amount, with the same sign, at one place
+  in its own capture, and for good. A queue that fills or a radio that pauses shifts the two directions with
+  opposite signs; a queue that drains moves one of them, and over many packets.
+- Jumps of A are looked for in the order in which A saw the packets, those of B in B's: a packet under way
+  while the other clock jumps is on the other side of the jump for one of the two.
+- The largest jump is taken first, corrected, and the next one is looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from multitracer.clock.ways import Way, Ways
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+SMALLEST_STEP_NS = 20e6
+"""Smaller jumps are left alone: drift and queues look like them."""
+MOST_STEPS = 64
+_BESIDE, _LASTING, _AROUND = 5, 15, 60
+"""Packets on each side of a place: to measure a jump, to see that it lasts, to know the noise."""
+_FEWEST = 3
+_CANDIDATES = 300
+_SIGMAS_CLEAR, _SIGMAS_BOTH = 8.0, 2.0
+"""By how much one direction, and each of them, has to jump beyond its noise."""
+_PART = 0.5
+"""So much of a jump has to show in the packets right beside it, and in the least delays of a minute."""
+_MINUTE_NS = 60e9
+_MAD_SIGMA = 1.4826
+_WINDOWS = (1, 2, 5, 20, 80, 320)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A jump of one clock.
+
+    Parameters
+    ----------
+    clock : {"a", "b"}
+        Whose.
+    row : int
+        First row of that clock's capture after the jump.
+    shift_ns : float
+        By how much ``B - A`` is larger afterwards.
+    error_ns : float
+        Half-width of the 95 % interval of it.
+    """
+
+    clock: Literal["a", "b"]
+    row: int
+    shift_ns: float
+    error_ns: float
+
+
+def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
+    """Return the jumps of both clocks in the order in which they were found, and the packets without them."""
+    steps: list[Step] = []
+    while len(steps) < MOST_STEPS:
+        found = max((_largest(ways, clock, steps) for clock in ("a", "b")), key=lambda scored: scored[0])
+        if found[1] is None:
+            break
+        steps.append(found[1])
+        ways = without(ways, found[1])
+    return steps, ways
+
+
+def without(ways: Ways, step: Step) -> Ways:
+    """Return the packets as if the clock had not jumped."""
+    out, back = (_without(way, step) for way in (ways.out, ways.back))
+    return Ways(out, back, ways.first_ns, ways.base_ns)
+
+
+def after(way: Way, step: Step) -> Array:
+    """Return which packets the jumping clock stamped after its jump."""
+    rows = way.row if step.clock == "a" else way.other_row
+    later: Array = rows >= step.row
+    return later
+
+
+def _without(way: Way, step: Step) -> Way:
+    shift = np.where(after(way, step), step.shift_ns, 0.0)
+    time = way.time_ns + (shift if step.clock == "a" else 0.0)
+    return way.shifted(way.delay_ns - way.sign * shift, time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """The delays of one direction in the order of one clock's capture."""
+
+    sign: int
+    row: Array
+    time_ns: Array
+    delay_ns: Array
+    noise_ns: float
+
+    def beside(self, row: int, count: int) -> tuple[Array, Array]:
+        """Return the delays of up to `count` packets before a row and from it on."""
+        i = int(np.searchsorted(self.row, row))
+        return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
+
+    def jump(self, row: int, count: int) -> float:
+        """Return by how much B - A jumps at a row, by medians of `count` packets."""
+        before, later = self.beside(row, count)
+        return self.sign * float(np.median(later) - np.median(before))
+
+    def local_noise(self, row: int) -> float:
+        """Return one standard deviation of a packet against its neighbours, near a row."""
+        return _noise(np.concatenate(self.beside(row, _AROUND)))
+
+    def least_moves(self, row: int) -> float:
+        """Return by how much B - A jumps at a row, by the least delays of a minute before and after."""
+        i = int(np.searchsorted(self.row, row))
+        at = self.time_ns[min(i, len(self.row) - 1)]
+        first, last = np.searchsorted(self.time_ns, [at - _MINUTE_NS, at + _MINUTE_NS])
+        before, later = self.delay_ns[min(first, i - 1) : i], self.delay_ns[i : max(last, i + 1)]
+        return self.sign * float(later.min() - before.min())
+
+
+def _noise(delays: Array) -> float:
+    apart = np.abs(np.diff(delays))
+    return _MAD_SIGMA * float(np.median(apart)) / np.sqrt(2) if len(apart) else np.inf
+
+
+def _course(way: Way, clock: str) -> _Course:
+    rows = way.row if clock == "a" else way.other_row
+    order = np.argsort(rows, kind="stable")
+    delay = way.delay_ns[order]
+    return _Course(way.sign, rows[order], np.maximum.accumulate(way.time_ns[order]), delay, _noise(delay))
+
+
+def _largest(ways: Ways, clock: Literal["a", "b"], known: list[Step]) -> tuple[float, Step | None]:
+    """Return the most certain jump of one clock with its score, 0 and None if there is none."""
+    courses = [_course(way, clock) for way in (ways.out, ways.back)]
+    passed = {step.row for step in known if step.clock == clock}
+    best: tuple[float, int | None] = (0.0, None)
+    for row in _candidates(courses):
+        score = 0.0 if row in passed else _score(courses, row)
+        if score > best[0]:
+            best = (score, row)
+    if best[1] is None:
+        return 0.0, None
+    shift, error = _measured(courses, best[1])
+    return (best[0], Step(clock, best[1], shift, error)) if abs(shift) >= SMALLEST_STEP_NS else (0.0, None)
+
+
+def _candidates(courses: list[_Course]) -> list[int]:
+    """Return the rows where a direction's delay jumps most."""
+    rows: list[int] = []
+    for course in courses:
+        apart = np.abs(np.diff(course.delay_ns))
+        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 3 * course.noise_ns))
+        large = large[np.argsort(-apart[large], kind="stable")[:_CANDIDATES]]
+        rows += course.row[large + 1].tolist()
+        rows += (course.row[large] + 1).tolist()
+    return sorted(set(rows))
+
+
+def _score(courses: list[_Course], row: int) -> float:
+    """Return how far a jump at a row exceeds the noise of the clearer direction; 0 if it is none.
+
+    Both directions jump with one sign, right there, for good, and beyond their noise; and the least delays of
+    the minutes before and after are apart by the jump, which those of a queue that comes or goes are not.
+    """
+    if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
+        return 0.0
+    jumps = [course.jump(row, _BESIDE) for course in courses]
+    noises = [course.local_noise(row) * np.sqrt(2 / _BESIDE) + SMALLEST_STEP_NS / 20 for course in courses]
+    sigmas = [abs(jump) / noise for jump, noise in zip(jumps, noises, strict=True)]
+    if jumps[0] * jumps[1] <= 0 or min(sigmas) < _SIGMAS_BOTH or max(sigmas) < _SIGMAS_CLEAR:
+        return 0.0
+    clear = jumps[int(np.argmax(sigmas))]
+    if abs(clear) < SMALLEST_STEP_NS:
+        return 0.0
+    parts = [
+        measure / clear
+        for course in courses
+        for measure in (course.jump(row, 1), course.jump(row, _LASTING), course.least_moves(row))
+    ]
+    return max(sigmas) * min(parts) if min(parts) >= _PART else 0.0
+
+
+def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
+    """Return a jump and the half-width of its 95 % interval.
+
+    Each direction measures it by medians and by least delays of several widths. Queues falsify some of these,
+    but hardly in the same way in both directions: the two that agree best, for what they claim, are taken.
+    """
+    out, back = (_measures(course, row) for course in courses)
+    _, (one, error), (other, wrong) = min(
+        (abs(a[0] - b[0]) + 2 * min(a[1], b[1]) + max(a[1], b[1]), a, b) for a in out for b in back
+    )
+    weight = wrong**2 / (error**2 + wrong**2)
+    shift = one * weight + other * (1 - weight)
+    return float(shift), float(max(2 * min(error, wrong), abs(one - other)))
+
+
+def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
+    """Return the jump as one direction tells it in several ways, each with the half-width it claims."""
+    found = []
+    noise = course.local_noise(row) + 5e3
+    for count in _WINDOWS:
+        before, later = course.beside(row, count)
+        if min(len(before), len(later)) == count:
+            found.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
+        if min(len(before), len(later)) == count > _FEWEST:
+            (low, width), (high, height) = _least(before), _least(later)
+            found.append((course.sign * (high - low), 3 * (width + height) + 2e4))
+    return found
+
+
+def _least(delays: Array) -> tuple[float, float]:
+    """Return the least of some delays and the mean distance of the lowest ones."""
+    k = min(len(delays), 5)
+    low = np.sort(np.partition(delays, k - 1)[:k])
+    return float(low[0]), float(low[-1] - low[0]) / max(1, k - 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The time between two jumps.
+
+    Parameters
+    ----------
+    first_ns, last_ns : float
+        Of A's clock without its jumps, after `Ways.first_ns`.
+    a_shift_ns, b_shift_ns : float
+        By how much the jumps before it have moved each clock.
+    error_ns : float
+        Half-width of the 95 % interval of these shifts, as far as they are not certain.
+    ways : Ways
+        Its packets, without the jumps.
+    """
+
+    first_ns: float
+    last_ns: float
+    a_shift_ns: float
+    b_shift_ns: float
+    error_ns: float
+    ways: Ways
+
+
+def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[Interval]:
+    """Return the intervals between jumps in order of time.
+
+    Parameters
+    ----------
+    ways : Ways
+        The packets without the jumps, as `find_steps` returns them.
+    steps : list of Step
+        The jumps.
+    offset_ns, skew : float
+        B - A at time 0, and how much faster B runs, without the jumps.
+    """
+    moments = sorted(((*_moment(ways, step, offset_ns, skew), step) for step in steps), key=lambda m: m[:2])
+    times = np.concatenate([ways.out.time_ns, ways.back.time_ns])
+    lasts = [last for last, _, _ in moments] + [float(times.max())]
+    firsts = [float(times.min())] + [first for _, first, _ in moments]
+    ordered = [step for _, _, step in moments]
+    error = float(np.sqrt(sum(step.error_ns**2 for step in ordered)))
+    found = []
+    for n, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+        shift = {c: sum(s.shift_ns for s in ordered[:n] if s.clock == c) for c in ("a", "b")}
+        out, back = (_between(way, ordered, n) for way in (ways.out, ways.back))
+        part = Ways(out, back, ways.first_ns, ways.base_ns)
+        found.append(Interval(first, max(first, last), -shift["a"], shift["b"], error, part))
+    return found
+
+
+def _between(way: Way, ordered: list[Step], number: int) -> Way:
+    """Return the packets that were stamped after so many of the jumps."""
+    jumps = np.zeros(len(way), dtype=np.int64)
+    for step in ordered:
+        jumps += after(way, step)
+    return way.take(jumps == number)
+
+
+def _moment(ways: Ways, step: Step, offset_ns: float, skew: float) -> tuple[float, float]:
+    """Return when the jumping clock stamped its last packet before the jump and its first one after it.
+
+    By A's clock without jumps.
+    """
+    last, first = -np.inf, np.inf
+    for way in (ways.out, ways.back):
+        stamped, later = way.time_ns, after(way, step)
+        if step.clock == "b":
+            stamped = stamped + way.sign * way.delay_ns - offset_ns - skew * stamped
+        last = max(last, float(stamped[~later].max(initial=-np.inf)))
+        first = min(first, float(stamped[later].min(initial=np.inf)))
+    return min(last, first), first
