@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.verdicts.answers import before_any_answer, early, eifel, f_rto, held, hole
+from multitracer.analysis.verdicts.answers import (
+    before_any_answer,
+    early,
+    eifel,
+    f_rto,
+    held,
+    hole,
+    ignored,
+    late,
+)
 from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
 from multitracer.analysis.verdicts.dsack import dsacked, peer_sends_sack, undisputed
@@ -96,31 +105,37 @@ def _cause(copies: Copies, sacks: Table, beside: Beside) -> tuple[Array, Array]:
 
 def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
     """Return Necessity and Evidence from the sender's trace alone."""
-    earlier_echoed, itself_echoed = eifel(copies)
+    echoed, itself = eifel(copies)
     reported = dsacked(copies, sacks)
     sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
-    before = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held(copies)}
-    duplicate = reported < copies.nowhere
-    unanswered = (duplicate & (reported == copies.answer)) | before_any_answer(copies)
+    proofs = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held(copies)}
+    duplicate, unheard = reported < copies.nowhere, ignored(copies)
+    arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate, Evidence.ACK_IGNORED: unheard}
     needed = {
-        Evidence.ECHOED: itself_echoed,
+        Evidence.ECHOED: itself,
         Evidence.HOLE: hole(copies),
         Evidence.NO_D_SACK: undisputed(copies, reported, sends_sack=sends_sack),
     }
-    proved = np.logical_or.reduce(list(before.values()))
+    unanswered = (duplicate & (reported == copies.answer)) | before_any_answer(copies)
+    unanswered &= (echoed | duplicate) & ~_any(proofs)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
-    necessity[np.logical_or.reduce(list(needed.values()))] = Necessity.NECESSARY
-    necessity[proved | earlier_echoed | duplicate] = Necessity.SPURIOUS
-    necessity[unanswered & (earlier_echoed | duplicate) & ~proved] = Necessity.ACK_LOST
+    necessity[_any(needed)] = Necessity.NECESSARY
+    necessity[_any(proofs) | _any(arrived)] = Necessity.SPURIOUS
+    necessity[unanswered | unheard] = Necessity.ACK_LOST
     evidence = np.zeros(len(copies), dtype=np.uint32)
-    spurious = necessity != Necessity.NECESSARY
-    signs = {**before, Evidence.EIFEL: earlier_echoed, Evidence.D_SACK: duplicate}
-    for bit, shown in signs.items():
-        evidence[shown & spurious] |= np.uint32(bit)
-    for bit, shown in needed.items():
-        evidence[shown & ~spurious] |= np.uint32(bit)
+    for signs, decisive in (
+        (proofs | arrived, necessity != Necessity.NECESSARY),
+        (needed, necessity == Necessity.NECESSARY),
+    ):
+        for bit, shown in signs.items():
+            evidence[shown & decisive] |= np.uint32(bit)
     evidence[copies.answer == copies.nowhere] |= np.uint32(Evidence.NO_ANSWER)
     return necessity, evidence
+
+
+def _any(signs: dict[Evidence, Array]) -> Array:
+    found: Array = np.logical_or.reduce(list(signs.values()))
+    return found
 
 
 def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Array) -> None:

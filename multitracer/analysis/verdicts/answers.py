@@ -12,12 +12,15 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.analysis.verdicts.copies import Copies
     from multitracer.tables import Array
 
 
+_CROSSING_NS = 10 * NS_PER_MS
+"""So long an ACK may take from the interface to TCP, and a retransmission the other way."""
 SURELY_EARLY = 0.75
 """Of the shortest round trip: samples may hold a delay of the ACK that the answer to a duplicate has not."""
 
@@ -29,6 +32,16 @@ def early(copies: Copies) -> Array:
         return there & (copies.report < copies.row)
     soon = copies.after_ns(copies.report) < SURELY_EARLY * copies.min_rtt_ns
     return there & ((copies.report < copies.row) | soon)
+
+
+def ignored(copies: Copies) -> Array:
+    """Return which had been reported so long before that the sender cannot have taken the ACK for good.
+
+    An ACK that crosses a retransmission within the host is younger. With header compression a damaged ACK
+    passes the capture, and TCP discards it for its checksum.
+    """
+    long_before: Array = -copies.after_ns(copies.report) > _CROSSING_NS
+    return long_before & (copies.report < copies.row)
 
 
 def eifel(copies: Copies) -> tuple[Array, Array]:

@@ -50,6 +50,8 @@ class Evidence(IntFlag):
     """The ACK came sooner than the shortest round trip after this copy, or before it."""
     HELD = 0x4_0000
     """An ACK for what filled a hole below it covered it, and data never resent: the receiver held both."""
+    ACK_IGNORED = 0x8_0000
+    """An ACK that covers it had been captured long before: damaged, as the sender took no notice of it."""
     ECHOED = 0x0040
     """The ACK echoes the timestamp of this very copy: it brought something new."""
     HOLE = 0x0080
