@@ -22,7 +22,6 @@ from multitracer.analysis.verdicts.answers import (
     held,
     hole,
     ignored,
-    late,
 )
 from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
