@@ -174,13 +174,17 @@ class _Log:
     def _append(self, record: _Record, facts: _Facts, *, fcs_ok: bool) -> None:
         sent = record.uplink == (self.header.get("side") == "mobile")
         words = record.words
+        overheard = (
+            self.header.get("source") == "gsmtap"
+        )  # by one who knows the frames, not the sender's books
         fate = words.get("fate", "") if fcs_ok else "lost"
-        if facts.kind == "IS" and not sent:
+        if facts.kind == "IS" and not sent and not overheard:
             fate = fate or "delivered"
-        attempt = _number(words.get("try", "1"), _MOST_ATTEMPTS) if sent else NA
+        first = None if overheard else "1"
+        attempt = _number(words.get("try", first), _MOST_ATTEMPTS) if sent else NA
         self.frames.append(
             record.time_ns,
-            record.tick,
+            NA if overheard else record.tick,
             record.number,
             sent,
             record.uplink,

@@ -48,13 +48,20 @@ class Gsmtap(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _ip_udp(length: int, uplink: bool) -> bytes:
-    """Return an IPv4 and UDP header for `length` octets of payload, UDP without checksum (RFC 768)."""
     source, target = (_MOBILE, _FIXED) if uplink else (_FIXED, _MOBILE)
+    return ip_udp_header(length, source=(source, PORT), target=(target, PORT))
+
+
+def ip_udp_header(length: int, *, source: tuple[bytes, int], target: tuple[bytes, int]) -> bytes:
+    """Return an IPv4 and UDP header for `length` octets of payload, UDP without checksum (RFC 768).
+
+    `source` and `target` are an IPv4 address, 4 octets, and a port.
+    """
     total = _IP_UDP.size + length
 
     def header(checksum: int) -> bytes:
-        ip = 0x45, 0, total, 0, 0x4000, 64, 17, checksum, source, target
-        return _IP_UDP.pack(*ip, PORT, PORT, 8 + length, 0)
+        ip = 0x45, 0, total, 0, 0x4000, 64, 17, checksum, source[0], target[0]
+        return _IP_UDP.pack(*ip, source[1], target[1], 8 + length, 0)
 
     words = sum(struct.unpack("!10H", header(0)[:20]))
     return header(~((words & 0xFFFF) + (words >> 16)) & 0xFFFF)
