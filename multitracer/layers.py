@@ -209,7 +209,10 @@ class Layers:
         """Return the receiver's series by label, on the sender's scale."""
         if self.receiver is None:
             return {}
-        return receiver_series(self.receiver, sender=self.segments, reverse=self.reverse)
+        found = receiver_series(self.receiver, sender=self.segments, reverse=self.reverse)
+        for table in found.values():
+            table.provenance |= {"clock": self.clock.sentence} if self.clock else {}
+        return found
 
     def series(self) -> dict[str, Table]:
         """Return every labelled series (SERIES) of the recording's logs, by label; in link time."""

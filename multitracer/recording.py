@@ -128,7 +128,8 @@ class Recording:
             return None
         from multitracer.clock.session_clock import clocks_of  # noqa: PLC0415  # a single capture needs none
 
-        return clocks_of(self.session, [(part.point, part.capture) for part in self.parts])
+        captures = [(part.point, part.capture) for part in self.parts]
+        return clocks_of(self.session, captures, thorough=False)
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)

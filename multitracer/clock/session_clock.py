@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.checks import contradictions, part_false_kernels
 from multitracer.clock.complaints import Complaint, Stamps
 from multitracer.clock.doctor import compare, compare_spans, examine
 from multitracer.clock.evidence import with_packets
 from multitracer.clock.graph import ClockGraph
 from multitracer.clock.link_slots import relate_slots
 from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
-from multitracer.clock.snapshots import ONE_KERNEL, relations_of_readings
+from multitracer.clock.snapshots import relations_of_readings
 from multitracer.clock.two_captures import relate
 from multitracer.errors import ClockError, InputError
 from multitracer.radio import CLOCK_READINGS
@@ -84,7 +85,12 @@ class Clocks:
 
 
 def clocks_of(
-    session: Session, captures: Captures, *, reference: str | None = None, evidence: bool = False
+    session: Session,
+    captures: Captures,
+    *,
+    reference: str | None = None,
+    thorough: bool = True,
+    evidence: bool = False,
 ) -> Clocks:
     """Find how the clocks of a recording relate.
 
@@ -95,6 +101,9 @@ def clocks_of(
         All captures of the session, in any order.
     reference : str, optional
         HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
+    thorough : bool
+        Compare the captures of all hosts. Otherwise only those of hosts that nothing else relates, which is
+        all that is needed to map stamps, and faster.
     evidence : bool
         Keep the packets behind each estimate, for a figure.
 
@@ -107,8 +116,10 @@ def clocks_of(
     graph = ClockGraph()
     graph.relations += _of_readings(session)
     _add_links(session, graph)
-    _add_captures(captures, hosts, graph, evidence=evidence)
-    warnings = _contradictions(graph)
+    largest = _largest(captures, hosts)
+    warnings = part_false_kernels(graph, largest)
+    _add_captures(largest, graph, thorough=thorough, evidence=evidence)
+    warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts)
     complaints = tuple(_complaints(session, captures, hosts, graph, chosen))
     return Clocks(graph, chosen, complaints, hosts, tuple(warnings))
@@ -144,16 +155,30 @@ def _add_links(session: Session, graph: ClockGraph) -> None:
             _add(graph, one, other, partial(relate_slots, near, far))
 
 
-def _add_captures(captures: Captures, hosts: dict[str, str], graph: ClockGraph, *, evidence: bool) -> None:
-    """Add what the captures of each two hosts say; of several of one host, the largest."""
-    largest: dict[str, Capture] = {}
+def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
+    """Return one capture of each host, of several the largest."""
+    found: dict[str, Capture] = {}
     for point, capture in captures:
         host = hosts[point.name]
-        if len(capture.segments) > (len(largest[host].segments) if host in largest else 0):
-            largest[host] = capture
-    for one, other in combinations(list(largest)[:_MOST_POINTS], 2):
-        near, far = largest[one], largest[other]
-        _add(graph, Clock(one), Clock(other), partial(_of_packets, near, far, evidence=evidence))
+        if len(capture.segments) > (len(found[host].segments) if host in found else 0):
+            found[host] = capture
+    return found
+
+
+def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:
+    """Add what the captures of each two hosts say; unless thorough, only where nothing else relates them."""
+    for one, other in combinations([Clock(host) for host in largest][:_MOST_POINTS], 2):
+        if thorough or not _related(graph, one, other):
+            near, far = largest[one.host], largest[other.host]
+            _add(graph, one, other, partial(_of_packets, near, far, evidence=evidence))
+
+
+def _related(graph: ClockGraph, one: Clock, other: Clock) -> bool:
+    try:
+        graph.path(one, other)
+    except ClockError:
+        return False
+    return True
 
 
 def _of_packets(near: Capture, far: Capture, *, evidence: bool) -> list[Estimate]:
@@ -167,56 +192,6 @@ def _add(graph: ClockGraph, one: Clock, other: Clock, found: Callable[[], list[E
         graph.relations.append(Relation(one, other, tuple(found())))
     except ClockError as error:
         graph.refused.append(f"{one.host} and {other.host}: {error}")
-
-
-# --- relations that check each other ---
-
-
-def _contradictions(graph: ClockGraph) -> list[str]:
-    """Return where two relations of the same clocks exclude each other; hosts that are not one are parted.
-
-    That two hosts are one kernel is read from what a recorder wrote; packets that arrive before they are
-    sent prove it wrong.
-    """
-    found = []
-    for one, other in combinations(graph.relations, 2):
-        if {one.source, one.target} == {other.source, other.target}:
-            seen = other if other.source == one.source else other.inverse()
-            if sentence := _contradiction(one, seen):
-                found.append(sentence)
-    wrong = {r.source.host + "\n" + r.target.host for r in graph.relations if _disproved(r, graph.relations)}
-    graph.relations[:] = [
-        r
-        for r in graph.relations
-        if r.method != ONE_KERNEL or r.source.host + "\n" + r.target.host not in wrong
-    ]
-    return found
-
-
-def _contradiction(one: Relation, other: Relation) -> str | None:
-    estimate = min((one.estimates[0], other.estimates[0]), key=lambda e: e.last_ns - e.first_ns)
-    at = np.array([estimate.first_ns + (estimate.last_ns - estimate.first_ns) // 2], dtype=np.int64)
-    here, there = one.place(at), other.place(at)
-    apart = abs(int(here.time_ns[0]) - int(there.time_ns[0]))
-    allowed = float(here.bound_ns[0] + there.bound_ns[0])
-    if apart <= 1.5 * allowed:
-        return None
-    return (
-        f"{one.source} and {one.target}: {one.method} and {other.method} differ by {apart / 1e6:,.3f} ms, "
-        f"more than their errors allow (± {allowed / 1e6:,.3f} ms)"
-    )
-
-
-def _disproved(kernel: Relation, relations: Sequence[Relation]) -> bool:
-    """Return whether packets exclude that two hosts share their clocks."""
-    if kernel.method != ONE_KERNEL:
-        return False
-    for other in relations:
-        if {other.source, other.target} == {kernel.source, kernel.target} and other is not kernel:
-            first = other.estimates[0]
-            if first.lower_ns is not None and first.upper_ns is not None:
-                return not first.lower_ns <= 0 <= first.upper_ns
-    return False
 
 
 # --- the reference ---
