@@ -24,11 +24,14 @@ class Traffic:
     """When the mobile connects, in link seconds after the first packet of the run."""
     reads_bytes_per_s: int = 0
     """How fast the receiving application reads; 0 as fast as it comes."""
+    writes_bytes_per_s: int = 0
+    """How much the sending application writes at once each second; 0 as much as the send buffer takes."""
     aborts_after_s: float = 0.0
     """When the user gives up, counted from `start_s`: the mobile closes without waiting; 0 never."""
 
     def __post_init__(self) -> None:
-        if self.bytes < 1 or min(self.start_s, self.reads_bytes_per_s, self.aborts_after_s) < 0:
+        rates_and_times = self.start_s, self.reads_bytes_per_s, self.writes_bytes_per_s, self.aborts_after_s
+        if self.bytes < 1 or min(rates_and_times) < 0:
             raise LocalProtocolError("traffic: bytes is at least 1, no time or rate is negative")
 
 

@@ -35,21 +35,37 @@ class BulkSender(Application):
     ----------
     size_bytes : int
         How much to send.
+    bytes_per_s : int
+        How much to write at once each second; 0 as much as the buffer takes.
     """
 
-    def __init__(self, *, size_bytes: int) -> None:
+    def __init__(self, *, size_bytes: int, bytes_per_s: int = 0) -> None:
         self._size = size_bytes
+        self._bytes_per_s = bytes_per_s
+        self._due_ns: int | None = None
+        self._allowed_bytes = 0 if bytes_per_s else size_bytes
         self.written_bytes = 0
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Fill the send buffer."""
-        del now_ns
+        """Fill the send buffer, as far as the application has something."""
         connection.read()
-        while self.written_bytes < self._size and connection.sender.stream.free_bytes:
-            end = min(self._size, self.written_bytes + connection.sender.stream.free_bytes)
+        if connection.state is State.ESTABLISHED and now_ns >= (self._due_ns or 0):
+            self._allow_more(now_ns)
+        while self.written_bytes < self._allowed_bytes and connection.sender.stream.free_bytes:
+            end = min(self._allowed_bytes, self.written_bytes + connection.sender.stream.free_bytes)
             self.written_bytes += connection.write(payload(self.written_bytes, end))
         if self.written_bytes == self._size and not connection.sender.stream.closed:
             connection.close()
+
+
+    def _allow_more(self, now_ns: int) -> None:
+        """Let the application have its next second's bytes."""
+        self._allowed_bytes = min(self._size, self._allowed_bytes + self._bytes_per_s)
+        self._due_ns = now_ns + NS_PER_S if self._allowed_bytes < self._size else None
+
+    def next_timer_ns(self) -> int | None:
+        """Return the time of the next write, if writing is slow."""
+        return self._due_ns
 
 
 class Reader(Application):

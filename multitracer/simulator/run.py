@@ -208,13 +208,17 @@ class VirtualRun:
 def _fixed_end(traffic: Traffic) -> Application:
     if traffic.direction == "up":
         return Reader(bytes_per_s=traffic.reads_bytes_per_s)
-    return BulkSender(size_bytes=traffic.bytes)
+    return _sender(traffic)
 
 
 def _mobile_end(traffic: Traffic) -> Application:
     if traffic.direction == "up":
-        return BulkSender(size_bytes=traffic.bytes)
+        return _sender(traffic)
     return Reader(bytes_per_s=traffic.reads_bytes_per_s)
+
+
+def _sender(traffic: Traffic) -> BulkSender:
+    return BulkSender(size_bytes=traffic.bytes, bytes_per_s=traffic.writes_bytes_per_s)
 
 
 def _seconds(duration_ns: int | None) -> float | None:
