@@ -1,0 +1,210 @@
+"""`multitracer measure`: request / reply / good-bye transactions over TCP and CentaurusComm."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multitracer.cli._options import debug_option, examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.measure.plan import Plan
+    from multitracer.measure.transports import Options
+
+_EXTENSIONS = {"early-start": 1, "several-messages": 2, "path-mtu": 4}
+_KEY_BYTES = 1024
+
+
+def _labels(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", name):
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE; an example is location=downtown")
+        found[name] = value
+    return found
+
+
+def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    if not re.fullmatch(r"\d{1,7}(,\d{1,7})*", text):
+        raise click.BadParameter(f"{text!r} is not a list of sizes such as 64,128,256")
+    return tuple(map(int, text.split(",")))
+
+
+def _centaurus_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option(
+            "--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="CentaurusComm: a secret of 16 bytes or more that both ends have; others are not heard.",
+        ),
+        click.option(
+            "--extension", "extensions", multiple=True, type=click.Choice(list(_EXTENSIONS)),
+            help="CentaurusComm: use it if the other end offers it too; repeatable.",
+        ),
+        click.option(
+            "--baud", type=click.IntRange(min=50), default=115_200, show_default=True, metavar="N",
+            help="Speed of serial lines.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@click.group(
+    "measure",
+    epilog=examples(
+        "multitracer measure run --protocol tcp --server HOST:PORT --vary reply --sizes 64 -o DIR"
+    ),
+)
+@debug_option
+def command() -> None:
+    """Measure request / reply / good-bye transactions over TCP and over CentaurusComm.
+
+    One end runs `measure serve`, the other `measure run`. docs/centauruscomm.md tells of the protocol.
+    """
+
+
+@command.command(
+    "serve",
+    epilog=examples(
+        "multitracer measure serve --protocol centauruscomm --listen 0.0.0.0:5100",
+        "multitracer measure serve --protocol centauruscomm --listen serial:/dev/ttyUSB0",
+    ),
+)
+@click.option("--protocol", required=True, type=click.Choice(["tcp", "centauruscomm"]))
+@click.option(
+    "--listen", multiple=True, default=("127.0.0.1:5100",), show_default=True,
+    metavar="HOST:PORT|serial:PATH",
+    help="Where to listen; port 0 takes a free one. Serial lines may be several (repeat it).",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+    help="Append what the clients recorded, and the server, to DIR/transactions.jsonl.",
+)  # fmt: skip
+@_centaurus_options
+@debug_option
+def serve(protocol: Any, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
+    """Answer the requests of `measure run`, until Ctrl-C.
+
+    The first line that it writes says where it listens. Whoever can reach the address can use it; by default
+    that is this machine only.
+    """
+    from multitracer.measure.transports import server
+
+    made, where = server(protocol, listen, folder=folder, options=_options(**options))
+    click.echo(f"{protocol} at {where}")
+    try:
+        while True:
+            made.work(1.0)
+    except KeyboardInterrupt:
+        click.echo(f"{made.records.count} transactions served")
+    finally:
+        made.close()
+
+
+@command.command(
+    "run",
+    epilog=examples(
+        "multitracer measure run --protocol tcp --server 192.0.2.1:5100 --vary request --sizes 64,128 -o DIR",
+        "multitracer measure run --plan drive.toml --label location=downtown -o DIR",
+    ),
+)
+@click.option("--protocol", type=click.Choice(["tcp", "centauruscomm"]), help="What carries the messages.")
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
+@click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message changes its size.")
+@click.option("--sizes", callback=_sizes, metavar="N,N,…", help="Its sizes in bytes, from 26 to 262144.")
+@click.option(
+    "--sessions", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
+    help="Transactions for each size.",
+)  # fmt: skip
+@click.option(
+    "--request-size", type=click.IntRange(min=26), default=64, show_default=True, metavar="N",
+    help="Bytes of the request where the reply is varied.",
+)  # fmt: skip
+@click.option(
+    "--reply-size", type=click.IntRange(min=26), default=64, show_default=True, metavar="N",
+    help="Bytes of the reply where the request is varied.",
+)  # fmt: skip
+@click.option(
+    "--connection", type=click.Choice(["per-session", "one"]), default="one", show_default=True,
+    help="TCP: a connection for each transaction, or one for all. CentaurusComm has none.",
+)  # fmt: skip
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.001, max=86_400), default=120.0, show_default=True, metavar="S",
+    help="A transaction without its reply after this time is dropped.",
+)  # fmt: skip
+@click.option(
+    "--label", "labels", multiple=True, callback=_labels, metavar="KEY=VALUE",
+    help="Experiment variable, such as location or mobility; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--plan", "plan_file", metavar="FILE.toml", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What to measure, instead of the options above but --label.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", "folder", required=True, metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Session folder: new, or of a run that was interrupted, which then goes on.",
+)  # fmt: skip
+@_centaurus_options
+@debug_option
+def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: int, **chosen: Any) -> None:
+    """Do transactions with a server, and write DIR/transactions.csv.
+
+    A transaction is a request, its reply, and a good-bye that carries what the client recorded. Exit status 0
+    means that every transaction ran, dropped ones included; 1 that the server cannot be reached.
+    """
+    from multitracer.cli._measure import progress_line, show_results
+    from multitracer.measure.run import carry_out
+    from multitracer.measure.transports import client
+
+    plan = _plan(**chosen)
+    options = _options(key_file=key_file, extensions=extensions, baud=baud)
+    with progress_line() as progress:
+        journal = carry_out(
+            plan,
+            folder,
+            lambda number: client(
+                plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=options
+            ),
+            progress=progress,
+        )
+    show_results(plan, journal)
+    click.echo(f"written to {folder}")
+
+
+def _plan(plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan:
+    from dataclasses import replace
+
+    from multitracer.measure.plan import Experiment, Plan, parse_plan
+
+    if plan_file is not None:
+        plan = parse_plan(plan_file.read_bytes().decode("utf-8", "replace"), path=str(plan_file))
+        return replace(plan, labels=plan.labels | labels)
+    missing = [f"--{name}" for name in ("protocol", "server", "vary", "sizes") if not chosen[name]]
+    if missing:
+        raise click.UsageError(f"give {' and '.join(missing)}, or --plan FILE.toml")
+    other = chosen["reply_size" if chosen["vary"] == "request" else "request_size"]
+    experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
+    return Plan(chosen["protocol"], chosen["server"], (experiment,), chosen["timeout"], labels)
+
+
+def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:
+    from multitracer.errors import InputError
+    from multitracer.measure.transports import Options
+    from multitracer.protocols.centaurus import Extension
+
+    key = None
+    if key_file is not None:
+        with key_file.open("rb") as stream:
+            key = stream.read(_KEY_BYTES).strip()
+        if len(key) < 16:
+            raise InputError(f"{key_file}: shorter than 16 bytes can be guessed; write a longer secret")
+    return Options(Extension(sum({_EXTENSIONS[name] for name in extensions})), key, baud)

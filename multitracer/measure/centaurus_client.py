@@ -1,0 +1,152 @@
+"""The client over CentaurusComm, on UDP or on a serial line (where it is the slave)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from multitracer.errors import RemoteProtocolError
+from multitracer.measure.exchange import (
+    GOODBYE,
+    HELLO,
+    LETTERS,
+    RECEIPT,
+    REPLY,
+    REQUEST,
+    Words,
+    decode,
+    decode_receipt,
+    encode,
+    filled,
+)
+from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
+from multitracer.protocols.centaurus import Delivered, Expired, Received, Rejected, SessionEnded
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.measure.endpoint import Endpoint
+    from multitracer.measure.plan import Transaction
+    from multitracer.protocols.centaurus import Address, Event
+
+_WAIT_S = 0.05
+
+
+def class_of(letters: bytes) -> int:
+    """Return the class of objects that a kind of message travels as."""
+    return 1 + LETTERS.index(letters)
+
+
+class CentaurusClient:
+    """Does transactions with one server.
+
+    Parameters
+    ----------
+    endpoint : Endpoint
+        The medium.
+    address
+        The server's.
+    run, timeout_s
+        As `TcpClient`.
+    """
+
+    def __init__(self, endpoint: Endpoint, address: Address, *, run: int, timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._address = address
+        self._run = run
+        self._timeout_s = timeout_s
+        self._sent_bytes = 0
+        self._delivered = False
+
+    def reach(self) -> None:
+        """Return once the server acknowledged a hello."""
+        handle = self._send(Words(HELLO, self._run, 0, 0, 0, b""))
+        patience_s = min(self._timeout_s, REACH_S)
+        deadline_ns = self._endpoint.clock() + round(patience_s * NS_PER_S)
+        delivered = False
+        while self._endpoint.clock() < deadline_ns:
+            for event in self._work():
+                delivered |= isinstance(event, Delivered) and event.handle == handle
+                if isinstance(event, Rejected):
+                    raise UnreachableError("it speaks CentaurusComm, but is no `multitracer measure serve`")
+            if delivered and self._is_idle():
+                return
+            if self._endpoint.refused:
+                raise UnreachableError("nobody listens there")
+        raise UnreachableError(f"no answer in {patience_s:g} s")
+
+    def close(self) -> None:
+        """Give the medium back."""
+        self._endpoint.close()
+
+    def transact(self, transaction: Transaction) -> Outcome:
+        """Do one transaction."""
+        self._sent_bytes = 0
+        request = filled(self._words(transaction, REQUEST), transaction.request_bytes)
+        outcome = Outcome(self._endpoint.clock())
+        handle = self._send_octets(REQUEST, request)
+        reply = self._await(REPLY, handle, transaction, outcome)
+        if reply is None:
+            return outcome.drop("reply" if self._delivered else "request")
+        outcome.rtt_ns = reply.time_ns - outcome.start_ns
+        outcome.reply_payload_bytes = reply.payload_bytes
+        outcome.bytes_up = self._sent_bytes
+        values = json.dumps(outcome.recorded()).encode()
+        handle = self._send(self._words(transaction, GOODBYE, values))
+        receipt = self._await(RECEIPT, handle, transaction)
+        if receipt is None:
+            return outcome.drop("goodbye")
+        outcome.follow(decode_receipt(decode(receipt.data).body))
+        return outcome
+
+    def _words(self, transaction: Transaction, letters: bytes, body: bytes = b"") -> Words:
+        timeout_ms = round(self._timeout_s * 1000)
+        return Words(letters, self._run, transaction.number, transaction.reply_bytes, timeout_ms, body)
+
+    def _send(self, words: Words) -> int:
+        return self._send_octets(words.letters, encode(words))
+
+    def _send_octets(self, letters: bytes, octets: bytes) -> int:
+        lifetime_ns = round(self._timeout_s * NS_PER_S)
+        return self._endpoint.send(self._address, class_of(letters), octets, lifetime_ns=lifetime_ns)
+
+    def _deadline_ns(self) -> int:
+        return self._endpoint.clock() + round(self._timeout_s * NS_PER_S)
+
+    def _work(self) -> list[Event]:
+        events = self._endpoint.work(_WAIT_S)
+        self._sent_bytes += sum(event.sent_bytes for event in events if isinstance(event, SessionEnded))
+        return events
+
+    def _await(
+        self, letters: bytes, handle: int, transaction: Transaction, outcome: Outcome | None = None
+    ) -> Received | None:
+        """Return the answer to an object once its session is over too, None if it does not come in time.
+
+        What was sent again of the object is noted in `outcome`.
+        """
+        self._delivered = False
+        answer: Received | None = None
+        deadline_ns = self._deadline_ns()
+        while self._endpoint.clock() < deadline_ns:
+            for event in self._work():
+                if isinstance(event, Delivered) and event.handle == handle:
+                    self._delivered = True
+                    if outcome is not None:
+                        outcome.retransmitted_client = event.segments_sent - event.segments
+                elif isinstance(event, Received) and self._is_answer(event, transaction, letters):
+                    answer = event
+                elif isinstance(event, Expired | Rejected) and event.handle == handle:
+                    return None
+            if answer is not None and self._is_idle():
+                break
+        return answer
+
+    def _is_idle(self) -> bool:
+        return not self._endpoint.worker.sessions
+
+    def _is_answer(self, event: Received, transaction: Transaction, letters: bytes) -> bool:
+        try:
+            words = decode(event.data)
+        except RemoteProtocolError:
+            return False
+        return (words.letters, words.run, words.number) == (letters, self._run, transaction.number)

@@ -1,0 +1,16 @@
+"""The clock of a measurement: nanoseconds since 1970 that never run backwards."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """Counts on from the time of day at which it was made, whatever happens to that later."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def __call__(self) -> int:
+        """Return the time now, ns since 1970."""
+        return time.monotonic_ns() + self._offset_ns

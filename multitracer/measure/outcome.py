@@ -1,0 +1,89 @@
+"""What is known of a transaction when it is over, and what a client of any transport can do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.measure.exchange import Receipt
+    from multitracer.measure.plan import Transaction
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One transaction; None is not known, and never 0."""
+
+    start_ns: int
+    """Just before the request was handed over, ns since 1970."""
+    connect_ns: int | None = None
+    """What setting up the connection took; None if none was set up for this transaction."""
+    rtt_ns: int | None = None
+    """From handing the request over until the whole reply was there."""
+    server_rtt_ns: int | None = None
+    retransmitted_client: int | None = None
+    """Segments that the client sent again, of the request."""
+    retransmitted_server: int | None = None
+    """Segments that the server sent again, of the reply."""
+    bytes_up: int | None = None
+    """Bytes that the client's transport sent, repetitions included, until the reply was there."""
+    bytes_down: int | None = None
+    """The same of the server's transport, until the good-bye was there."""
+    request_payload_bytes: int | None = None
+    """Payload that reached the server for the request, duplicates included."""
+    reply_payload_bytes: int | None = None
+    outcome: str = "ok"
+    """ok, dropped."""
+    why: str = ""
+    """Why it was dropped: connect, request, reply, goodbye, closed."""
+
+    def drop(self, why: str) -> Outcome:
+        """Note that the transaction failed."""
+        self.outcome, self.why = "dropped", why
+        return self
+
+    def follow(self, receipt: Receipt) -> None:
+        """Add what the server knows."""
+        self.server_rtt_ns = receipt.rtt_ns
+        self.retransmitted_server = receipt.retransmitted_segments
+        self.bytes_down = receipt.sent_bytes
+        self.request_payload_bytes = receipt.request_payload_bytes
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the client's recorded values, which the good-bye carries."""
+        kept = ("start_ns", "connect_ns", "rtt_ns", "retransmitted_client", "bytes_up", "reply_payload_bytes")
+        return {name: value for name, value in asdict(self).items() if name in kept}
+
+    def efficiency(self, transaction: Transaction) -> float | None:
+        """Return application bytes sent over payload bytes received for them, duplicates included."""
+        if self.outcome != "ok" or self.request_payload_bytes is None or self.reply_payload_bytes is None:
+            return None
+        received = self.request_payload_bytes + self.reply_payload_bytes
+        return (transaction.request_bytes + transaction.reply_bytes) / received
+
+    def seconds(self, value_ns: int | None) -> float | None:
+        """Return a duration in seconds."""
+        return None if value_ns is None else value_ns / NS_PER_S
+
+
+REACH_S = 30.0
+"""How long the first answer of a server may take: three watchdogs of CentaurusComm."""
+
+
+class UnreachableError(Exception):
+    """The server did not answer; its message says how that showed."""
+
+
+class Client(Protocol):
+    """A client of one transport."""
+
+    def reach(self) -> None:
+        """Return once the server answered; raise `UnreachableError` if it does not."""
+
+    def transact(self, transaction: Transaction) -> Outcome:
+        """Do one transaction."""
+
+    def close(self) -> None:
+        """Give back what is open."""

@@ -1,0 +1,179 @@
+"""What a measurement does: which transactions, in which order, over what; and the same as TOML.
+
+protocol = "centauruscomm"        # or "tcp"
+server = "127.0.0.1:5100"         # or "serial:/dev/ttyUSB0"
+timeout_s = 60
+[labels]
+location = "downtown"
+[[experiment]]
+vary = "request"                  # or "reply"; the other message has other_bytes
+sizes = [128, 256, 512]
+sessions = 100
+connection = "one"                # or "per-session"
+labels = { mobility = "still" }
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from multitracer.errors import FormatError, InputError
+from multitracer.measure.exchange import HEADER_BYTES, MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ProtocolName = Literal["tcp", "centauruscomm"]
+Varied = Literal["request", "reply"]
+Connection = Literal["per-session", "one"]
+_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_MAX_TRANSACTIONS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One request / reply / good-bye to be done."""
+
+    number: int
+    """Its place in the plan, from 1."""
+    vary: Varied
+    size_bytes: int
+    """Of the message that is varied."""
+    repetition: int
+    """From 1."""
+    request_bytes: int
+    reply_bytes: int
+    connection: Connection
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A series of transactions that differ in the size of one message only."""
+
+    vary: Varied
+    sizes: tuple[int, ...]
+    sessions: int = 100
+    """Transactions for each size."""
+    other_bytes: int = 64
+    """Length of the message that is not varied."""
+    connection: Connection = "one"
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is to be measured."""
+
+    protocol: ProtocolName
+    server: str
+    experiments: tuple[Experiment, ...]
+    timeout_s: float = 120.0
+    """Without its reply for so long, a transaction is dropped."""
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self.protocol in get_args(ProtocolName), "protocol", self.protocol)
+        _check(0 < self.timeout_s <= 86_400, "timeout_s", self.timeout_s)
+        _check(bool(self.experiments), "experiment", "none")
+        for each in self.experiments:
+            _check(each.vary in get_args(Varied), "vary", each.vary)
+            _check(each.connection in get_args(Connection), "connection", each.connection)
+            _check(bool(each.sizes), "sizes", "none")
+            for size in (*each.sizes, each.other_bytes):
+                _check(HEADER_BYTES <= size <= MAX_MESSAGE_BYTES, "message size", size)
+            _check(each.sessions > 0, "sessions", each.sessions)
+        _check(self.count <= _MAX_TRANSACTIONS, "number of transactions", self.count)
+        for name in self.label_names:
+            _check(_LABEL.fullmatch(name) is not None, "label", name)
+
+    @property
+    def count(self) -> int:
+        """How many transactions there are."""
+        return sum(len(each.sizes) * each.sessions for each in self.experiments)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels that any transaction has."""
+        return sorted({*self.labels, *(name for each in self.experiments for name in each.labels)})
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as JSON has it."""
+        found = asdict(self)
+        found["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in found["experiments"]]
+        return found
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Yield the transactions in order: sizes as they are given, each so many times."""
+        number = 0
+        for each in self.experiments:
+            for size in each.sizes:
+                request, reply = (size, each.other_bytes)[:: 1 if each.vary == "request" else -1]
+                for repetition in range(1, each.sessions + 1):
+                    number += 1
+                    labels = self.labels | each.labels
+                    yield Transaction(
+                        number, each.vary, size, repetition, request, reply, each.connection, labels
+                    )
+
+
+def _check(holds: bool, what: str, value: object) -> None:
+    if not holds:
+        raise InputError(f"{what}: {str(value)[:60]!r} is not possible; see `multitracer measure run --help`")
+
+
+def parse_plan(text: str, *, path: str) -> Plan:
+    """Return the plan that a TOML text holds.
+
+    Raises
+    ------
+    FormatError
+        If it is not TOML, or has keys or values that a plan does not have.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(path, f"not TOML: {error}") from error
+    experiments = document.pop("experiment", [])
+    if not isinstance(experiments, list):
+        raise FormatError(path, "experiment is not a list of tables; write [[experiment]]")
+    kinds = {"protocol": str, "server": str, "timeout_s": (int, float), "labels": dict}
+    made = tuple(_experiment(each, path) for each in experiments)
+    try:
+        return Plan(**_typed(document, kinds, path), experiments=made)
+    except TypeError as error:
+        raise FormatError(path, f"the plan lacks a key ({error})") from error
+
+
+def _experiment(document: Any, path: str) -> Experiment:
+    if not isinstance(document, dict):
+        raise FormatError(path, "an experiment is not a table; write [[experiment]]")
+    kinds = {
+        "vary": str,
+        "sizes": list,
+        "sessions": int,
+        "other_bytes": int,
+        "connection": str,
+        "labels": dict,
+    }
+    values = _typed(document, kinds, path)
+    if not all(type(size) is int for size in values.get("sizes", [])):
+        raise FormatError(path, "sizes holds something that is no whole number")
+    try:
+        return Experiment(**{**values, "sizes": tuple(values.get("sizes", ()))})
+    except TypeError as error:
+        raise FormatError(path, f"an experiment lacks a key ({error})") from error
+
+
+def _typed(document: dict[str, Any], kinds: dict[str, Any], path: str) -> dict[str, Any]:
+    for key, value in document.items():
+        if key not in kinds:
+            raise FormatError(path, f"unknown key {key!r}; known are {', '.join(sorted(kinds))}")
+        if not isinstance(value, kinds[key]) or isinstance(value, bool):
+            raise FormatError(path, f"{key} = {str(value)[:60]!r} is of the wrong kind")
+    if "labels" in document:
+        return document | {"labels": {name: str(value) for name, value in document["labels"].items()}}
+    return document

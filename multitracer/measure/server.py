@@ -1,0 +1,91 @@
+"""What a server does for a client on any transport: answer a request, time its good-bye, keep the record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from multitracer.errors import InputError
+from multitracer.measure.exchange import RECEIPT, REPLY, Receipt, Words, encode, encode_receipt, filled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RECORDS = "transactions.jsonl"
+
+
+@dataclass(slots=True)
+class Served:
+    """A transaction that a server is in the middle of."""
+
+    run: int
+    number: int
+    request_payload_bytes: int | None = None
+    replied_ns: int = 0
+    """When the reply was handed over."""
+    goodbye_ns: int | None = None
+    """When the first byte of the good-bye came in."""
+    retransmitted: int | None = None
+    sent_bytes: int | None = None
+
+    def receipt(self) -> Receipt:
+        """Return what the client is told."""
+        rtt_ns = None if self.goodbye_ns is None else max(0, self.goodbye_ns - self.replied_ns)
+        return Receipt(rtt_ns, self.retransmitted, self.sent_bytes, self.request_payload_bytes)
+
+
+class Server(Protocol):
+    """A server of one transport."""
+
+    records: Records
+
+    def work(self, wait_s: float) -> None:
+        """Take one small step; if there is nothing to do, wait for it at most so long."""
+
+    def close(self) -> None:
+        """Give back what is open."""
+
+
+class Records:
+    """The server's own log of transactions, a JSON line each; without a folder it only counts."""
+
+    def __init__(self, folder: Path | None, clock: Callable[[], int]) -> None:
+        self.count = 0
+        self._clock = clock
+        self._path = folder / RECORDS if folder is not None else None
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(
+                    f"{folder}: cannot be made ({error.strerror}); name another folder"
+                ) from error
+
+    def add(self, client: str, served: Served, values: dict[str, Any]) -> None:
+        """Note a transaction whose good-bye came."""
+        self.count += 1
+        if self._path is None:
+            return
+        receipt = served.receipt()
+        line = {
+            "time_ns": self._clock(),
+            "client": client,
+            "run": f"{served.run:016x}",
+            "transaction": served.number,
+            **receipt._asdict(),
+            "recorded": values,
+        }
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+def reply_to(request: Words) -> bytes:
+    """Return the reply that a request asks for."""
+    return filled(request._replace(letters=REPLY), request.reply_bytes)
+
+
+def receipt_for(goodbye: Words, served: Served) -> bytes:
+    """Return the receipt of a transaction."""
+    return encode(goodbye._replace(letters=RECEIPT, body=encode_receipt(served.receipt())))

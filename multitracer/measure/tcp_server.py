@@ -1,0 +1,158 @@
+"""The server over the kernel's TCP: many connections, one thread, nothing that blocks."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import TYPE_CHECKING
+
+from multitracer.errors import RemoteProtocolError
+from multitracer.measure.clock import Clock
+from multitracer.measure.endpoint import bound_socket
+from multitracer.measure.exchange import GOODBYE, REQUEST, Words, recorded_values
+from multitracer.measure.server import Records, Served, receipt_for, reply_to
+from multitracer.measure.stream import MessageReader, grown, tcp_info
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_CHUNK_BYTES = 65_536
+_MAX_CONNECTIONS = 256
+_IDLE_NS = 3600 * NS_PER_S
+_BACKLOG = 64
+
+
+class _Connection:
+    """One client."""
+
+    def __init__(self, accepted: socket.socket, name: str, now_ns: int) -> None:
+        self.socket = accepted
+        self.name = name
+        self.reader = MessageReader()
+        self.unsent = b""
+        self.heard_ns = now_ns
+        self.served: Served | None = None
+        self.before: dict[str, int] = {}
+
+
+class TcpServer:
+    """Answers requests on TCP connections.
+
+    Parameters
+    ----------
+    bind : (host, port)
+        Where to listen.
+    folder : Path, optional
+        Where transactions are recorded.
+    """
+
+    def __init__(self, bind: tuple[str, int], *, folder: Path | None = None) -> None:
+        self._clock = Clock()
+        self.records = Records(folder, self._clock)
+        self._listener = bound_socket(bind, socket.SOCK_STREAM)
+        self._listener.listen(_BACKLOG)
+        self._listener.setblocking(False)
+        self._connections: dict[int, _Connection] = {}
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that it listens at."""
+        host, port = self._listener.getsockname()[:2]
+        return str(host), int(port)
+
+    def close(self) -> None:
+        """Close every connection."""
+        for each in self._connections.values():
+            each.socket.close()
+        self._connections.clear()
+        self._listener.close()
+
+    def work(self, wait_s: float) -> None:
+        """Accept, read, answer and write whatever is due."""
+        listener = self._listener.fileno()
+        writers = [number for number, each in self._connections.items() if each.unsent]
+        readable, writable, _ = select.select([listener, *self._connections], writers, [], wait_s)
+        for number in readable:
+            if number == listener:
+                self._accept()
+            elif (connection := self._connections.get(number)) is not None:
+                self._guard(self._read, connection)
+        for number in writable:
+            if (connection := self._connections.get(number)) is not None:
+                self._guard(self._write, connection)
+
+    def _guard(self, step: Callable[[_Connection], None], connection: _Connection) -> None:
+        """Take a step for one client; whatever it does wrong ends its own connection only."""
+        try:
+            step(connection)
+        except (OSError, RemoteProtocolError):
+            self._drop(connection)
+
+    def _accept(self) -> None:
+        try:
+            accepted, address = self._listener.accept()
+        except OSError:  # gone before it was accepted
+            return
+        now_ns = self._clock()
+        if len(self._connections) >= _MAX_CONNECTIONS and not self._drop_idle(now_ns):
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        name = f"{address[0]}:{address[1]}"
+        self._connections[accepted.fileno()] = _Connection(accepted, name, now_ns)
+
+    def _drop_idle(self, now_ns: int) -> bool:
+        oldest = min(self._connections.values(), key=lambda each: each.heard_ns)
+        if now_ns - oldest.heard_ns < _IDLE_NS:
+            return False
+        self._drop(oldest)
+        return True
+
+    def _drop(self, connection: _Connection) -> None:
+        del self._connections[connection.socket.fileno()]
+        connection.socket.close()
+
+    def _read(self, connection: _Connection) -> None:
+        octets = connection.socket.recv(_CHUNK_BYTES)
+        if not octets:
+            self._drop(connection)
+            return
+        connection.heard_ns = self._clock()
+        served = connection.served
+        if served is not None and served.replied_ns and served.goodbye_ns is None:
+            served.goodbye_ns = connection.heard_ns
+            self._count(connection, served)
+        for words in connection.reader.feed(octets):
+            self._follow(connection, words)
+        self._write(connection)
+
+    def _follow(self, connection: _Connection, words: Words) -> None:
+        if words.letters == REQUEST:
+            connection.before = tcp_info(connection.socket)
+            connection.served = Served(words.run, words.number)
+            connection.unsent += reply_to(words)
+            connection.served.replied_ns = self._clock()
+        elif words.letters == GOODBYE and (served := connection.served) is not None:
+            if (served.run, served.number) != (words.run, words.number):
+                raise RemoteProtocolError("a good-bye to another transaction")
+            self.records.add(connection.name, served, recorded_values(words.body))
+            connection.unsent += receipt_for(words, served)
+            connection.served = None
+        else:
+            raise RemoteProtocolError("a message out of turn")
+
+    def _count(self, connection: _Connection, served: Served) -> None:
+        after = tcp_info(connection.socket)
+        served.retransmitted = grown(connection.before, after, "total_retrans")
+        served.sent_bytes = grown(connection.before, after, "bytes_sent")
+
+    def _write(self, connection: _Connection) -> None:
+        if not connection.unsent or connection.socket.fileno() < 0:
+            return
+        try:
+            connection.unsent = connection.unsent[connection.socket.send(connection.unsent) :]
+        except BlockingIOError:
+            return

@@ -1,0 +1,137 @@
+"""From what the user names (HOST:PORT, serial:PATH, tcp, centauruscomm) to clients and servers."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError
+from multitracer.measure.centaurus_client import CentaurusClient, class_of
+from multitracer.measure.centaurus_server import CentaurusServer
+from multitracer.measure.endpoint import UdpEndpoint, resolved
+from multitracer.measure.exchange import GOODBYE, HELLO, MAX_MESSAGE_BYTES, RECEIPT, REPLY, REQUEST
+from multitracer.measure.serial_endpoint import BAUD, SerialEndpoint, SerialLine
+from multitracer.measure.tcp_client import TcpClient
+from multitracer.measure.tcp_server import TcpServer
+from multitracer.protocols.centaurus import (
+    CentaurusConfig,
+    Extension,
+    SerialMaster,
+    SerialSlave,
+    UdpWorker,
+)
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from multitracer.measure.outcome import Client
+    from multitracer.measure.plan import ProtocolName
+    from multitracer.measure.server import Server
+
+_HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_SERIAL = "serial:"
+_STATION = 1
+"""Each serial line carries one client, so that every client has the same number."""
+_VISIT_NS = 20 * NS_PER_MS
+"""How often the server asks an idle client on a serial line; a request waits for half of it on average."""
+_PEERS_PER_HOST = 512
+"""Several campaigns may come from one machine, each from a port of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What CentaurusComm is told beside the address."""
+
+    extensions: Extension = Extension.NONE
+    key: bytes | None = None
+    baud: int = BAUD
+
+    def config(self, *accepted: bytes) -> CentaurusConfig:
+        """Return the protocol's options for an end that takes these messages."""
+        return CentaurusConfig(
+            accepts=frozenset(map(class_of, accepted)),
+            extensions=self.extensions,
+            key=self.key,
+            max_message_bytes=MAX_MESSAGE_BYTES,
+            max_peers_per_host=_PEERS_PER_HOST,
+            visit_ns=_VISIT_NS,
+        )
+
+
+def host_port(text: str) -> tuple[str, int]:
+    """Return the host and the port that a text names.
+
+    Raises
+    ------
+    InputError
+        If it names none.
+    """
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or int(match["port"]) > 65_535:
+        raise InputError(f"{text}: neither HOST:PORT nor serial:PATH; an example is 127.0.0.1:5100")
+    return match["host"].strip("[]") or "127.0.0.1", int(match["port"])
+
+
+def _serial_path(text: str) -> str | None:
+    return text.removeprefix(_SERIAL) if text.startswith(_SERIAL) else None
+
+
+def _no_serial_tcp(text: str) -> InputError:
+    return InputError(f"{text}: TCP needs HOST:PORT; use --protocol centauruscomm on a serial line")
+
+
+def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: Options) -> Client:
+    """Return a client of a server.
+
+    Raises
+    ------
+    InputError
+        If the server's name, or the serial line, cannot be used.
+    """
+    path = _serial_path(server)
+    if protocol == "tcp":
+        if path is not None:
+            raise _no_serial_tcp(server)
+        return TcpClient(resolved(*host_port(server)), run=run, timeout_s=timeout_s)
+    config = options.config(REPLY, RECEIPT)
+    if path is not None:
+        slave = SerialSlave(_STATION, config, random_bytes=os.urandom)
+        lines = SerialEndpoint(slave, [SerialLine(path, options.baud)])
+        return CentaurusClient(lines, slave.master, run=run, timeout_s=timeout_s)
+    address = resolved(*host_port(server))
+    any_port = ("::" if ":" in address[0] else "0.0.0.0", 0)  # noqa: S104  # whatever leads to the server, and `only` its datagrams
+    endpoint = UdpEndpoint(UdpWorker(config, random_bytes=os.urandom), bind=any_port, only=address)
+    return CentaurusClient(endpoint, address, run=run, timeout_s=timeout_s)
+
+
+def server(
+    protocol: ProtocolName, listen: Sequence[str], *, folder: Path | None, options: Options
+) -> tuple[Server, str]:
+    """Return a server, and where it listens, in words.
+
+    Raises
+    ------
+    InputError
+        If it cannot listen there.
+    """
+    paths = [_serial_path(text) for text in listen]
+    if protocol == "tcp":
+        if paths != [None]:
+            raise _no_serial_tcp(", ".join(listen))
+        tcp = TcpServer(host_port(listen[0]), folder=folder)
+        return tcp, "{}:{}".format(*tcp.address)
+    config = options.config(REQUEST, GOODBYE, HELLO)
+    if paths == [None]:
+        worker = UdpWorker(config, random_bytes=os.urandom)
+        endpoint = UdpEndpoint(worker, bind=host_port(listen[0]))
+        return CentaurusServer(endpoint, folder=folder), "{}:{}".format(*endpoint.address)
+    if None in paths:
+        raise InputError(f"{', '.join(listen)}: one HOST:PORT, or serial lines; not both")
+    lines = [SerialLine(path, options.baud) for path in paths if path is not None]
+    stations = [(number, _STATION) for number in range(len(lines))]
+    master = SerialMaster(stations, config, random_bytes=os.urandom)
+    return CentaurusServer(SerialEndpoint(master, lines), folder=folder), ", ".join(listen)
