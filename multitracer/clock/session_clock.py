@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.checks import contradictions, part_false_kernels
+from multitracer.clock.claps import CLAPS, relations_of_claps
+from multitracer.clock.claps_found import heard_in, written
 from multitracer.clock.complaints import Complaint, Stamps
 from multitracer.clock.doctor import compare, compare_spans, examine
 from multitracer.clock.evidence import with_packets
@@ -114,7 +116,7 @@ def clocks_of(
     """
     hosts = {point.name: _host(session, point) for point, _ in captures}
     graph = ClockGraph()
-    graph.relations += _of_readings(session)
+    graph.relations += _of_readings(session, [point for point, _ in captures], hosts, heard=thorough)
     _add_links(session, graph)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
@@ -133,14 +135,21 @@ def _host(session: Session, point: Point) -> str:
     return point.name if parent == session.folder else parent.name
 
 
-def _of_readings(session: Session) -> list[Relation]:
-    parts = []
+def _of_readings(
+    session: Session, points: Sequence[Point], hosts: dict[str, str], *, heard: bool
+) -> list[Relation]:
+    """Return what logs of clocks and of claps say; `heard`: look into the captures for the probes too."""
+    readings, claps = [], []
     for log, tables in session.tables("clock"):
         if CLOCK_READINGS.name in tables:
             table = tables[CLOCK_READINGS.name]
             table.columns["host"] = np.where(table["host"] == "", log.host, table["host"]).astype("U64")
-            parts.append(table)
-    return list(relations_of_readings(Table.concatenate(CLOCK_READINGS, parts)))
+            readings.append(table)
+            claps += written(table)
+    if claps and heard:
+        claps += heard_in(points, hosts, claps)
+    found = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
+    return [*found, *relations_of_claps(Table.concatenate(CLAPS, claps))]
 
 
 def _add_links(session: Session, graph: ClockGraph) -> None:

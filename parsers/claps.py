@@ -1,0 +1,75 @@
+"""claps.jsonl, the clapperboard's own log: one JSON record a clap, with its tag and the clocks of then.
+
+Each is a reading of the host's clocks too. Source: multitracer/recorder/clapperboard.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from multitracer.radio import CLOCK_READINGS
+from multitracer.tables import Table
+from parsers._clock_pairs import is_time
+from parsers._format import Format, Match
+from parsers._lines import Lines
+from parsers._sender import Rows
+
+_COLUMNS = ("time_ns", "line", "host", "event", "monotonic_before_ns", "monotonic_after_ns")
+_SNIFFED = re.compile(rb'\{"kind": ?"clap", ?"tag": ?"[0-9a-f]{1,32}", ?"monotonic_before_ns": ?\d')
+_TAG = re.compile(r"[0-9a-f]{1,32}")
+
+
+def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
+    """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they make no sense."""
+    before, realtime, after = (
+        record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after")
+    )
+    if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
+        raise ValueError("a reading makes no sense")
+    if record.get("kind") != "clap" or not _TAG.fullmatch(record["tag"]):
+        raise ValueError("no clap")
+    return realtime, line, "", "reading", before, after
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a log whose first record is a clap."""
+    return "yes" if _SNIFFED.match(head) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `clock_readings`; the tags, in the same order, stand in its provenance.
+
+    Raises
+    ------
+    FormatError
+        If no line is a clap.
+    """
+    lines, rows, tags = Lines(stream), Rows(CLOCK_READINGS, _COLUMNS), {}
+    for text in lines:
+        try:
+            record = json.loads(text)
+            rows.append(*_row(record, lines.number))
+            tags[lines.number] = record["tag"]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            lines.skip("no clap")
+    if not len(rows):
+        raise FormatError(path, "no line is a clap")
+    table = rows.table({})
+    table = table.take(np.argsort(table["line"], kind="stable"))
+    provenance = lines.provenance(path, FORMAT.name, tags=[tags[n] for n in table["line"].tolist()])
+    return {"clock_readings": Table(table.schema, table.columns, provenance)}
+
+
+FORMAT = Format(
+    name="claps",
+    layer="clock",
+    description="tags of the clapperboard, with the clocks of their instants",
+    source="multitracer/recorder/clapperboard.py",
+    sniff=sniff,
+    parse=parse,
+)
