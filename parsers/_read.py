@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
-from parsers import pcap, pcapng
+from parsers import mapped_csv, pcap, pcapng
 from parsers._capture import decode_file
 from parsers._fileset import in_order
 from parsers._lines import Lines
@@ -44,7 +44,13 @@ def detect(path: Path) -> Format:
         If no format claims it, or several do.
     """
     with open_stream(path) as stream:
-        return recognise(stream.peek_head(), path=stream.path)
+        return _format(path, stream)
+
+
+def _format(path: Path, stream: Stream) -> Format:
+    if mapped_csv.has_map(path):
+        return mapped_csv.FORMAT
+    return recognise(stream.peek_head(), path=stream.path)
 
 
 def read(path: Path) -> tuple[Format, Parsed]:
@@ -58,7 +64,7 @@ def read(path: Path) -> tuple[Format, Parsed]:
         If nothing in it can be read.
     """
     with open_stream(path) as stream:
-        fmt = recognise(stream.peek_head(), path=stream.path)
+        fmt = _format(path, stream)
         return fmt, fmt.parse(io.BufferedReader(stream), path=stream.path)
 
 

@@ -1,0 +1,69 @@
+"""Any CSV log with a map of its columns beside it: `drive.csv` and `drive.csv.toml`.
+
+A map names the columns of the tables `radio` and `position` and where their values stand; docs/formats.md
+shows one. A file is read so only if its map is there; the map is never a symbolic link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from typing import TYPE_CHECKING, BinaryIO
+
+from multitracer.errors import FormatError
+from parsers._columns import MapError, column_map, read_mapped
+from parsers._format import Format, Match
+
+if TYPE_CHECKING:
+    from multitracer.tables import Table
+
+_MOST_BYTES = 1 << 16
+
+
+def has_map(path: str | os.PathLike[str]) -> bool:
+    """Return whether a map lies beside a file."""
+    try:
+        return stat.S_ISREG(os.lstat(_map_of(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _map_of(path: str | os.PathLike[str]) -> str:
+    return f"{os.fspath(path)}.toml"
+
+
+def sniff(_head: bytes) -> Match:
+    """Return "no": only the map tells what a CSV means."""
+    return "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return the tables that the map beside `path` describes.
+
+    Raises
+    ------
+    FormatError
+        If there is no map, or it does not fit.
+    """
+    beside = _map_of(path)
+    if not has_map(path):
+        raise FormatError(path, f"no map of its columns beside it; write {os.path.basename(beside)}")  # noqa: PTH119
+    try:
+        with open(os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            columns = column_map(tomllib.loads(file.read(_MOST_BYTES).decode()))
+    except MapError as error:
+        raise FormatError(beside, str(error)) from error
+    except (OSError, ValueError) as error:
+        raise FormatError(beside, f"no TOML: {type(error).__name__}") from error
+    return read_mapped(stream, columns, path=path, name=FORMAT.name)
+
+
+FORMAT = Format(
+    name="mapped-csv",
+    layer="radio",
+    description="any CSV log with a map of its columns beside it (NAME.toml)",
+    source="docs/formats.md",
+    sniff=sniff,
+    parse=parse,
+)

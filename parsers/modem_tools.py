@@ -1,0 +1,134 @@
+"""What `mmcli --signal-get -J`, `qmicli --nas-get-signal-info` and `uqmi --get-signal-info` print, in a loop.
+
+The outputs follow each other, each behind a time stamp (a `date` in the loop) or with one before every line.
+Without time stamps the readings have no times. Source: multitracer/protocols/modem/tools.py.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from multitracer.errors import FormatError
+from multitracer.protocols.modem import decode
+from multitracer.radio import RADIO
+from parsers._date_line import date_line
+from parsers._field import Sparse
+from parsers._format import Format, Match
+from parsers._lines import Lines
+
+if TYPE_CHECKING:
+    from multitracer.tables import Table
+
+_MMCLI = re.compile(rb'"modem"\s*:\s*\{\s*"(?:signal|generic|3gpp)"')
+_QMICLI = re.compile(rb"^\[[^\]\n]{1,60}\] Successfully got signal info", re.MULTILINE)
+_UQMI = re.compile(
+    rb'"type"\s*:\s*"(?:cdma|hdr|gsm|wcdma|tdma|lte|5gnr)"[^}]{0,200}"(?:rss[iq]|rsrp|signal|ecio)"'
+)
+_QMICLI_LINE = re.compile(r"\s+\S|[A-Za-z0-9-]{2,8}:$|$")
+_MOST_LINES = 256
+_MOST_CHARACTERS = 1 << 16
+
+
+class _Log:
+    """The output that is being read, and the rows so far."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.rows = Sparse(RADIO)
+        self._stamp_ns: int | None = None
+        self._said: list[str] = []
+        self._tool = ""
+        self._begin = 0
+
+    def take(self, text: str) -> None:
+        """Use one line."""
+        stamp = date_line(text) if text[:1] not in '{}]\t"' else None
+        if stamp is not None:
+            if not stamp.rest:
+                self.flush()
+            self._stamp_ns = stamp.time_ns
+            text = stamp.rest
+            if stamp.doubt:
+                self._lines.warn(stamp.doubt)
+        tool = self._starts(text)
+        if tool:
+            self.flush()
+            self._tool, self._begin = tool, self._lines.number
+        if self._tool and text:
+            self._add(text)
+
+    def _starts(self, text: str) -> str:
+        """Return whose output begins with a line; empty if none does."""
+        if "] Successfully got signal info" in text:
+            return "qmicli"
+        if self._tool in ("", "qmicli") and text[:1] in ("{", "[") and not text.startswith("[/"):
+            return "uqmi"
+        return ""
+
+    def _add(self, text: str) -> None:
+        if self._tool == "qmicli" and self._said and not _QMICLI_LINE.match(text):
+            self.flush()
+            return
+        self._said.append(text)
+        if len(self._said) > _MOST_LINES or sum(map(len, self._said)) > _MOST_CHARACTERS:
+            self._lines.skip("output longer than any tool's")
+            self._said, self._tool = [], ""
+        elif self._tool != "qmicli" and self._is_balanced():
+            self.flush()
+
+    def _is_balanced(self) -> bool:
+        text = "".join(self._said)
+        return text.count("{") + text.count("[") == text.count("}") + text.count("]")
+
+    def flush(self) -> None:
+        """Decode the output so far."""
+        said, tool = "\n".join(self._said), self._tool
+        self._said, self._tool = [], ""
+        if not said:
+            return
+        if tool == "uqmi" and _MMCLI.search(said.encode()):
+            tool = "mmcli"
+        decoded = decode(tool, said.encode())
+        for reason in decoded.refused:
+            self._lines.skip(reason)
+        for reading in decoded.readings:
+            self.rows.append({"role": "serving", **reading, "time_ns": self._stamp_ns, "line": self._begin})
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for the output of one of the tools."""
+    if head.startswith(b'{"kind":'):
+        return "no"
+    found = _MMCLI.search(head) or _QMICLI.search(head) or _UQMI.search(head)
+    return "yes" if found else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `radio`.
+
+    Raises
+    ------
+    FormatError
+        If no output of one of the tools is in it.
+    """
+    lines = Lines(stream)
+    log = _Log(lines)
+    for text in lines:
+        log.take(text)
+    if lines.cut:
+        log.take(lines.cut.decode(errors="replace"))  # a document that is whole needs no line end
+    log.flush()
+    if not len(log.rows):
+        raise FormatError(path, "no output of mmcli, qmicli or uqmi that tells of a signal")
+    return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
+
+
+FORMAT = Format(
+    name="modem-tools",
+    layer="radio",
+    description="signal as mmcli, qmicli or uqmi print it",
+    source="ModemManager, libqmi and uqmi; their --signal-get and --get-signal-info",
+    sniff=sniff,
+    parse=parse,
+)
