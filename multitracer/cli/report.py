@@ -13,6 +13,8 @@ from multitracer.errors import InputError, MultiTracerError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.recording import Recording
     from multitracer.report.index import Input
     from multitracer.session import Session
 
@@ -82,6 +84,17 @@ def _readable(sessions: list[Session], reading: Reading, failed: list[str]) -> I
             yield recording
 
 
+def _diagnosis(recording: Recording, connection: int | None) -> Diagnosis | None:
+    """Return why the connection that is drawn first was slow; None where there is none with data."""
+    from multitracer.diagnosis.diagnose import diagnose
+    from multitracer.diagnosis.transfer import Transfer
+
+    if not len(recording):
+        return None
+    transfer = Transfer.of(recording, connection)
+    return diagnose(transfer) if len(transfer.data) else None
+
+
 def _analysed(session: Session, reading: Reading, *, output: str | None = None) -> Input:
     """Read and analyse one input, and say what its report is to show."""
     import shlex
@@ -108,5 +121,6 @@ def _analysed(session: Session, reading: Reading, *, output: str | None = None) 
         notes=session.warnings,
         logs=logs,
         clocks=recording.clocks,
+        diagnosis=_diagnosis(recording, chosen),
     )
     return Input(session.name, recording.parts, request)

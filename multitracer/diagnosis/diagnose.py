@@ -45,7 +45,7 @@ class Diagnosis:
     def document(self) -> dict[str, Any]:
         """Return what `multitracer diagnose --json` writes of the transfer (docs/diagnoses.md)."""
         books = self.account
-        classes = {use.label: round(seconds, _DIGITS) for use, seconds in books.seconds.items()}
+        seconds = {use.label: round(value, _DIGITS) for use, value in books.seconds.items()}
         return {
             "findings": [_finding(self.transfer, finding) for finding in self.findings],
             "account": {
@@ -55,7 +55,7 @@ class Diagnosis:
                 "outcome": books.outcome,
                 "inferred": books.inferred,
                 "payload_bytes": books.payload_bytes,
-                "classes": classes,
+                "seconds": seconds,
             },
         }
 

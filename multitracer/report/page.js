@@ -83,7 +83,9 @@
   window.report = Figures.mount(figure, JSON.parse(data.textContent), mark).then((shown) => {
     for (const button of document.querySelectorAll("button[data-show]")) {
       button.addEventListener("click", () => {
-        shown.open(Number(button.dataset.show));
+        const { show, from, to } = button.dataset;
+        shown.open(Number(show));
+        if (from !== undefined) shown.look(Number(from), Number(to));
         figure.scrollIntoView({ block: "start" });
         figure.querySelector(".plot").focus({ preventScroll: true });
       });

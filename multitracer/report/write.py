@@ -12,6 +12,7 @@ from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.layers import Layers, SenderLogs
 from multitracer.report.connection_table import connection_section
+from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import figure_section
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.clock.session_clock import Clocks
+    from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
     from multitracer.recording import Part
     from multitracer.report.drawn import Drawn
+    from multitracer.report.markup import Markup
 
 MOST_FIGURES = 6
 MOST_ROWS = 200
@@ -59,6 +62,8 @@ class Request:
         What the hosts logged of their TCP; drawn beside the packets of its senders.
     clocks : Clocks, optional
         How the recording's clocks relate; without them the receiver's times are those of its own clock.
+    diagnosis : Diagnosis, optional
+        Of the connection that is drawn first; the report opens with it.
     """
 
     connection: int | None = None
@@ -69,6 +74,7 @@ class Request:
     notes: Sequence[str] = ()
     logs: SenderLogs | None = None
     clocks: Clocks | None = None
+    diagnosis: Diagnosis | None = None
 
 
 def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: Request = Request()) -> None:
@@ -90,6 +96,7 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
     drawn = choose(parts, connection=request.connection, most=MOST_FIGURES)
     first = drawn[0] if drawn else None
     body = [
+        _diagnosis(first, request),
         trust_section(parts),
         summary_section(first, connections=_count(parts), clock=_clock(parts, first, request)),
         figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
@@ -100,6 +107,16 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
         Path(part.point.name).name or part.point.name for part in parts
     )
     write(path, document(printable(title), body, figures=_figures(parts, drawn, request)))
+
+
+def _diagnosis(drawn: Drawn | None, request: Request) -> Markup | None:
+    """Return how the report opens; None if there is nothing to explain."""
+    found = request.diagnosis
+    if drawn is None or found is None or not found.account.total_s:
+        return None
+    layers = found.transfer.layers
+    shows = layers.part is drawn.part and layers.connection == drawn.connection
+    return diagnosis_section(found, origin_ns=origin_ns(layers.part), figure=shows)
 
 
 def summary(parts: Sequence[Part], connection: int | None = None) -> str:

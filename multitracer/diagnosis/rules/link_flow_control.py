@@ -59,12 +59,10 @@ def _gaps(case: Case, near: LinkSide) -> tuple[Array, Array]:
 
 
 def _rates(case: Case, near: LinkSide, stopped_s: float) -> tuple[float, float]:
-    """Return octets a second of link time: of all the busy time, and of that in which it was not stopped."""
+    """Return octets a second: of the time in which the link sent or was stopped, and in which it sent."""
     frames = near.frames
     inside = (frames["time_ns"] >= case.transfer.begin_ns) & (frames["time_ns"] <= case.transfer.end_ns)
-    first = frames["sent"] & (frames["attempt"] == 1) & inside
-    octets = float(frames["payload_bytes"][first].sum())
-    times = frames["time_ns"][first]
-    busy_s = (int(times[-1]) - int(times[0])) * case.transfer.speed / NS_PER_S if len(times) else 0.0
-    going_s = busy_s - stopped_s
-    return (octets / busy_s if busy_s > 0 else 0.0), (octets / going_s if going_s > 0 else 0.0)
+    carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
+    octets = float(frames["payload_bytes"][carried].sum())
+    sending_s = np.count_nonzero(carried) * case.transfer.slot_ns / NS_PER_S
+    return (octets / (sending_s + stopped_s), octets / sending_s) if sending_s else (0.0, 0.0)

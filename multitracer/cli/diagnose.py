@@ -1,0 +1,93 @@
+"""`multitracer diagnose`: why was it slow, with evidence."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multitracer.cli._options import Reading, examples, reads_captures, target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.cli._page import Page
+    from multitracer.diagnosis.diagnose import Diagnosis
+
+
+@click.command(
+    "diagnose",
+    epilog=examples(
+        "multitracer diagnose sample_traces/fig8-resets-vj",
+        "multitracer diagnose --connection 2 --json capture.pcap",
+    ),
+)
+@click.option("--json", "as_json", is_flag=True, help="Write findings and account as JSON.")
+@click.option(
+    "--direction",
+    type=click.Choice(["forward", "reverse"]),
+    help="The data of the initiator, or of the responder. By default of whoever sent more.",
+)
+@click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
+@reads_captures
+def command(reading: Reading, as_json: bool, direction: str | None, output: str | None) -> None:
+    """Say where the time of a transfer went, and why: findings with their evidence, the dearest first.
+
+    By default of the connection with the most unique bytes. With the log of the link the account is measured,
+    without it inferred from TCP, and said to be.
+    """
+    from multitracer.cli._output import text_output
+    from multitracer.cli._page import page
+
+    found = _diagnosis(reading, direction, output)
+    with text_output(output) as stream:
+        if as_json:
+            stream.write(json.dumps(_document(found), indent=1, allow_nan=False) + "\n")
+        else:
+            _show(page(stream), found)
+
+
+def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
+    from multitracer.cli._load import load, one
+    from multitracer.diagnosis.diagnose import diagnose
+    from multitracer.diagnosis.transfer import Transfer
+
+    recording = load(reading, output=output)
+    part, number = one(recording, reading.connection)
+    reverse = None if direction is None else direction == "reverse"
+    return diagnose(Transfer.of(recording, part.offset + number, reverse=reverse))
+
+
+def _document(found: Diagnosis) -> dict[str, Any]:
+    layers = found.transfer.layers
+    ends = layers.part.endpoints(layers.connection - 1, layers.connection)[0]
+    sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
+    return {"connection": layers.part.offset + layers.connection, "sender": sender, "receiver": receiver,
+            **found.document()}  # fmt: skip
+
+
+def _show(sheet: Page, found: Diagnosis) -> None:
+    from multitracer.diagnosis.diagnose import headline
+
+    document = _document(found)
+    sheet.heading(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}")
+    sheet.line(headline(found))
+    sheet.blank()
+    sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
+    sheet.blank()
+    if not found.findings:
+        sheet.line("Nothing was found that made it slow.")
+        return
+    for finding in document["findings"]:
+        sheet.line(f"{finding['kind']}, {finding['begin_s']:.1f} s to {finding['end_s']:.1f} s, "
+                   f"cost {finding['cost_s']:.1f} s")  # fmt: skip
+        sheet.line(f"  {finding['sentence']}")
+        sheet.line(f"  evidence: {', '.join(finding['evidence']) or 'the account'}")
+
+
+def _account_rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
+    books = found.account
+    for use, seconds in sorted(books.seconds.items(), key=lambda item: -item[1]):
+        if seconds > 0:
+            yield use.label, f"{seconds:.2f}", f"{seconds / books.total_s:.1%}"
