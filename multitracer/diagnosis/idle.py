@@ -4,10 +4,11 @@ A gap takes the class of what ended it, for that is what the sender had waited f
 those of the moment before: what was outstanding as the gap began, and what its TCP was last read to have
 before the segment from the peer that ended the gap.
 
-Three readings of the definition. A gap with the FIN outstanding that a retransmission of payload ends is no
+Four readings of the definition. A gap with the FIN outstanding that a retransmission of payload ends is no
 handshake. One that nothing ended, in a transfer that was never completed, waited for the timer in vain. One
 that new data ended while something sent again was outstanding waited for recovery, though the advertised
-window was full.
+window was full. And an application that wrote less than a segment, which Nagle's algorithm keeps back, has
+nothing to send.
 """
 
 from __future__ import annotations
@@ -103,6 +104,9 @@ def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> 
     _set(use, cause, by_cwnd & _growing(view, woken, cwnd), Use.IDLE_CWND, Cause.SLOW_START)
     _set(use, cause, waiting & view.in_recovery(moment), Use.IDLE_CWND, Cause.RECOVERY)
     _set(use, cause, ~waiting, Use.IDLE_APP)
+    mss = view.variable_before("snd_mss_bytes", woken)
+    small = (use == Use.UNKNOWN) & (unsent > 0) & (unsent < mss) & (flight > 0)
+    _set(use, cause, small, Use.IDLE_APP, Cause.NAGLE)
     return use, cause
 
 

@@ -14,6 +14,7 @@ Rules of the file
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def inferred(transfer: Transfer) -> Table:
     sent = np.clip(transfer.sender["time_ns"][rows] - begin_ns, 0, None)
     sent = np.maximum.accumulate(sent)
     seen = _seen(transfer, rows)
-    left = _departures(transfer, rows, sent, seen)
+    left = _departures(view, rows, sent, seen)
     limit = end_ns - begin_ns
     sent, left = np.minimum(sent, limit), np.minimum(left, limit)
     before = np.concatenate([[0], left[:-1]])
@@ -100,15 +101,16 @@ def _acknowledged(transfer: Transfer, rows: Array) -> Array:
     return np.where(rtt == NOT_A_TIME, NOT_A_TIME, transfer.sender["time_ns"][rows] + rtt)
 
 
-def _departures(transfer: Transfer, rows: Array, sent: Array, seen: Array) -> Array:
+def _departures(view: SenderView, rows: Array, sent: Array, seen: Array) -> Array:
     """Return when each segment had left the link, ns since the transfer began, ascending.
 
     What left no trace follows the one before it, after the time of its own octets, but does not delay what
     did leave one.
     """
+    transfer = view.transfer
     units = transfer.sender["payload_bytes"][rows] + _HEADERS_BYTES
     carries = transfer.sender["end_bytes"][rows] > transfer.sender["seq_bytes"][rows]
-    own = np.where(carries, units / _rate(transfer), 0.0)
+    own = np.where(carries, units / _rate(view), 0.0)
     known = carries & (seen != NOT_A_TIME)
     since = np.where(known, seen - transfer.begin_ns, 0)
     prompt = known & (since >= sent + own)
@@ -121,19 +123,25 @@ def _departures(transfer: Transfer, rows: Array, sent: Array, seen: Array) -> Ar
     return np.asarray(np.rint(np.maximum.accumulate(np.minimum(left, latest))).astype(np.int64))
 
 
-def _rate(transfer: Transfer) -> float:
-    """Return octets per recorded ns that the link carried while it had enough: of ACKs over 16 segments."""
-    table, acks = transfer.sender, transfer.acks
-    size = int(np.median(table["payload_bytes"][transfer.data])) if len(transfer.data) else 1
+def _rate(view: SenderView) -> float:
+    """Return octets per recorded ns that the link carried while it had enough: of ACKs over 16 segments.
+
+    Infinite where never more than one segment was outstanding: then nothing tells how fast the link is.
+    """
+    transfer, acks = view.transfer, view.transfer.acks
+    table, data = transfer.sender, transfer.data
+    size = max(int(np.median(table["payload_bytes"][data])) if len(data) else 1, 1)
     covered = np.maximum.accumulate(table["ack_bytes"][acks])
     new = np.flatnonzero(np.diff(covered, prepend=covered[:1]) > 0)
     step = min(_RATE_SEGMENTS, len(new) - 1)
     if step < 1:
-        return max(size, 1) / NS_PER_S
+        return math.inf
+    busy = view.flight_bytes(acks[new]) >= size
+    kept_busy = np.convolve(busy, np.ones(step), mode="valid")[: len(new) - step] == step
     time = table["time_ns"][acks[new]]
     gone, octets = time[step:] - time[:-step], covered[new][step:] - covered[new][:-step]
-    octets = octets * (1 + _HEADERS_BYTES / max(size, 1))
-    return float(np.quantile(octets / np.maximum(gone, 1), _RATE_QUANTILE))
+    rates = (octets * (1 + _HEADERS_BYTES / size) / np.maximum(gone, 1))[kept_busy]
+    return float(np.quantile(rates, _RATE_QUANTILE)) if len(rates) else math.inf
 
 
 def _served(

@@ -71,6 +71,8 @@ class Cause(IntEnum):
     """The receiver had given up the connection."""
     UNFINISHED = 7
     """The recording ended first."""
+    NAGLE = 9
+    """Less than a segment was written, and TCP waited for more (RFC 9293, section 3.7.4)."""
     FAR_BUFFER = 8
     """The far end, slower than the link, still reads what it has got."""
 

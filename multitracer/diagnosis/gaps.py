@@ -1,0 +1,60 @@
+"""Rule 4 of the account, in slots: stretches in which nothing was sent and nothing waited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.idle import idle
+from multitracer.diagnosis.sender_view import SenderView
+from multitracer.diagnosis.use import Cause, Use
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.silence import Silence
+    from multitracer.diagnosis.uses import Uses
+    from multitracer.tables import Array
+
+
+def gaps(silence: Silence) -> Uses:
+    """Return the uses of the idle stretches.
+
+    Where TCP could have sent but the far end had stopped the link, or still read what it had got, the far
+    end is what the transfer waited for; where a repeated frame ends the stretch, the link's recovery is.
+    """
+    chosen = silence.idle
+    began = _begins(silence, chosen)
+    ender = silence.entries.after(began)
+    why = idle(SenderView(silence.joined.transfer), silence.time.stamps(began), ender)
+    use, cause = why.use.copy(), why.cause.copy()
+    waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
+    stopped = waits & (silence.stop[chosen] != NA)
+    for where, instead, its_cause in (
+        (waits & silence.read[chosen], Use.XOFF, Cause.FAR_BUFFER),
+        (stopped, Use.XOFF, Cause.NONE),
+        (waits & silence.repeats[chosen], Use.ARQ, Cause.NONE),
+    ):
+        use[where], cause[where] = instead, its_cause
+    return silence.uses(
+        chosen,
+        use,
+        cause=cause,
+        back_off=np.where(use == Use.IDLE_RTO, why.back_off, NA),
+        source=np.where(stopped, "near.events", "near.frames"),
+        row=np.where(stopped, silence.stop[chosen], silence.frame[chosen]),
+        ended_row=ender,
+    )
+
+
+def _begins(silence: Silence, chosen: Array) -> Array:
+    """Return where the gap began that each stretch is part of.
+
+    A gap ends where a frame is sent, a packet waits, or a segment is dropped at the queue's door.
+    """
+    begin, end = silence.begin[chosen], silence.end[chosen]
+    if not len(begin):
+        return begin
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = (begin[1:] > end[:-1]) | np.isin(begin[1:], silence.entries.refused)
+    return begin[np.maximum.accumulate(np.where(opens, np.arange(len(begin)), 0))]

@@ -1,0 +1,94 @@
+"""The slots without a data frame, cut where anything changed: outages and waiting packets (rules 1 and 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.diagnosis.entries import Entries
+from multitracer.diagnosis.ranges import merged, within
+from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.uses import Uses
+from multitracer.diagnosis.waiting import backlog, reading, stops
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.link_time import LinkTime
+    from multitracer.diagnosis.outages import Outages
+    from multitracer.tables import Array
+
+
+class Silence:
+    """The stretches between two places among the slots in which no data frame was sent, or one in vain.
+
+    Attributes
+    ----------
+    begin, end : ndarray of float64
+        The stretches, in order; within one nothing changes.
+    queued : ndarray of bool
+        A packet waited.
+    stop : ndarray of int64
+        Row in near.events of the XOFF that held, NA if none did.
+    read : ndarray of bool
+        The far end still read what the link had brought.
+    repeats : ndarray of bool
+        The next data frame repeats one.
+    frame : ndarray of int64
+        Row in near.frames of the last data frame before, NA before the first.
+    entries : Entries
+        What TCP handed to the link, and when.
+    """
+
+    def __init__(self, joined: Join, time: LinkTime, begin: float, end: float, out: Outages) -> None:
+        assert joined.transfer.near is not None
+        self.joined, self.time, self._out = joined, time, out
+        self.entries = Entries.of(joined, time)
+        frames = joined.transfer.near.frames
+        data = np.flatnonzero(frames["sent"] & (frames["payload_bytes"] > 0) & (frames["tick"] != NA))
+        tick = frames["tick"][data]
+        queue, stop, reads = backlog(joined), stops(joined.transfer.near), reading(joined)
+        edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.entries.refused]
+        inner = np.unique(np.concatenate(edges)).astype(np.float64)
+        places = np.concatenate([[begin], inner[(inner > begin) & (inner < end)], [end]])
+        outage = within(places[:-1], out.begin, out.end)
+        carries = within(places[:-1], *merged(tick, tick + 1)) >= 0
+        silent = np.flatnonzero(~carries | (outage >= 0))
+        self.begin, self.end, self._outage = places[silent], places[silent + 1], outage[silent]
+        self._is_queued = within(self.begin, *queue) >= 0
+        self.stop = np.append(stop[2], NA)[within(self.begin, *stop[:2])]
+        last = np.searchsorted(reads[0], self.begin, side="right") - 1
+        self.read = (last >= 0) & (self.begin < np.append(reads[1], NA)[last])
+        after = np.searchsorted(tick, self.begin, side="left")
+        self.repeats = np.append(frames["attempt"][data], 1)[after] > 1
+        self.frame = np.append(data, NA)[after - 1]
+        self.frame[after == 0] = NA
+
+    @property
+    def idle(self) -> Array:
+        """Stretches of rule 4: nothing was sent and nothing waited."""
+        return np.flatnonzero(~self._is_queued & (self._outage < 0))
+
+    def uses(self, chosen: Array, use: Array | Use, **columns: Any) -> Uses:
+        """Return rows of the account for some stretches."""
+        begin, end = self.begin[chosen], self.end[chosen]
+        return Uses.of(begin, end, use, (end - begin) * self.time.slot_s, **columns)
+
+    def outages(self) -> Uses:
+        """Return the uses of rule 1."""
+        chosen, out = np.flatnonzero(self._outage >= 0), self._out
+        which = self._outage[chosen]
+        facts = {"cause": out.cause[which], "source": out.source[which], "row": out.row[which]}
+        return self.uses(chosen, Use.OUTAGE, **facts)
+
+    def queued(self) -> Uses:
+        """Return the uses of rule 3: stopped by the far end, else busy with recovery."""
+        chosen = np.flatnonzero(self._is_queued & (self._outage < 0))
+        stopped = self.stop[chosen] != NA
+        return self.uses(
+            chosen,
+            np.where(stopped, Use.XOFF, Use.ARQ),
+            source=np.where(stopped, "near.events", "near.frames"),
+            row=np.where(stopped, self.stop[chosen], self.frame[chosen]),
+        )
