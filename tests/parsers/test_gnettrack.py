@@ -1,4 +1,4 @@
-"""Drive-test CSVs: G-NetTrack, the UCC data sets, and any other with a map of its columns."""
+"""Drive-test CSVs of G-NetTrack and the UCC data sets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 
 import parsers
-from multitracer.errors import FormatError
-from parsers import gnettrack, mapped_csv
+from parsers import gnettrack
 from tests.parsers.damage import damaged, survives
 
 if TYPE_CHECKING:
@@ -28,26 +27,6 @@ ROWS = (
     b"2019.12.04_14.28.01,-8.400753,51.886951,36,B,11,5G,-84,-12,5.0,10,-,2675,32,D,-,-,-,-,-,B,A4DF,9CBA,108,-94,-9\n"
     b"2019.12.04_14.28.02,-8.400753,51.886951,36,B,11,HSPA+,-200,-7,-,-,-,5,6,I,-,-,-,-,-,B,A4DF,9CBA,108,-,-\n"
 )
-MAP = """
-delimiter = ";"
-missing = ["", "?"]
-[time]
-column = "ms"
-form = "epoch_ms"
-[radio]
-rssi_dbm = { column = "level", scale = 0.1 }
-cell_id = { column = "cell", base = 16 }
-rat = { column = "net", words = { 4 = "LTE" } }
-[position]
-lat_deg = "y"
-lon_deg = "x"
-"""
-CSV = b"""ms;level;cell;net;x;y
-1500;-853;1A2D;4;8.5;52.25
-2500;?;;3;8.6;52.5
-never;-853;;4;1;2
-3500;nonsense;1;4;8.7;95
-"""
 
 
 def tables(data: bytes) -> dict[str, Any]:
@@ -79,58 +58,6 @@ def test_own_names_of_the_application_and_tabs_are_read_too() -> None:
     head = HEAD.replace(b",RSRP,RSRQ,", b",Level,Qual,").replace(b",RSSI,", b",LTERSSI,")
     found = tables((head + ROWS).replace(b",", b"\t"))
     assert found["radio"]["rsrp_dbm"][0] == -79.0
-
-
-def test_any_other_csv_is_read_by_the_map_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "drive.csv"
-    path.write_bytes(CSV)
-    path.with_name("drive.csv.toml").write_text(MAP)
-    fmt, found = parsers.read(path)
-    assert fmt is parsers.detect(path) is mapped_csv.FORMAT
-    assert isinstance(found, dict)
-    first, last = found["radio"].rows()
-    assert (first["time_ns"], first["cell_id"], first["rat"]) == (1500_000_000, 0x1A2D, "LTE")
-    assert first["rssi_dbm"] == pytest.approx(-85.3)
-    assert (last["rssi_dbm"], last["cell_id"]) == (None, 1)
-    assert found["position"]["lat_deg"].tolist()[:2] == [52.25, 52.5]
-    books = found["radio"].provenance
-    assert (books["skipped"], books["missing"]) == ({"no time": 1}, {"rssi_dbm": 1, "lat_deg": 1})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[[[",
-        '[time]\ncolumn = "ms"\n',
-        MAP.replace("rssi_dbm", "signal"),
-        MAP.replace("epoch_ms", "sometimes"),
-        MAP.replace("16", "7"),
-        MAP.replace('"ms"', '"nonesuch"'),
-        MAP.replace("epoch_ms", "%Q"),
-        MAP + '\n[shell]\nrun = "reboot"\n',
-    ],
-)
-def test_map_that_does_not_fit_is_told(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "drive.csv"
-    path.write_bytes(CSV)
-    path.with_name("drive.csv.toml").write_text(text)
-    if "%Q" in text:
-        _, found = parsers.read(path)
-        assert isinstance(found, dict)
-        assert len(found["radio"]) == 0
-        return
-    with pytest.raises(FormatError):
-        parsers.read(path)
-
-
-def test_map_is_never_a_link(tmp_path: Path) -> None:
-    path = tmp_path / "drive.csv"
-    path.write_bytes(CSV)
-    secret = tmp_path / "secret"
-    secret.write_text(MAP)
-    path.with_name("drive.csv.toml").symlink_to(secret)
-    assert not mapped_csv.has_map(path)
 
 
 @given(data=damaged(HEAD + ROWS))

@@ -1,4 +1,4 @@
-"""Positions from NMEA sentences and gpsd's reports: those of real receivers, and what damage does to them."""
+"""Positions from NMEA sentences: those of real receivers, and what damage does to them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ def signed(body: str) -> bytes:
 RMC = b"$GPRMC,190227.696,A,4529.4279,N,00909.0627,E,5.15,311.25,090410,,,A*60\r\n"
 GGA = b"$GPGGA,190228.696,4529.4288,N,00909.0617,E,1,07,1.3,176.1,M,,,,0000*0E\r\n"
 NO_FIX = b"$GNGGA,001626.000,,,,,0,00,25.5,,,,,,*79\r\n"
-TPV = (
-    b'{"class":"TPV","device":"/dev/cuaU0","time":"2011-03-20T06:51:59.12Z","ept":0.005,"lat":37.371427205,'
-    b'"lon":-122.015179890,"alt":25.789,"epx":1.926,"track":0.0,"speed":0.5,"climb":0.0,"eph":3.5,"mode":3}\n'
-)
 
 
 def read(*parts: bytes) -> list[dict[str, Any]]:
@@ -101,29 +97,9 @@ def test_impossible_values_are_missing() -> None:
     assert (row["lat_deg"], row["fix"], row["time_ns"]) == (None, 0, None)
 
 
-def test_report_is_position_speed_and_time() -> None:
-    (row,) = gpsd.parse(io.BytesIO(TPV), path="gps.json")["position"].rows()
-    assert (row["lat_deg"], row["lon_deg"]) == (37.371427205, -122.015179890)
-    assert (row["speed_mps"], row["heading_deg"], row["fix"], row["error_m"]) == (0.5, 0.0, 3, 3.5)
-    assert row["time_ns"] == 1300603919 * S + 120_000_000
-
-
-def test_old_reports_with_numbers_as_time_and_stamped_lines_are_read() -> None:
-    old = b'{"class":"TPV","time":1300603919.12,"lat":1,"lon":2,"mode":2}\n'
-    stamped = b"1300603920.500: " + TPV
-    first, second = gpsd.parse(io.BytesIO(old + stamped), path="x")["position"].rows()
-    assert first["time_ns"] == 1300603919 * S + 120_000_000
-    assert (second["time_ns"], second["fix_time_ns"]) == (1300603920 * S + 500_000_000, first["time_ns"])
-
-
 @given(data=damaged(RMC + GGA + NO_FIX + RMC.replace(b"190227", b"190230")))
 def test_damaged_nmea_gives_a_table_or_an_error(data: bytes) -> None:
     survives(nmea.parse, data)
-
-
-@given(data=damaged(TPV * 2 + b'{"class":"SKY","satellites":[]}\n'))
-def test_damaged_reports_give_a_table_or_an_error(data: bytes) -> None:
-    survives(gpsd.parse, data)
 
 
 def test_slow_pipe_gives_the_same() -> None:
