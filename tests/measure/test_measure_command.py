@@ -1,0 +1,320 @@
+"""`multitracer measure` as a user runs it: two programs, one network or line between them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.manifest import changed_files, read_manifest
+from tests.cli.program import COMMAND, ENVIRONMENT, call, run
+from tests.measure.ptys import live_cable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROTOCOLS = ["tcp", "centauruscomm"]
+
+
+@contextlib.contextmanager
+def serving(protocol: str, *options: str, listen: str = "127.0.0.1:0") -> Iterator[str]:
+    """Start a server; yield where it listens."""
+    argv = [*COMMAND, "measure", "serve", "--protocol", protocol, "--listen", listen, *options]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().split(" at ")[1].strip()
+        finally:
+            server.send_signal(signal.SIGINT)
+            words, _ = server.communicate(timeout=60)
+    assert server.returncode == 0
+    assert words.endswith(" transactions served\n")
+
+
+def _arguments(protocol: str, server: str, folder: Path, *more: str) -> list[str]:
+    return ["measure", "run", "--protocol", protocol, "--server", server, "-o", str(folder), *more]
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "transactions.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("vary", ["request", "reply"])
+def test_every_transaction_is_a_line(protocol: str, vary: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with serving(protocol, "-o", str(tmp_path / "served")) as server:
+        more = ("--vary", vary, "--sizes", "64,2048", "--sessions", "4", f"--{vary}-size", "99")
+        other = ("--reply-size", "70") if vary == "request" else ("--request-size", "70")
+        said = call(*_arguments(protocol, server, folder, *more, *other, "--label", "location=downtown"))
+    rows = _rows(folder)
+    assert [int(row["transaction"]) for row in rows] == list(range(1, 9))
+    assert [int(row["size_bytes"]) for row in rows] == [64] * 4 + [2048] * 4
+    assert [int(row["repetition"]) for row in rows] == [1, 2, 3, 4] * 2
+    other_name = "reply_bytes" if vary == "request" else "request_bytes"
+    for row in rows:
+        assert (row["outcome"], row["why"], row["label_location"]) == ("ok", "", "downtown")
+        assert int(row[f"{vary}_bytes"]) == int(row["size_bytes"])
+        assert int(row[other_name]) == 70
+        assert float(row["rtt_s"]) > 0
+        assert float(row["server_rtt_s"]) >= 0
+        assert int(row["retransmitted_client"]) == int(row["retransmitted_server"]) == 0
+        assert int(row["bytes_up"]) >= int(row["request_bytes"])
+        assert int(row["bytes_down"]) >= int(row["reply_bytes"])
+        assert row["efficiency"] == ("" if protocol == "tcp" else "1.0")
+    assert "2048 B" in said.stdout
+    served = [
+        json.loads(line) for line in (tmp_path / "served" / "transactions.jsonl").read_text().splitlines()
+    ]
+    assert [record["transaction"] for record in served] == list(range(1, 9))
+    for row, record in zip(rows, served, strict=True):
+        assert record["recorded"]["rtt_ns"] == round(float(row["rtt_s"]) * 1e9)
+        assert record["recorded"]["start_ns"] == int(row["start_ns"])
+
+
+def test_connection_time_is_apart_and_of_new_connections_only(tmp_path: Path) -> None:
+    with serving("tcp") as server:
+        for connection, expected in (("one", 1), ("per-session", 3)):
+            folder = tmp_path / connection
+            more = ("--vary", "reply", "--sizes", "64", "--sessions", "3", "--connection", connection)
+            call(*_arguments("tcp", server, folder, *more))
+            assert sum(bool(row["connect_s"]) for row in _rows(folder)) == expected
+
+
+def test_folder_is_a_session_whose_files_are_as_recorded(tmp_path: Path) -> None:
+    with serving("centauruscomm") as server:
+        call(
+            *_arguments(
+                "centauruscomm", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "2"
+            )
+        )
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert [log.path for log in manifest.files] == ["transactions.csv"]
+    assert list(changed_files(tmp_path, manifest)) == []
+    assert manifest.variables["measurement"]["experiments"][0]["sizes"] == [64]
+    assert "measurement" in call("inspect", tmp_path).stdout
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_killed_run_loses_and_repeats_nothing(protocol: str, tmp_path: Path) -> None:
+    folder, kills, total = tmp_path / "run", 2, 120
+    with serving(protocol, "-o", str(tmp_path / "served")) as server:
+        arguments = _arguments(
+            protocol, server, folder, "--vary", "request", "--sizes", "64,128", "--sessions", "60"
+        )
+        kept = b""
+        for _ in range(kills):
+            lines = kept.count(b"\n")
+            with subprocess.Popen([*COMMAND, *arguments], env=ENVIRONMENT, stdout=subprocess.PIPE) as client:
+                _wait_for_lines(folder / "transactions.csv", lines + 15, client)
+                client.kill()
+            before = (folder / "transactions.csv").read_bytes()
+            assert before.startswith(kept)
+            kept = before[: before.rfind(b"\n") + 1]
+            with (folder / "transactions.csv").open("ab") as stream:
+                stream.write(b"99,half a li")  # what a crash in the middle of a write leaves
+        assert kept.count(b"\n") < total, "the runs ended before they were killed"
+        call(*arguments)
+    assert (folder / "transactions.csv").read_bytes().startswith(kept)
+    rows = _rows(folder)
+    assert [int(row["transaction"]) for row in rows] == list(range(1, total + 1))
+    served = Counter(
+        json.loads(line)["transaction"]
+        for line in (tmp_path / "served" / "transactions.jsonl").read_text().splitlines()
+    )
+    assert set(served) == set(range(1, total + 1))
+    assert served.total() <= total + kills, "more than what was in the middle was done again"
+
+
+def _wait_for_lines(path: Path, count: int, client: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert client.poll() is None, "it ended by itself"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    with serving("tcp") as server:
+        arguments = _arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "2")
+        call(*arguments)
+    before = (tmp_path / "transactions.csv").read_bytes()
+    call(*arguments)  # the server is gone, and not needed
+    assert (tmp_path / "transactions.csv").read_bytes() == before
+
+
+def test_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
+    with serving("tcp") as server:
+        call(*_arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "1"))
+        said = call(
+            *_arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "65", "--sessions", "1"),
+            status=1,
+        )
+    assert "something else than a run of this plan" in said.stderr
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_server_that_is_not_there_is_an_error(protocol: str, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        arguments = _arguments(protocol, f"127.0.0.1:{port}", tmp_path, "--vary", "reply", "--sizes", "64")
+        said = run(*arguments, status=1)
+    assert "cannot be reached" in said.stderr
+    assert f"measure serve --protocol {protocol}" in said.stderr
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_dropped_transactions_are_lines_and_no_error(protocol: str, tmp_path: Path) -> None:
+    """The server is stopped after the first ones; those after it have no reply."""
+    arguments = ["--vary", "request", "--sizes", "64", "--sessions", "8", "--timeout", "1"]
+    argv = [*COMMAND, "measure", "serve", "--protocol", protocol, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().split(" at ")[1].strip()
+            command = [*COMMAND, *_arguments(protocol, address, tmp_path, *arguments)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as client:
+                _wait_for_lines(tmp_path / "transactions.csv", 2, client)
+                server.send_signal(signal.SIGSTOP)
+                words, _ = client.communicate(timeout=100)
+                assert client.returncode == 0
+        finally:
+            server.kill()
+            server.communicate()
+    rows = _rows(tmp_path)
+    assert len(rows) == 8
+    dropped = [row for row in rows if row["outcome"] == "dropped"]
+    assert dropped
+    assert dropped == rows[-len(dropped) :]
+    assert all(row["why"] for row in dropped)
+    assert all(not row["rtt_s"] for row in dropped if row["why"] in ("request", "reply", "connect"))
+    assert words.splitlines()[1].split()[3:5] == [str(8 - len(dropped)), str(len(dropped))]
+
+
+def test_plan_runs_its_experiments_in_order(tmp_path: Path) -> None:
+    with serving("centauruscomm") as server:
+        plan = tmp_path / "plan.toml"
+        plan.write_text(
+            f"""
+            protocol = "centauruscomm"
+            server = "{server}"
+            timeout_s = 30
+            [labels]
+            location = "downtown"
+            [[experiment]]
+            vary = "request"
+            sizes = [128]
+            sessions = 2
+            labels = {{ mobility = "still" }}
+            [[experiment]]
+            vary = "reply"
+            sizes = [256, 64]
+            sessions = 1
+            other_bytes = 100
+            """
+        )
+        folder = tmp_path / "run"
+        call("measure", "run", "--plan", plan, "--label", "time=noon", "-o", folder)
+        call("measure", "run", "--plan", plan, "--label", "time=noon", "-o", folder)
+    told = [
+        (
+            row["request_bytes"],
+            row["reply_bytes"],
+            row["label_location"],
+            row["label_mobility"],
+            row["label_time"],
+        )
+        for row in _rows(folder)
+    ]
+    assert told == [
+        ("128", "64", "downtown", "still", "noon"),
+        ("128", "64", "downtown", "still", "noon"),
+        ("100", "256", "downtown", "", "noon"),
+        ("100", "64", "downtown", "", "noon"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("protocol = ", "not TOML"),
+        ('protocol = "tcp"\nserver = "x:1"\nspeed = 3', "unknown key 'speed'"),
+        ('protocol = "tcp"', "lacks a key"),
+        (
+            'protocol = "sctp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = [64]',
+            "'sctp' is not possible",
+        ),
+        (
+            'protocol = "tcp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = [3]',
+            "'3' is not possible",
+        ),
+        (
+            'protocol = "tcp"\nserver = "x:1"\n[[experiment]]\nvary = "reply"\nsizes = ["a"]',
+            "no whole number",
+        ),
+        ('protocol = "tcp"\nserver = "x:1"', "experiment: 'none'"),
+    ],
+)
+def test_plan_that_cannot_be_is_one_sentence(text: str, reason: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text)
+    assert reason in call("measure", "run", "--plan", plan, "-o", tmp_path / "run", status=1).stderr
+
+
+def test_wrong_options_are_told(tmp_path: Path) -> None:
+    assert "--sizes" in call("measure", "run", "--protocol", "tcp", "-o", tmp_path, status=2).stderr
+    assert "KEY=VALUE" in call("measure", "run", "--label", "x", "-o", tmp_path, status=2).stderr
+    said = call(
+        *_arguments("tcp", "serial:/dev/null", tmp_path / "a", "--vary", "reply", "--sizes", "64"), status=1
+    )
+    assert "TCP needs HOST:PORT" in said.stderr
+    said = call(*_arguments("tcp", "somewhere", tmp_path / "b", "--vary", "reply", "--sizes", "64"), status=1)
+    assert "neither HOST:PORT nor serial:PATH" in said.stderr
+
+
+def test_key_and_extensions_hold_at_both_ends(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("sixteen or more bytes\n")
+    options = ("--key-file", str(key), "--extension", "early-start", "--extension", "path-mtu")
+    more = ("--vary", "reply", "--sizes", "4096", "--sessions", "3", "--timeout", "2")
+    with serving("centauruscomm", *options) as server:
+        call(*_arguments("centauruscomm", server, tmp_path / "with", *more, *options))
+        said = call(*_arguments("centauruscomm", server, tmp_path / "without", *more), status=1)
+    assert [row["outcome"] for row in _rows(tmp_path / "with")] == ["ok"] * 3
+    assert "no answer in 2 s" in said.stderr
+
+
+def test_serial_line_carries_a_measurement(tmp_path: Path) -> None:
+    with live_cable() as cable, serving("centauruscomm", listen=f"serial:{cable.near}") as server:
+        assert server == f"serial:{cable.near}"
+        more = ("--vary", "reply", "--sizes", "64,2048", "--sessions", "3", "--timeout", "30")
+        call(*_arguments("centauruscomm", f"serial:{cable.far}", tmp_path, *more))
+    rows = _rows(tmp_path)
+    assert [row["outcome"] for row in rows] == ["ok"] * 6
+    assert all(row["efficiency"] == "1.0" for row in rows)
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    with serving("tcp") as server:
+        arguments = _arguments(
+            "tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "3000"
+        )
+        with subprocess.Popen([*COMMAND, *arguments], env=ENVIRONMENT, stdout=subprocess.PIPE) as client:
+            try:
+                _wait_for_lines(tmp_path / "transactions.csv", 2, client)
+                client.send_signal(signal.SIGSTOP)
+                assert "another run is writing" in call(*arguments, status=1).stderr
+            finally:
+                client.kill()
