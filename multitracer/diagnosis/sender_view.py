@@ -51,6 +51,8 @@ class SenderView:
 
     def trigger(self, rows: Array) -> Array:
         """Return the peer's segment that made the sender send each row; NA if a timer or the user did."""
+        if not len(self.transfer.acks):
+            return np.full(len(rows), NA, dtype=np.int64)
         at = np.searchsorted(self.transfer.acks, rows) - 1
         last = self.transfer.acks[np.maximum(at, 0)]
         late = self._time[rows] - self._time[last] > _REACTION_NS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.verdicts import Cause
+from multitracer.analysis.verdicts import Cause, Evidence
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
 from multitracer.diagnosis.use import Use
 
@@ -46,7 +46,8 @@ def _dropped(case: Case) -> tuple[Array, Array, str]:
     if joined is not None:
         return joined.dropped, joined.dropped_rows, "near.events"
     verdicts = case.transfer.verdicts
-    local = verdicts["cause"] == Cause.LOCAL_DROP
+    by_kernel = (verdicts["evidence"] & np.uint32(Evidence.KERNEL_EVENT)) != 0
+    local = (verdicts["cause"] == Cause.LOCAL_DROP) & by_kernel
     return verdicts["earlier_row"][local], verdicts["row"][local], "sender"
 
 

@@ -24,6 +24,9 @@ _QUEUE_S = 3.0
 6 s, today's 1 s)."""
 _SHARE = 0.25
 """... in this share of all samples: a passing outage is not a deep queue."""
+_LEAST_SAMPLES = 5
+_LEAST_SEGMENTS = 3
+"""Full segments on their way: a slow answer to a lone segment is no queue of ours."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -35,14 +38,15 @@ def find(case: Case) -> Iterator[Finding]:
     if not len(rtt_s):
         return
     unloaded_s = float(rtt_s.min())
-    deep = (rtt_s >= _INFLATION * unloaded_s) & (rtt_s - unloaded_s >= _QUEUE_S)
-    if np.count_nonzero(deep) < _SHARE * len(rtt_s):
+    flight = transfer.sender["flight_bytes"][sampled]
+    waiting = flight >= _LEAST_SEGMENTS * int(transfer.sender["payload_bytes"][sampled].max())
+    deep = waiting & (rtt_s >= _INFLATION * unloaded_s) & (rtt_s - unloaded_s >= _QUEUE_S)
+    if np.count_nonzero(deep) < max(_SHARE * len(rtt_s), _LEAST_SAMPLES):
         return
     worst = int(np.argmax(rtt_s))
     began, ended = (int(transfer.sender["time_ns"][sampled[np.flatnonzero(deep)[i]]]) for i in (0, -1))
-    flight = transfer.sender["flight_bytes"][sampled[deep]]
     sentence = (
-        f"Up to {int(flight.max()):,} bytes were on their way: the round trip grew from "
+        f"Up to {int(flight[deep].max()):,} bytes were on their way: the round trip grew from "
         f"{unloaded_s:.1f} s to "
         f"{rtt_s[worst]:.1f} s, and whoever else uses this link waits behind them."
     )
