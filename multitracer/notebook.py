@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from multitracer.analysis import analyse
+from multitracer.clock.edges import edges_table
+from multitracer.clock.session_clock import clocks_of
 from multitracer.figures.connection import connection_figure, layers_of
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
@@ -166,6 +168,13 @@ class Notebook:
         whole = pd.concat(frames[1:] or frames, ignore_index=True)
         whole.insert(0, "host", whole.pop("host"))
         return whole.sort_values("time_ns", kind="stable", ignore_index=True)
+
+    @cached_property
+    def clock_edges(self) -> pd.DataFrame:
+        """How the recording's clocks relate, a row each stretch between steps; see docs/clock.md."""
+        session, parts = self._recording.session, self._recording.parts
+        clocks = clocks_of(session, [(part.point, part.capture) for part in parts])
+        return edges_table(clocks.graph.relations).to_pandas()
 
     @cached_property
     def trust(self) -> pd.DataFrame:

@@ -141,6 +141,13 @@ def test_the_receivers_series_are_on_the_senders_clock(shifted: Path) -> None:
     assert 0 <= link.total_seconds() < 2
 
 
+def test_a_notebook_shows_the_graph() -> None:
+    edges = mt.open(SAMPLES / "cellular_upload").clock_edges
+    row = edges[edges.method == "one kernel"].iloc[0]
+    assert (row.from_host, row.to_host, row.offset_ns) == ("mobile", "fixed", 0)
+    assert {"two captures", "bracketed readings"} < set(edges.method)
+
+
 def test_the_stacked_figure_shades_the_error_of_the_receivers_times(shifted: Path) -> None:
     figure = mt.open(shifted).stacked()
     (band,) = (trace for trace in figure.data if trace.name.startswith("TcpRcv_data ±"))
