@@ -19,7 +19,7 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 _REACTION_NS = 2 * NS_PER_MS
 """A TCP answers a segment within this recorded time: at once in virtual time, in 0.3 ms on a busy machine."""
@@ -90,17 +90,22 @@ class SenderView:
     # --- from the log of the sender's TCP ---
 
     @cached_property
+    def _readings(self) -> tuple[Table, Array, Table, Array]:
+        """Return the readings, which of them were polled, the traced ones, and the times of both in turn."""
+        state = self.transfer.state
+        polled = np.flatnonzero(state["method"] != ReadBy.TCP_PROBE)
+        probed = applied(state, events=self.transfer.events)
+        return state, polled, probed, np.concatenate([state["time_ns"][polled], probed["time_ns"]])
+
+    @cached_property
     def _known(self) -> dict[str, tuple[Array, Array]]:
         return {}
 
     def _series(self, column: str) -> tuple[Array, Array]:
         """Return when a variable was read, and what, without readings that do not tell it."""
         if column not in self._known:
-            state = self.transfer.state
-            polled = state.take(state["method"] != ReadBy.TCP_PROBE)
-            probed = applied(state, events=self.transfer.events)
-            time = np.concatenate([polled["time_ns"], probed["time_ns"]])
-            value = np.concatenate([polled[column], probed[column]])
+            state, polled, probed, time = self._readings
+            value = np.concatenate([state[column][polled], probed[column]])
             tells = np.flatnonzero((value != NA) & (value != NOT_A_TIME))
             order = tells[np.argsort(time[tells], kind="stable")]
             self._known[column] = time[order], value[order]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.entries import Entries
 from multitracer.diagnosis.ranges import merged, within
 from multitracer.diagnosis.use import Use
@@ -50,7 +51,7 @@ class Silence:
         tick = frames["tick"][data]
         queue, stop, reads = backlog(joined), stops(joined.transfer.near), reading(joined)
         edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.entries.refused]
-        inner = np.unique(np.concatenate(edges)).astype(np.float64)
+        inner = distinct(np.concatenate(edges)).astype(np.float64)
         places = np.concatenate([[begin], inner[(inner > begin) & (inner < end)], [end]])
         outage = within(places[:-1], out.begin, out.end)
         carries = within(places[:-1], *merged(tick, tick + 1)) >= 0
