@@ -23,6 +23,7 @@ _FARTHEST_NS = 3 * NS_PER_S
 """Clocks may drift by 0.1 % between two arrivals without leaving the raster."""
 _LEAST_ARRIVALS = 12
 _MOST = 2_000
+_ALIKE_NS = NS_PER_MS / 4
 _TOLERANCE, _SHARE = 0.06, 0.9
 
 
@@ -40,17 +41,31 @@ def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
     apart = apart[(apart > _SHORTEST_NS / 2) & (apart < _FARTHEST_NS)][:_MOST]
     if len(apart) < _LEAST_ARRIVALS:
         return 0.0
-    for slot in _candidates(apart):
-        off = np.abs(apart / slot - np.rint(apart / slot))
+    unlike = np.unique(np.rint(apart / _ALIKE_NS)) * _ALIKE_NS
+    for rough in _candidates(apart):
+        slot = _refined(rough, apart)
+        if abs(slot / rough - 1) > _TOLERANCE:
+            continue
+        off = np.abs(unlike / slot - np.rint(unlike / slot))
         if (off < _TOLERANCE).mean() >= _SHARE and not _serialization(slot, spaced_ns):
             return float(slot)
     return 0.0
 
 
+def _refined(slot: float, apart: Array) -> float:
+    """Return the slot that fits best, near a rough one: near distances first, then ever farther ones."""
+    for reach in (4, 16, 64):
+        near = apart[apart < reach * slot]
+        whole = np.rint(near / slot)
+        if whole.sum() > 0:
+            slot = float(near[whole > 0].sum() / whole.sum())
+    return slot
+
+
 def _candidates(apart: Array) -> list[float]:
     """Return the differences of the usual distances, longest first."""
-    rounded, count = np.unique(np.rint(apart / (NS_PER_MS / 4)), return_counts=True)
-    usual = rounded[np.argsort(-count)[:24]] * (NS_PER_MS / 4)
+    rounded, count = np.unique(np.rint(apart / _ALIKE_NS), return_counts=True)
+    usual = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
     differences = np.abs(usual[:, None] - usual[None, :]).ravel()
     kept = differences[(differences >= _SHORTEST_NS) & (differences <= _LONGEST_NS)]
     return sorted(set(kept.tolist()), reverse=True)

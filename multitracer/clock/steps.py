@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+Clock = Literal["a", "b"]
+_CLOCKS: tuple[Clock, Clock] = ("a", "b")
+
 SMALLEST_STEP_NS = 20e6
 """Smaller jumps are left alone: drift and queues look like them."""
 MOST_STEPS = 64
@@ -31,8 +34,11 @@ _BESIDE, _LASTING, _AROUND = 5, 15, 60
 """Packets on each side of a place: to measure a jump, to see that it lasts, to know the noise."""
 _FEWEST = 3
 _CANDIDATES = 300
-_SIGMAS_CLEAR, _SIGMAS_BOTH = 8.0, 2.0
-"""By how much one direction, and each of them, has to jump beyond its noise."""
+_MOST_PLACES = 24
+_SIGMAS, _SIGMAS_OTHER = 5.0, 2.0
+"""By how much the clearer direction and the other one have to jump beyond their noise."""
+_ALIKE = 0.1
+"""How far the least delays of the other direction may be from telling the same jump."""
 _PART = 0.5
 """So much of a jump has to show in the packets right beside it, and in the least delays of a minute."""
 _MINUTE_NS = 60e9
@@ -56,7 +62,7 @@ class Step:
         Half-width of the 95 % interval of it.
     """
 
-    clock: Literal["a", "b"]
+    clock: Clock
     row: int
     shift_ns: float
     error_ns: float
@@ -66,12 +72,49 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
     """Return the jumps of both clocks in the order in which they were found, and the packets without them."""
     steps: list[Step] = []
     while len(steps) < MOST_STEPS:
-        found = max((_largest(ways, clock, steps) for clock in ("a", "b")), key=lambda scored: scored[0])
-        if found[1] is None:
+        step = _largest(ways, steps)
+        if step is None:
             break
-        steps.append(found[1])
-        ways = without(ways, found[1])
+        steps.append(step)
+        ways = without(ways, step)
     return steps, ways
+
+
+def _largest(ways: Ways, known: list[Step]) -> Step | None:
+    """Return the most certain jump; of the places and clocks that could explain it, the one that does best."""
+    found = [place for clock in _CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
+    if not found:
+        return None
+    best = max(score for score, _, _ in found)
+    likely = [(clock, row) for score, clock, row in found if score > best / 2]
+    steps = [Step(clock, row, *_measured(_courses(ways, clock), row)) for clock, row in likely]
+    step = min(steps, key=lambda one: _roughness(ways, one))
+    return step if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
+
+
+def _is_known(place: tuple[float, Clock, int], known: list[Step]) -> bool:
+    return any(step.clock == place[1] and step.row == place[2] for step in known)
+
+
+def _places(ways: Ways, clock: Clock) -> list[tuple[float, Clock, int]]:
+    """Return where a clock may have jumped, each place with its score; the best ones."""
+    courses = _courses(ways, clock)
+    scored = [(_score(courses, row), clock, row) for row in _candidates(courses)]
+    return sorted((place for place in scored if place[0] > 0), reverse=True)[:_MOST_PLACES]
+
+
+def _roughness(ways: Ways, step: Step) -> float:
+    """Return how much the delays of neighbours differ about a jump when it is corrected.
+
+    A packet that is taken for stamped before the jump, and was stamped after it, is off by the whole jump.
+    """
+    total = 0.0
+    for way in (ways.out, ways.back):
+        near = np.flatnonzero(np.diff(after(way, step).astype(np.int8), prepend=0))
+        i = int(near[0]) if len(near) else 0
+        part = way.take(slice(max(0, i - 2 * _AROUND), i + 2 * _AROUND))
+        total += float(np.abs(np.diff(_without(part, step).delay_ns)).sum())
+    return total
 
 
 def without(ways: Ways, step: Step) -> Ways:
@@ -131,26 +174,15 @@ def _noise(delays: Array) -> float:
     return _MAD_SIGMA * float(np.median(apart)) / np.sqrt(2) if len(apart) else np.inf
 
 
-def _course(way: Way, clock: str) -> _Course:
+def _courses(ways: Ways, clock: Clock) -> list[_Course]:
+    return [_course(way, clock) for way in (ways.out, ways.back)]
+
+
+def _course(way: Way, clock: Clock) -> _Course:
     rows = way.row if clock == "a" else way.other_row
     order = np.argsort(rows, kind="stable")
     delay = way.delay_ns[order]
     return _Course(way.sign, rows[order], np.maximum.accumulate(way.time_ns[order]), delay, _noise(delay))
-
-
-def _largest(ways: Ways, clock: Literal["a", "b"], known: list[Step]) -> tuple[float, Step | None]:
-    """Return the most certain jump of one clock with its score, 0 and None if there is none."""
-    courses = [_course(way, clock) for way in (ways.out, ways.back)]
-    passed = {step.row for step in known if step.clock == clock}
-    best: tuple[float, int | None] = (0.0, None)
-    for row in _candidates(courses):
-        score = 0.0 if row in passed else _score(courses, row)
-        if score > best[0]:
-            best = (score, row)
-    if best[1] is None:
-        return 0.0, None
-    shift, error = _measured(courses, best[1])
-    return (best[0], Step(clock, best[1], shift, error)) if abs(shift) >= SMALLEST_STEP_NS else (0.0, None)
 
 
 def _candidates(courses: list[_Course]) -> list[int]:
@@ -168,25 +200,25 @@ def _candidates(courses: list[_Course]) -> list[int]:
 def _score(courses: list[_Course], row: int) -> float:
     """Return how far a jump at a row exceeds the noise of the clearer direction; 0 if it is none.
 
-    Both directions jump with one sign, right there, for good, and beyond their noise; and the least delays of
-    the minutes before and after are apart by the jump, which those of a queue that comes or goes are not.
+    The clearer direction jumps right there and for good. In both the least delays of the minutes before and
+    after are apart by the jump, which those of a queue that comes or goes are not. The other direction jumps
+    right there too, or its least delays tell the same jump as the clearer one.
     """
     if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
         return 0.0
     jumps = [course.jump(row, _BESIDE) for course in courses]
     noises = [course.local_noise(row) * np.sqrt(2 / _BESIDE) + SMALLEST_STEP_NS / 20 for course in courses]
     sigmas = [abs(jump) / noise for jump, noise in zip(jumps, noises, strict=True)]
-    if jumps[0] * jumps[1] <= 0 or min(sigmas) < _SIGMAS_BOTH or max(sigmas) < _SIGMAS_CLEAR:
+    first = int(np.argmax(sigmas))
+    clear, other, jump = courses[first], courses[1 - first], jumps[first]
+    if sigmas[first] < _SIGMAS or abs(jump) < SMALLEST_STEP_NS:
         return 0.0
-    clear = jumps[int(np.argmax(sigmas))]
-    if abs(clear) < SMALLEST_STEP_NS:
-        return 0.0
-    parts = [
-        measure / clear
-        for course in courses
-        for measure in (course.jump(row, 1), course.jump(row, _LASTING), course.least_moves(row))
-    ]
-    return max(sigmas) * min(parts) if min(parts) >= _PART else 0.0
+    least = other.least_moves(row) / jump
+    beside = min(jumps[1 - first], other.jump(row, 1)) / jump if sigmas[1 - first] > _SIGMAS_OTHER else 0.0
+    alike = 1.0 if abs(least - 1) < _ALIKE else 0.0
+    parts = (clear.jump(row, 1) / jump, clear.jump(row, _LASTING) / jump, clear.least_moves(row) / jump)
+    part = min(*parts, least, max(beside, alike))
+    return sigmas[first] * min(part, 1.0) if part >= _PART else 0.0
 
 
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
@@ -201,7 +233,10 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
     )
     weight = wrong**2 / (error**2 + wrong**2)
     shift = one * weight + other * (1 - weight)
-    return float(shift), float(max(2 * min(error, wrong), abs(one - other)))
+    restless = min(
+        float(np.abs(np.diff(part)).mean()) for course in courses for part in course.beside(row, _AROUND)
+    )
+    return float(shift), float(max(2 * min(error, wrong), abs(one - other), restless / 2))
 
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
