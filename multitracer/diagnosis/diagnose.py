@@ -10,6 +10,7 @@ import numpy as np
 from multitracer.diagnosis.account import Account, account
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.rules import RULES
+from multitracer.diagnosis.use import LOST, SAYS
 from multitracer.findings import FINDINGS
 from multitracer.tables import NA, Table
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
 
 _DIGITS = 6
+_WORTH_SAYING = 0.01
+"""Share of the time from which on a class of lost time is worth a sentence."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,24 @@ def diagnose(transfer: Transfer) -> Diagnosis:
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return one sentence: how well the channel was used, and what cost most."""
+    """Return a sentence or two: how well the channel was used, and what cost most."""
     books = diagnosis.account
     if not books.total_s:
         return "Nothing was transferred."
     used = "an unknown share" if np.isnan(books.utilization) else f"{books.utilization:.1%}"
     basis = " (inferred from TCP alone)" if books.inferred else ""
-    begin = (
-        f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s; the channel was used for {used}{basis}."
-    )
-    worst = next((finding for finding in diagnosis.findings if finding.cost_s > 0), None)
-    return begin if worst is None else f"{begin} {worst.sentence}"
+    ended = " and was never completed" if books.outcome == "dropped" else ""
+    begin = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s{ended}; the channel was used for {used}{basis}."
+    return f"{begin} {_worst(diagnosis)}".rstrip()
+
+
+def _worst(diagnosis: Diagnosis) -> str:
+    """Return what cost most: a finding, or a class of lost time that no finding explains."""
+    books = diagnosis.account
+    finding = next((each for each in diagnosis.findings if each.cost_s > 0), None)
+    lost = max(LOST, key=lambda use: books.seconds[use])
+    if finding is not None and finding.cost_s >= books.seconds[lost]:
+        return finding.sentence
+    if books.seconds[lost] < _WORTH_SAYING * books.total_s:
+        return "" if finding is None else finding.sentence
+    return f"For {books.seconds[lost]:.1f} s {SAYS[lost]}."

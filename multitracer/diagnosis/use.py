@@ -52,6 +52,25 @@ REPEATED = (Use.REDUNDANT, Use.WASTED)
 LOST = IDLE + REPEATED
 """What lowers the utilization."""
 
+SAYS = {
+    Use.USEFUL: "new data under way",
+    Use.ARQ: "the link repeated frames or waited for itself",
+    Use.XOFF: "the far end of the link stopped it",
+    Use.ACCESS: "it waited for a shared channel",
+    Use.OUTAGE: "the link delivered nothing",
+    Use.OTHER: "other traffic and pure ACKs",
+    Use.IDLE_APP: "the application had nothing to send",
+    Use.HANDSHAKE: "the connection was opened or closed",
+    Use.IDLE_RTO: "TCP waited for its retransmission timer",
+    Use.IDLE_CWND: "the congestion window was full",
+    Use.IDLE_RWND: "the receiver's window was full",
+    Use.IDLE_SNDBUF: "the send buffer was full",
+    Use.REDUNDANT: "data were sent again that had arrived",
+    Use.WASTED: "data were sent that arrived broken",
+    Use.UNKNOWN: "nothing explains it",
+}
+"""Every use in words for people."""
+
 
 class Cause(IntEnum):
     """Why, where a use has several causes."""

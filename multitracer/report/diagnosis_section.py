@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import headline
-from multitracer.diagnosis.use import LOST, Use
+from multitracer.diagnosis.use import LOST, SAYS, Use
 from multitracer.report.markup import Markup, element, printable
 
 if TYPE_CHECKING:
@@ -25,23 +25,6 @@ _ORDER = (
     Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
 )  # fmt: skip
 """Of the bar: what the link did, then what it could not help, then what TCP lost."""
-_SAYS = {
-    Use.USEFUL: "new data under way",
-    Use.ARQ: "the link repeats or waits for itself",
-    Use.XOFF: "stopped by the far end",
-    Use.ACCESS: "waiting for a shared channel",
-    Use.OUTAGE: "the link delivers nothing",
-    Use.OTHER: "other traffic and pure ACKs",
-    Use.IDLE_APP: "the application had nothing to send",
-    Use.HANDSHAKE: "opening and closing",
-    Use.IDLE_RTO: "waiting for the retransmission timer",
-    Use.IDLE_CWND: "congestion window full",
-    Use.IDLE_RWND: "receiver's window full",
-    Use.IDLE_SNDBUF: "send buffer full",
-    Use.REDUNDANT: "sent again though it had arrived",
-    Use.WASTED: "arrived broken, sent again",
-    Use.UNKNOWN: "not explained",
-}
 
 
 def diagnosis_section(found: Diagnosis, *, origin_ns: int, figure: bool) -> Markup:
@@ -95,7 +78,7 @@ def _legend(found: Diagnosis) -> Iterator[Markup]:
         yield element(
             "div",
             element("dt", swatch, use.label),
-            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", _SAYS[use])),
+            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", SAYS[use])),
         )
 
 

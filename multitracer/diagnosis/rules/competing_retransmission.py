@@ -33,7 +33,8 @@ def find(case: Case) -> Iterator[Finding]:
     for first, last in episodes(times, apart_ns=apart_ns):
         run, before = again[first:last], earlier[first:last]
         began_ns, ended_ns = int(sender["time_ns"][before].min()), int(times[last - 1])
-        cost_s = case.seconds(Use.REDUNDANT, begin_ns=began_ns, end_ns=case.transfer.end_ns)
+        until_ns = int(times[last]) if last < len(times) else None
+        cost_s = case.seconds(Use.REDUNDANT, begin_ns=began_ns, end_ns=until_ns)
         payload = int(sender["payload_bytes"][run].sum())
         sentence = (
             f"TCP sent {payload:,} bytes again {case.at_s(int(times[first])):.1f} s into the transfer "

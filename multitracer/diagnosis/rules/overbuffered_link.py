@@ -33,7 +33,8 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
     transfer = case.transfer
     sampled = np.flatnonzero(transfer.sender["rtt_ns"] > 0)
-    sampled = sampled[transfer.sender["reverse"][sampled] == transfer.reverse]
+    mine = (transfer.sender["reverse"] == transfer.reverse) & (transfer.sender["payload_bytes"] > 0)
+    sampled = sampled[mine[sampled]]
     rtt_s = transfer.sender["rtt_ns"][sampled] * transfer.speed / NS_PER_S
     if not len(rtt_s):
         return

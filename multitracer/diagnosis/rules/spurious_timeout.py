@@ -29,7 +29,8 @@ def find(case: Case) -> Iterator[Finding]:
         resent = verdicts["row"][place:until][spurious[place:until]]
         began_ns = int(sender["time_ns"][row])
         ended_ns = int(sender["time_ns"][max(answer, int(resent[-1]))]) if answer != NA else began_ns
-        cost_s = case.seconds(Use.REDUNDANT, begin_ns=began_ns, end_ns=ended_ns)
+        drained_ns = int(sender["time_ns"][verdicts["row"][until]]) if until < len(verdicts) else None
+        cost_s = case.seconds(Use.REDUNDANT, begin_ns=began_ns, end_ns=drained_ns)
         payload = int(sender["payload_bytes"][resent].sum())
         words = evidence_words(int(verdicts["evidence"][place]))
         sentence = (
