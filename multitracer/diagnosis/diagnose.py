@@ -97,8 +97,8 @@ def headline(diagnosis: Diagnosis) -> str:
     used = "an unknown share" if np.isnan(books.utilization) else f"{books.utilization:.1%}"
     basis = " (inferred from TCP alone)" if books.inferred else ""
     ended = " and was never completed" if books.outcome == "dropped" else ""
-    begin = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s{ended}; the channel was used for {used}{basis}."
-    return f"{begin} {_worst(diagnosis)}".rstrip()
+    took = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s{ended}"
+    return f"{took}; the channel was used for {used}{basis}. {_worst(diagnosis)}".rstrip()
 
 
 def _worst(diagnosis: Diagnosis) -> str:
