@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from multitracer.errors import FormatError
 from multitracer.radio import CLOCK_READINGS
-from multitracer.tables import Table
 from parsers._clock_pairs import is_time
 from parsers._format import Format, Match
 from parsers._lines import Lines
 from parsers._sender import Rows
+from parsers.clocks import in_order_of_log
+
+if TYPE_CHECKING:
+    from multitracer.tables import Table
 
 _COLUMNS = ("time_ns", "line", "host", "event", "monotonic_before_ns", "monotonic_after_ns")
 _SNIFFED = re.compile(rb'\{"kind": ?"clap", ?"tag": ?"[0-9a-f]{1,32}", ?"monotonic_before_ns": ?\d')
@@ -59,10 +60,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
             lines.skip("no clap")
     if not len(rows):
         raise FormatError(path, "no line is a clap")
-    table = rows.table({})
-    table = table.take(np.argsort(table["line"], kind="stable"))
-    provenance = lines.provenance(path, FORMAT.name, tags=[tags[n] for n in table["line"].tolist()])
-    return {"clock_readings": Table(table.schema, table.columns, provenance)}
+    return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 
 FORMAT = Format(

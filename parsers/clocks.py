@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from multitracer.errors import FormatError
 from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import NA, NOT_A_TIME
+from multitracer.units import NS_PER_S
 from parsers._clock_pairs import LATEST_NS, is_time
 from parsers._format import Format, Match
 from parsers._lines import Lines
@@ -31,6 +32,9 @@ _COLUMNS = (
     "time_ns", "line", "host", "event", "monotonic_before_ns", "monotonic_after_ns", "frequency_ppm",
     *_MAYBE_NS, *_MAYBE_NUMBER,
 )  # fmt: skip
+_TAG = re.compile(r"[0-9a-f]{1,32}")
+_CHRONY_FIELDS = 14
+"""Of `chronyc -c tracking`: 4 the offset, 10 the root delay, 11 the root dispersion, in s; 13 the status."""
 _SNIFFED = re.compile(rb'\{"host": ?"[^"\\\n]{0,64}", ?"monotonic_before_ns": ?\d')
 _MOST_PPM = 1_000.0
 _LONGEST_HOST = 64
@@ -44,11 +48,23 @@ def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
         raise ValueError("a reading makes no sense")
     if not isinstance(host, str) or len(host) > _LONGEST_HOST:
         raise ValueError("a host has no such name")
+    record = _vouched_for_by_chrony(record)
     maybe = [_number(record, key, NOT_A_TIME) for key in _MAYBE_NS]
     numbers = [_number(record, key, NA) for key in _MAYBE_NUMBER]
     event = record.get("event")
     happened = event if event in _EVENTS else "reading"
     return realtime, line, host, happened, before, after, _ppm(record), *maybe, *numbers
+
+
+def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the bound that chrony states, where the kernel itself states none."""
+    said = record.get("chrony")
+    fields = said.split(",") if isinstance(said, str) else []
+    if record.get("synchronized") == 1 or len(fields) < _CHRONY_FIELDS or fields[13] != "Normal":
+        return record
+    offset_s, delay_s, dispersion_s = (float(fields[i]) for i in (4, 10, 11))
+    bound_ns = round((abs(offset_s) + delay_s / 2 + dispersion_s) * NS_PER_S)
+    return record | {"synchronized": 1, "max_error_ns": bound_ns, "offset_ns": 0}
 
 
 def _number(record: dict[str, Any], key: str, missing: int) -> int:
@@ -70,7 +86,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `clock_readings`, in the order of the log.
+    """Return `clock_readings`, in the order of the log; tags of the clapperboard stand in its provenance.
 
     Raises
     ------
@@ -78,20 +94,30 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If no line is a reading.
     """
     lines = Lines(stream)
-    rows = Rows(CLOCK_READINGS, _COLUMNS)
+    rows, tags = Rows(CLOCK_READINGS, _COLUMNS), {}
     for text in lines:
         try:
-            rows.append(*_row(json.loads(text), lines.number))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            record = json.loads(text)
+            rows.append(*_row(record, lines.number))
+            tags[lines.number] = _tag(record)
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             lines.skip("no reading of clocks")
     if not len(rows):
         raise FormatError(path, "no line is a reading of clocks")
-    return {"clock_readings": _in_order_of_log(rows, lines.provenance(path, FORMAT.name))}
+    return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 
-def _in_order_of_log(rows: Rows, provenance: dict[str, Any]) -> Table:
-    table = rows.table(provenance)  # in order of realtime, which a clock that was set back is not
-    return table.take(table["line"].argsort(kind="stable"))
+def _tag(record: dict[str, Any]) -> str:
+    tag = record.get("tag")
+    return tag if isinstance(tag, str) and _TAG.fullmatch(tag) else ""
+
+
+def in_order_of_log(rows: Rows, tags: dict[int, str], provenance: dict[str, Any]) -> Table:
+    """Return the readings as they were logged; the provenance holds the clapperboard's tag of each, or ""."""
+    table = rows.table({})  # in order of realtime, which a clock that was set back is not
+    table = table.take(table["line"].argsort(kind="stable"))
+    table.provenance |= provenance | {"tags": [tags[line] for line in table["line"].tolist()]}
+    return table
 
 
 FORMAT = Format(

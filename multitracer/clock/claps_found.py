@@ -27,18 +27,14 @@ _STAMPING_NS = 100_000
 
 
 def written(readings: Table) -> list[Table]:
-    """Return CLAPS of a log of claps; nothing of a log of plain readings.
-
-    Parameters
-    ----------
-    readings : Table
-        CLOCK_READINGS, with the tags in its provenance if it is of a log of claps.
-    """
-    tags = readings.provenance.get("tags")
-    if not tags:
+    """Return CLAPS of CLOCK_READINGS, whose tags, "" for none, stand in its provenance."""
+    tags = np.array(readings.provenance.get("tags", []), dtype="U32")
+    if not np.any(tags != ""):
         return []
-    half = (readings["monotonic_after_ns"] - readings["monotonic_before_ns"] + 1) // 2
-    return [_table(tags, readings["host"].tolist(), readings["time_ns"], half, heard=False)]
+    tagged = readings.take(tags != "")
+    half = (tagged["monotonic_after_ns"] - tagged["monotonic_before_ns"] + 1) // 2
+    hosts = tagged["host"].tolist()
+    return [_table(tags[tags != ""].tolist(), hosts, tagged["time_ns"], half, heard=False)]
 
 
 def heard_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:

@@ -122,7 +122,7 @@ def clocks_of(
     warnings = part_false_kernels(graph, largest)
     _add_captures(largest, graph, thorough=thorough, evidence=evidence)
     warnings += contradictions(graph)
-    chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts)
+    chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts, graph)
     complaints = tuple(_complaints(session, captures, hosts, graph, chosen))
     return Clocks(graph, chosen, complaints, hosts, tuple(warnings))
 
@@ -143,7 +143,9 @@ def _of_readings(
     for log, tables in session.tables("clock"):
         if CLOCK_READINGS.name in tables:
             table = tables[CLOCK_READINGS.name]
-            table.columns["host"] = np.where(table["host"] == "", log.host, table["host"]).astype("U64")
+            in_folder = session.folder is not None and log.host != str(session.folder)
+            named = (table["host"] != "") & (not in_folder)  # in a host's folder, that host is meant
+            table.columns["host"] = np.where(named, table["host"], log.host).astype("U64")
             readings.append(table)
             claps += written(table)
     if claps and heard:
@@ -215,15 +217,19 @@ def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
     return clock
 
 
-def _sender(session: Session, captures: Captures, hosts: dict[str, str]) -> Clock:
-    """Return the wall clock of the TCP sender: by the manifest, else where ACKs come late after data."""
+def _sender(session: Session, captures: Captures, hosts: dict[str, str], graph: ClockGraph) -> Clock:
+    """Return the wall clock of the TCP sender: by the manifest, else where ACKs come late after data.
+
+    Without any capture, the first wall clock that there is.
+    """
     told = session.manifest.hosts if session.manifest else {}
     named = [host for host, facts in told.items() if facts.get("role") == "sender"]
     if named and (named[0] in hosts.values() or not captures):
         return Clock(named[0])
     waits = [(_wait_ns(capture), -i) for i, (_, capture) in enumerate(captures)]
     if not waits:
-        return Clock(next(iter(told), session.name))
+        wall = [clock for clock in graph.clocks if clock.domain == "realtime"]
+        return wall[0] if wall else Clock(next(iter(told), session.name))
     return Clock(hosts[captures[-max(waits)[1]][0].name])
 
 

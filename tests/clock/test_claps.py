@@ -98,6 +98,23 @@ def test_the_clapperboards_log_is_read(tmp_path: Path) -> None:
     assert (readings["monotonic_after_ns"] >= readings["monotonic_before_ns"]).all()
 
 
+def test_a_tag_in_the_log_of_a_hosts_clocks_counts_for_that_host(tmp_path: Path) -> None:
+    """The collector names the machine; in a session, the folder names the host."""
+    for host, ahead in (("mobile", 0), ("fixed", 5 * S)):
+        (tmp_path / host).mkdir()
+        lines = [
+            json.dumps({
+                "host": "laptop", "monotonic_before_ns": i * S, "realtime_ns": NOW + i * 30 * S + ahead,
+                "monotonic_after_ns": i * S + 50, "tag": f"{i:02x}",
+            }) + "\n"
+            for i in range(1, 9)
+        ]  # fmt: skip
+        (tmp_path / host / "clocks.jsonl").write_text("".join(lines))
+    found = clocks_of(open_session(tmp_path), [])
+    placed = found.place(np.array([NOW + 65 * S]), Clock("fixed"), Clock("mobile"))
+    assert int(placed.time_ns[0]) == pytest.approx(NOW + 60 * S, abs=US)
+
+
 def test_what_is_no_clap_is_skipped() -> None:
     good = {"kind": "clap", "tag": "ab", "monotonic_before_ns": 1, "realtime_ns": 5, "monotonic_after_ns": 2}
     bad = [good | {"tag": "no"}, good | {"tag": 7}, good | {"realtime_ns": None}, good | {"kind": "x"}, []]

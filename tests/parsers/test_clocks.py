@@ -46,6 +46,29 @@ def test_what_a_reading_says_beside_the_clocks_is_kept_and_what_makes_no_sense_i
     ] * 4
 
 
+def test_chrony_vouches_where_the_kernel_does_not() -> None:
+    said = (
+        "A9FEA97B,169.254.169.123,4,1795291231.5,{},0.000001,0.00002,-8.3,0.0,0.1,0.0004,0.0003,16.1,Normal"
+    )
+    rows = [
+        READING | {"synchronized": 0, "max_error_ns": 16_000_000_000, "chrony": said.format("-0.000010")},
+        READING | {"synchronized": 1, "max_error_ns": 7, "chrony": said.format("0.1")},
+        READING | {"synchronized": 0, "chrony": said.format("0.1").replace("Normal", "Not synchronised")},
+        READING | {"synchronized": 0, "chrony": "one,two"},
+    ]
+    found = parse(*map(json.dumps, rows))["rows"]
+    assert [(row["synchronized"], row["max_error_ns"]) for row in found] == [  # type: ignore[attr-defined]
+        (1, 510_000), (1, 7), (0, None), (0, None),
+    ]  # fmt: skip
+
+
+def test_tags_of_the_clapperboard_stand_beside_their_readings() -> None:
+    found = parse(
+        json.dumps(READING), json.dumps(READING | {"tag": "0aff"}), json.dumps(READING | {"tag": "x"})
+    )
+    assert found["tags"] == ["", "0aff", ""]
+
+
 @pytest.mark.parametrize(
     "change",
     [
