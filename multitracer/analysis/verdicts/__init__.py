@@ -22,6 +22,7 @@ from multitracer.analysis.verdicts.answers import (
     held,
     hole,
     ignored,
+    lost_behind,
 )
 from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
@@ -113,6 +114,7 @@ def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
     needed = {
         Evidence.ECHOED: itself,
         Evidence.HOLE: hole(copies),
+        Evidence.LOST_BEHIND: lost_behind(copies),
         Evidence.NO_D_SACK: undisputed(copies, reported, sends_sack=sends_sack),
     }
     unanswered = (duplicate & (reported == copies.answer)) | before_any_answer(copies)

@@ -143,6 +143,29 @@ def hole(copies: Copies) -> Array:
     return known & overtaken
 
 
+def lost_behind(copies: Copies) -> Array:
+    """Return behind which, at the left edge, all was lost: the next data had to be resent and answered too.
+
+    Were only the ACKs late, those of the next data would follow at once, not a round trip after their copy.
+    """
+    if copies.min_rtt_ns == NA or not len(copies):
+        return np.zeros(len(copies), dtype=bool)
+    answered = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
+    lacking = copies.reached[np.minimum(copies.answer, copies.nowhere - 1)]
+    outstanding = lacking < copies.highest[np.maximum(copies.row - 1, 0)]
+    edge = copies.reached[np.maximum(copies.answer, 1) - 1]
+    at_edge = (copies.begin <= edge) & (edge < copies.end)
+    answers, which = np.unique(copies.answer, return_inverse=True)
+    once = np.bincount(which[at_edge], minlength=len(answers))[which] == 1
+    again = copies.first_sent(copies.row)[copies.grid.cell(lacking)]
+    came = np.searchsorted(copies.reached, lacking, side="right")
+    least_ns = SURELY_EARLY * copies.min_rtt_ns
+    late = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again) >= least_ns
+    late &= copies.after_ns(copies.answer) >= least_ns
+    behind: Array = answered & at_edge & once & outstanding & late & (again < came) & (came < copies.nowhere)
+    return behind
+
+
 def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
     """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
     segments = copies.segments

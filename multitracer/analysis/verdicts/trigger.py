@@ -38,6 +38,8 @@ _DUE = 0.8
 """Of the timeout by RFC 6298: a kernel's own may be as much shorter."""
 _LATE_NS = 10 * NS_PER_MS
 """A busy host may answer an ACK so late."""
+_AT_ONCE_NS = NS_PER_MS
+"""It usually does within some microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def trigger_of(copies: Copies) -> Trigger:
     waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), _rto_ns(copies)
     duplicates = _duplicates(copies, back, before, una)
     return Trigger(
-        _silent(copies, waited_ns, rto_ns),
+        _silent(copies, una, waited_ns, rto_ns),
         duplicates,
         segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
         newest,
@@ -92,16 +94,22 @@ def trigger_of(copies: Copies) -> Trigger:
     )
 
 
-def _silent(copies: Copies, waited_ns: Array, rto_ns: Array) -> Array:
+def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Array:
+    """Return which no arrival can have caused.
+
+    Of the oldest segment, sent once more since it was last resent, only an ACK of the same moment can be the
+    cause: else the timer expired amid duplicate ACKs.
+    """
     time_ns, row = copies.segments["time_ns"], copies.row
-    rack_ns = _LATE_NS + max(copies.min_rtt_ns, 0) // 4
+    round_trip_ns = max(copies.min_rtt_ns, 0)
     others = np.flatnonzero(copies.segments["reverse"] != copies.reverse)
     arrived = np.searchsorted(others, row) - 1
     arrived_ns = time_ns[row] - np.append(time_ns[others], 0)[arrived]
     resent_ns = np.diff(time_ns[row], prepend=0)
-    due = waited_ns > _DUE * rto_ns
-    nothing_arrived = (arrived < 0) | (arrived_ns > np.where(due, _LATE_NS, rack_ns))
-    silent: Array = nothing_arrived & (resent_ns > np.where(due, _LATE_NS, rack_ns))
+    lateness_ns = np.where(waited_ns > _DUE * rto_ns, _LATE_NS, _LATE_NS + round_trip_ns // 4)
+    once_more = np.isin(copies.earlier, row) & (copies.begin == una) & (waited_ns > round_trip_ns)
+    lateness_ns[once_more] = _AT_ONCE_NS
+    silent: Array = ((arrived < 0) | (arrived_ns > lateness_ns)) & (resent_ns > lateness_ns)
     return silent
 
 

@@ -56,6 +56,8 @@ class Evidence(IntFlag):
     """The ACK echoes the timestamp of this very copy: it brought something new."""
     HOLE = 0x0080
     """Data sent after the earlier copy were reported, and this range was not."""
+    LOST_BEHIND = 0x10_0000
+    """What had been sent behind the earlier copy was not acknowledged either until it was sent again."""
     NO_D_SACK = 0x0100
     """The receiver, which sends SACK, answered this copy without calling it a duplicate."""
     CA_STATE = 0x0200

@@ -1,0 +1,229 @@
+"""Two hosts of our own TCP on a link that loses and stalls, captured at both ends, the truth written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.pcap_file import pcap_header, pcap_record
+from multitracer.protocols.tcp import Endpoint, Packet, TcpProfile
+from multitracer.protocols.tcp.packet import sequence_length
+from multitracer.protocols.tcp.ranges import RangeSet
+from multitracer.protocols.tcp.state import CaState
+from multitracer.simulator.application import BulkSender, Reader
+from multitracer.simulator.host import Host, Socket
+from multitracer.simulator.loop import EventLoop
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+ADDRESSES = {"mobile": bytes([10, 1, 1, 1]), "fixed": bytes([10, 1, 1, 2])}
+FIRST_PORT = 10_000
+"""Each transfer has a port and an hour of its own, so that their captures can be one file."""
+_FAR = {"mobile": "fixed", "fixed": "mobile"}
+_BEGIN_NS = 1_000_000_000 * NS_PER_S
+_SNAP_BYTES = 96
+_LONGEST_NS = 3600 * NS_PER_S
+"""No transfer takes longer; also between the begins of two of them."""
+
+
+@dataclass(frozen=True)
+class Road:
+    """What the link does; times in ns."""
+
+    rate_bps: int
+    delay_ns: int
+    queue_packets: int
+    loss: float
+    """Probability that a data packet is lost."""
+    ack_loss: float
+    """Probability that a packet of the other way is lost."""
+    stalls: tuple[tuple[int, int, str], ...]
+    """(begin, duration, "data", "acks" or "both"): nothing is delivered that way; what is sent waits."""
+    handshake_ns: int
+    """How much longer the very first packet takes each way: the radio channel is set up."""
+
+
+def capture_file(path: Path, captures: Iterable[list[bytes]]) -> Path:
+    """Write captures (records of packets) as one file, one after the other."""
+    with path.open("wb") as file:
+        file.write(pcap_header(snap_bytes=_SNAP_BYTES))
+        for records in captures:
+            file.writelines(records)
+    return path
+
+
+@dataclass
+class Sent:
+    """A packet that left a host, and what became of it."""
+
+    frame: int
+    """Its number in the capture of its own host, from 1."""
+    sent_ns: int
+    begin: int
+    end: int
+    """Sequence units on the sender's scale, the SYN is 0."""
+    ack: int
+    """Units acknowledged on the other's scale; -1 without ACK."""
+    blocks: tuple[tuple[int, int], ...]
+    resent: bool
+    cause: str
+    arrived_ns: int | None = None
+
+
+@dataclass
+class Transfer:
+    """One transfer over one path; also the `World` of both hosts."""
+
+    path: Road
+    profile: TcpProfile
+    size_bytes: int
+    seed: int
+    """Also which port and hour it has."""
+    sent: dict[str, list[Sent]] = field(default_factory=lambda: {side: [] for side in ADDRESSES})
+    captures: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._loop = EventLoop()
+        self._luck = Random(self.seed)
+        self._free_ns = dict.fromkeys(ADDRESSES, 0)
+        self._last_ns = dict.fromkeys(ADDRESSES, 0)
+        self._waiting = dict.fromkeys(ADDRESSES, 0)
+        self._seen = {side: RangeSet() for side in ADDRESSES}
+        self._isn: dict[str, int] = {}
+        self._timeouts = dict.fromkeys(ADDRESSES, 0)
+        self._after_timeout = dict.fromkeys(ADDRESSES, False)
+        self.captures = {side: [] for side in ADDRESSES}
+        self.hosts = {
+            side: Host(side, address=ADDRESSES[side], profile=self.profile, world=self)  # type: ignore[arg-type]
+            for side in ADDRESSES
+        }
+
+    def run(self) -> None:
+        """Send the stream from the mobile to the fixed host."""
+        port = FIRST_PORT + self.seed
+        self.hosts["fixed"].listen(port, Reader)
+        remote = Endpoint(ADDRESSES["fixed"], port)
+        self.hosts["mobile"].connect(remote, BulkSender(size_bytes=self.size_bytes))
+        self._loop.run(until_ns=_LONGEST_NS, stop=self._is_over)
+
+    def _is_over(self) -> bool:
+        sockets = [socket for host in self.hosts.values() for socket in host.sockets]
+        return len(sockets) > 1 and all(socket.is_done for socket in sockets)
+
+    # --- the hosts' world ---
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+        return self._loop.now_ns
+
+    def at(self, time_ns: int, call: Callable[[], None]) -> None:
+        """Call something later."""
+        self._loop.at(time_ns, call)
+
+    def initial_sequence_number(self) -> int:
+        """Return a random number."""
+        return self._luck.getrandbits(32)
+
+    def saw_state(self, host: Host, socket: Socket) -> None:
+        """States are looked at when a packet leaves."""
+
+    def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
+        """Capture a packet at a host; note what leaves."""
+        records, time_ns = self.captures[host.name], _BEGIN_NS + self.seed * _LONGEST_NS + self.now_ns
+        records.append(pcap_record(data, time_ns=time_ns, snap_bytes=_SNAP_BYTES))
+        if outgoing:
+            self._note(host, packet, frame=len(records))
+
+    def _note(self, host: Host, packet: Packet, *, frame: int) -> None:
+        segment, side = packet.segment, host.name
+        isn = self._isn.setdefault(side, segment.seq)
+        begin = (segment.seq - isn) % 2**32
+        end = begin + sequence_length(segment)
+        seen = self._seen[side]
+        resent = begin < end and any(left < end and right > begin for left, right in seen)
+        seen.add(begin, end)
+        far = self._isn.get(_FAR[side], 0)
+        blocks = tuple(((left - far) % 2**32, (right - far) % 2**32) for left, right in segment.sack_blocks)
+        ack = (segment.ack - far) % 2**32 if segment.flags & 0x10 else -1
+        cause = self._cause(host) if resent else ""
+        self.sent[side].append(Sent(frame, self.now_ns, begin, end, ack, blocks, resent, cause))
+
+    def _cause(self, host: Host) -> str:
+        """Return why the host sends again now, by its own counters and state."""
+        sender = host.sockets[0].connection.sender
+        expired = sender.counters.timeouts > self._timeouts[host.name]
+        self._timeouts[host.name] = sender.counters.timeouts
+        if expired:
+            self._after_timeout[host.name] = True
+            return "timeout"
+        if sender.ca_state is CaState.LOSS and self._after_timeout[host.name]:
+            return "slow-start"
+        self._after_timeout[host.name] = False
+        return "fast" if sender.ca_state in {CaState.RECOVERY, CaState.LOSS} else "unknown"
+
+    # --- the link ---
+
+    def transmit(self, host: Host, data: bytes) -> bool:
+        """Send a packet at the link's rate behind those before it; a full queue drops it without a word."""
+        side, note = host.name, self.sent[host.name][-1]
+        way = "data" if side == "mobile" else "acks"
+        if self._waiting[side] >= self.path.queue_packets:
+            return True
+        if self._luck.random() < (self.path.loss if way == "data" else self.path.ack_loss):
+            return True
+        duration_ns = len(data) * 8 * NS_PER_S // self.path.rate_bps
+        begin_ns = self._not_stalled(max(self.now_ns, self._free_ns[side]), way)
+        self._free_ns[side] = begin_ns + duration_ns
+        extra_ns = self.path.handshake_ns if note.begin == 0 and note.end == 1 else 0
+        arrival_ns = max(self._free_ns[side] + self.path.delay_ns + extra_ns, self._last_ns[side])
+        self._last_ns[side] = arrival_ns
+        self._waiting[side] += 1
+        self._loop.at(arrival_ns, partial(self._arrive, side, note, data))
+        return True
+
+    def _not_stalled(self, time_ns: int, way: str) -> int:
+        for begin_ns, duration_ns, which in self.path.stalls:
+            if which in (way, "both") and begin_ns <= time_ns < begin_ns + duration_ns:
+                time_ns = begin_ns + duration_ns
+        return time_ns
+
+    def _arrive(self, side: str, note: Sent, data: bytes) -> None:
+        self._waiting[side] -= 1
+        note.arrived_ns = self.now_ns
+        self.hosts[_FAR[side]].deliver(data)
+
+    # --- the truth ---
+
+    def verdicts(self, side: str) -> dict[int, tuple[str, str]]:
+        """Return (cause, necessity) of each retransmission of a side, by frame of that side's capture."""
+        return {
+            sent.frame: (sent.cause, self._necessity(side, at))
+            for at, sent in enumerate(self.sent[side])
+            if sent.resent
+        }
+
+    def _necessity(self, side: str, at: int) -> str:
+        resent = self.sent[side][at]
+        had = RangeSet()
+        for earlier in self.sent[side][:at]:
+            if earlier.arrived_ns is not None and earlier.begin < earlier.end:
+                had.add(earlier.begin, earlier.end)
+        if not any(left <= resent.begin and resent.end <= right for left, right in had):
+            return "necessary"
+        came_ns = _LONGEST_NS if resent.arrived_ns is None else resent.arrived_ns
+        told = any(
+            ack.arrived_ns is not None and ack.sent_ns < came_ns and _covers(ack, resent)
+            for ack in self.sent[_FAR[side]]
+        )
+        return "spurious" if told else "ack-lost"
+
+
+def _covers(ack: Sent, resent: Sent) -> bool:
+    sacked = any(left <= resent.begin and resent.end <= right for left, right in ack.blocks)
+    return ack.ack >= resent.end or sacked
