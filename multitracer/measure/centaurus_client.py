@@ -20,7 +20,14 @@ from multitracer.measure.exchange import (
     filled,
 )
 from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
-from multitracer.protocols.centaurus import Delivered, Expired, Received, Rejected, SessionEnded
+from multitracer.protocols.centaurus import (
+    ClockCompared,
+    Delivered,
+    Expired,
+    Received,
+    Rejected,
+    SessionEnded,
+)
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -92,7 +99,7 @@ class CentaurusClient:
         outcome.bytes_up = self._sent_bytes
         values = json.dumps(outcome.recorded()).encode()
         handle = self._send(self._words(transaction, GOODBYE, values))
-        receipt = self._await(RECEIPT, handle, transaction)
+        receipt = self._await(RECEIPT, handle, transaction, outcome)
         if receipt is None:
             return outcome.drop("goodbye")
         outcome.follow(decode_receipt(decode(receipt.data).body))
@@ -118,12 +125,9 @@ class CentaurusClient:
         return events
 
     def _await(
-        self, letters: bytes, handle: int, transaction: Transaction, outcome: Outcome | None = None
+        self, letters: bytes, handle: int, transaction: Transaction, outcome: Outcome
     ) -> Received | None:
-        """Return the answer to an object once its session is over too, None if it does not come in time.
-
-        What was sent again of the object is noted in `outcome`.
-        """
+        """Return the answer to an object once its session is over too, None if it does not come in time."""
         self._delivered = False
         answer: Received | None = None
         deadline_ns = self._deadline_ns()
@@ -131,8 +135,10 @@ class CentaurusClient:
             for event in self._work():
                 if isinstance(event, Delivered) and event.handle == handle:
                     self._delivered = True
-                    if outcome is not None:
+                    if letters == REPLY:
                         outcome.retransmitted_client = event.segments_sent - event.segments
+                elif isinstance(event, ClockCompared):
+                    outcome.compare(event.offset_ns, event.uncertainty_ns)
                 elif isinstance(event, Received) and self._is_answer(event, transaction, letters):
                     answer = event
                 elif isinstance(event, Expired | Rejected) and event.handle == handle:

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from multitracer.errors import FormatError, InputError
+from multitracer.transactions import LABEL, TRANSACTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +20,7 @@ if TYPE_CHECKING:
     from multitracer.measure.outcome import Outcome
     from multitracer.measure.plan import Plan, Transaction
 
-TRANSACTIONS = "transactions.csv"
-_LABEL = "label_"
-_COLUMNS = (
-    "transaction", "protocol", "vary", "size_bytes", "repetition", "request_bytes", "reply_bytes",
-    "connection", "timeout_s", "start_ns", "connect_s", "rtt_s", "server_rtt_s", "retransmitted_client",
-    "retransmitted_server", "bytes_up", "bytes_down", "efficiency", "outcome", "why",
-)  # fmt: skip
+FILE = "transactions.csv"
 
 
 class Journal:
@@ -46,8 +41,8 @@ class Journal:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._plan = plan
-        self._columns = [*_COLUMNS, *(_LABEL + name for name in plan.label_names)]
-        self.path = folder / TRANSACTIONS
+        self._columns = [*TRANSACTIONS.names[:-1], *(LABEL + name for name in plan.label_names)]
+        self.path = folder / FILE
         self.outcomes: dict[int, str] = {}
         """What became of the transactions that are done, by their numbers."""
         self.rtts_s: dict[int, float] = {}
@@ -117,5 +112,7 @@ class Journal:
             each.reply_bytes, each.connection, plan.timeout_s, outcome.start_ns,
             *map(outcome.seconds, (outcome.connect_ns, outcome.rtt_ns, outcome.server_rtt_ns)),
             outcome.retransmitted_client, outcome.retransmitted_server, outcome.bytes_up, outcome.bytes_down,
-            outcome.efficiency(each), outcome.outcome, outcome.why, *labels,
+            outcome.efficiency(each),
+            *map(outcome.seconds, (outcome.clock_offset_ns, outcome.clock_uncertainty_ns)),
+            outcome.outcome, outcome.why, *labels,
         ]  # fmt: skip

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from multitracer.measure.plan import Transaction
 
 
+_MOST_REASON = 120
+
+
 @dataclass(slots=True)
 class Outcome:
     """One transaction; None is not known, and never 0."""
@@ -34,6 +37,9 @@ class Outcome:
     request_payload_bytes: int | None = None
     """Payload that reached the server for the request, duplicates included."""
     reply_payload_bytes: int | None = None
+    clock_offset_ns: int | None = None
+    """The server's clock less ours, at its tightest in this transaction."""
+    clock_uncertainty_ns: int | None = None
     outcome: str = "ok"
     """ok, dropped."""
     why: str = ""
@@ -41,7 +47,7 @@ class Outcome:
 
     def drop(self, why: str) -> Outcome:
         """Note that the transaction failed."""
-        self.outcome, self.why = "dropped", why
+        self.outcome, self.why = "dropped", " ".join(why.split())[:_MOST_REASON]
         return self
 
     def follow(self, receipt: Receipt) -> None:
@@ -50,6 +56,11 @@ class Outcome:
         self.retransmitted_server = receipt.retransmitted_segments
         self.bytes_down = receipt.sent_bytes
         self.request_payload_bytes = receipt.request_payload_bytes
+
+    def compare(self, offset_ns: int, uncertainty_ns: int) -> None:
+        """Keep a comparison of the clocks if it is tighter than the last."""
+        if self.clock_uncertainty_ns is None or uncertainty_ns < self.clock_uncertainty_ns:
+            self.clock_offset_ns, self.clock_uncertainty_ns = offset_ns, uncertainty_ns
 
     def recorded(self) -> dict[str, Any]:
         """Return the client's recorded values, which the good-bye carries."""

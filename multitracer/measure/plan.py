@@ -30,6 +30,7 @@ ProtocolName = Literal["tcp", "centauruscomm"]
 Varied = Literal["request", "reply"]
 Connection = Literal["per-session", "one"]
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_MOST_LABEL = 200
 _MAX_TRANSACTIONS = 10_000_000
 
 
@@ -89,6 +90,9 @@ class Plan:
         _check(self.count <= _MAX_TRANSACTIONS, "number of transactions", self.count)
         for name in self.label_names:
             _check(_LABEL.fullmatch(name) is not None, "label", name)
+        for labels in (self.labels, *(each.labels for each in self.experiments)):
+            for value in labels.values():
+                _check(value.isprintable() and len(value) <= _MOST_LABEL, "value of a label", value)
 
     @property
     def count(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
 from multitracer.manifest import MANIFEST, LogFile, Manifest, checksum, read_manifest, write_manifest
-from multitracer.measure.journal import TRANSACTIONS, Journal
+from multitracer.measure.journal import FILE, Journal
 from multitracer.measure.outcome import UnreachableError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _opened(plan: Plan, folder: Path) -> Manifest:
 
 def _close(manifest: Manifest, folder: Path) -> None:
     """Note the size and the checksum of what was written."""
-    path = folder / TRANSACTIONS
-    others = [log for log in manifest.files if log.path != TRANSACTIONS]
-    manifest.files = [*others, LogFile(TRANSACTIONS, HOST, path.stat().st_size, checksum(path))]
+    path = folder / FILE
+    others = [log for log in manifest.files if log.path != FILE]
+    manifest.files = [*others, LogFile(FILE, HOST, path.stat().st_size, checksum(path))]
     write_manifest(folder, manifest)

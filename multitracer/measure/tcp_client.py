@@ -77,7 +77,7 @@ class TcpClient:
         except (OSError, RemoteProtocolError) as error:
             self.close()
             late = isinstance(error, TimeoutError)
-            return outcome.drop(stage if late else f"{stage}: {error}"[:120])
+            return outcome.drop(stage if late else f"{stage}: {error}")
         return outcome
 
     def _connected(self, outcome: Outcome) -> socket.socket:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parsers._format import Format
 
 FORMATS = parsers.formats()
-LAYERS = {"packet", "tcp", "link", "radio", "position", "clock"}
+LAYERS = {"packet", "tcp", "link", "radio", "position", "clock", "transactions"}
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.name)

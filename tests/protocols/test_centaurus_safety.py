@@ -57,6 +57,15 @@ def test_unproven_peer_gets_at_most_three_times_what_it_sent(steps: list[str], s
     assert left <= 3 * arrived
 
 
+@pytest.mark.parametrize(("slots", "answered"), [(808, True), (809, False)])
+def test_answer_is_withheld_from_the_first_byte_over_three_times(slots: int, answered: bool) -> None:
+    """An OBJ without its zeros has 46 bytes, and PROCEED one for each eight slots beside its 37."""
+    server = _server(max_message_bytes=2 << 20)
+    server.receive(_packet(1, _obj(slots * 512)), ("victim", 1), START_NS)
+    assert [len(octets) for octets in _answers(server)] == ([138] if answered else [])
+    assert server.counters.amplification == (not answered)
+
+
 def test_longest_bitmap_is_not_withheld_from_a_stranger() -> None:
     net = Network("a", "b", config=CentaurusConfig(max_message_bytes=2 << 20))
     net.ends["a"].send("b", 1, bytes(2 << 20), net.now_ns)

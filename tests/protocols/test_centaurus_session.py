@@ -213,6 +213,29 @@ def test_session_ends_at_its_cap_whatever_it_does() -> None:
     assert [event.time_ns - event.started_ns for event in ended] == [30 * S, 30 * S]
 
 
+def test_sent_rearms_the_watchdog_and_silence_ends_the_session() -> None:
+    """A line on which each packet takes six seconds to leave: SENT is all that is heard meanwhile."""
+    net = Network("a", "b")
+    sender = net.ends["a"]
+    sender.send("b", CLASS, bytes(4 * 512), net.now_ns)
+    obj = sender.outgoing(net.now_ns)
+    sender.sent(obj, net.now_ns)
+    net.ends["b"].receive(obj.octets, "a", net.now_ns)
+    proceed = net.ends["b"].outgoing(net.now_ns)
+    sender.receive(proceed.octets, "b", net.now_ns)
+    now_ns = net.now_ns
+    for _ in range(5):  # four segments and DONE
+        packet = sender.outgoing(now_ns)
+        now_ns += 6 * S
+        sender.on_timer(now_ns)
+        assert sender.sessions
+        sender.sent(packet, now_ns)
+    sender.on_timer(now_ns + 10 * S - 1)
+    assert sender.sessions
+    sender.on_timer(now_ns + 10 * S)
+    assert not sender.sessions
+
+
 def test_empty_message_is_a_message() -> None:
     net = Network("a", "b")
     net.ends["a"].send("b", CLASS, b"", net.now_ns)

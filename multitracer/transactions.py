@@ -1,0 +1,62 @@
+"""What a measurement hands over: request / reply / good-bye transactions, as `measure run` wrote them.
+
+The CSV has these columns by these names, in this order, and one `label_NAME` for each label behind them; the
+table holds the labels in one column. docs/measuring.md explains each.
+"""
+
+from __future__ import annotations
+
+from multitracer.tables import Column, Schema
+
+LABEL = "label_"
+"""How the name of a label's column in the CSV begins."""
+
+
+def _text(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, dtype, doc) for name, dtype, doc in rows)
+
+
+def _count(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "int64", doc, unit, na=True) for name, doc, unit in rows)
+
+
+def _real(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
+
+
+TRANSACTIONS = Schema(
+    "transactions",
+    (
+        Column("transaction", "int64", "its place in the plan, from 1"),
+        *_text(("protocol", "U16", "tcp, centauruscomm"), ("vary", "U8", "which message: request, reply")),
+        Column("size_bytes", "int64", "of the message that is varied", "bytes"),
+        Column("repetition", "int64", "the how manyth of this size, from 1"),
+        Column("request_bytes", "int64", "length of the request", "bytes"),
+        Column("reply_bytes", "int64", "length of the reply", "bytes"),
+        *_text(("connection", "U12", "one, per-session")),
+        *_real(("timeout_s", "when it is dropped", "s")),
+        Column("start_ns", "int64", "just before the request was handed over", "ns since 1970"),
+        *_real(
+            ("connect_s", "set-up of the connection; NA where none was set up", "s"),
+            ("rtt_s", "from handing the request over until the whole reply was there", "s"),
+            ("server_rtt_s", "from the reply handed over until the good-bye's first byte in", "s"),
+        ),
+        *_count(
+            ("retransmitted_client", "segments of the request sent again", ""),
+            ("retransmitted_server", "segments of the reply sent again", ""),
+            ("bytes_up", "sent by the client's transport, repetitions included", "bytes"),
+            ("bytes_down", "sent by the server's transport, repetitions included", "bytes"),
+        ),
+        *_real(
+            ("efficiency", "application bytes over payload bytes received for them", ""),
+            ("clock_offset_s", "the server's clock less the client's, CentaurusComm only", "s"),
+            ("clock_uncertainty_s", "the offset is surely within it", "s"),
+        ),
+        *_text(
+            ("outcome", "U8", "ok, dropped"),
+            ("why", "U128", "where it was dropped: connect, request, reply, goodbye; and the error"),
+            ("labels", "U512", "the labels as NAME=VALUE, sorted, between them a semicolon"),
+        ),
+    ),
+)
+"""One row is one transaction, in the order in which they were done."""

@@ -1,0 +1,99 @@
+"""transactions.csv, what `multitracer measure run` wrote: one line for each transaction.
+
+Source: docs/measuring.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from multitracer.tables import NA, Column, Table
+from multitracer.transactions import LABEL, TRANSACTIONS
+from parsers._format import Format, Match
+from parsers._lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PLAIN = TRANSACTIONS.names[:-1]
+_HEADER = ",".join(_PLAIN)
+_LARGEST = 1 << 62
+_MOST_LABELS = 1000
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a file that begins with the header."""
+    return "yes" if head.startswith(_HEADER.encode()) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return the table `transactions`.
+
+    Raises
+    ------
+    FormatError
+        If the first line is not the header.
+    """
+    lines = Lines(stream)
+    labels = _labels(next(iter(lines), ""), path)
+    rows: list[tuple[Any, ...]] = []
+    for text in lines:
+        try:
+            rows.append(_row(next(csv.reader([text])), labels))
+        except (ValueError, csv.Error, StopIteration):
+            lines.skip("no transaction")
+    values: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(TRANSACTIONS.names)
+    columns = {
+        column.name: np.array(cells, dtype=column.dtype)
+        for column, cells in zip(TRANSACTIONS, values, strict=True)
+    }
+    return {"transactions": Table(TRANSACTIONS, columns, lines.provenance(path, FORMAT.name))}
+
+
+def _labels(header: str, path: str) -> list[str]:
+    """Return the names of the labels that the header lists."""
+    names = next(csv.reader([header]), [])
+    rest = names[len(_PLAIN) :]
+    good = tuple(names[: len(_PLAIN)]) == _PLAIN and all(name.startswith(LABEL) for name in rest)
+    if not good or len(rest) > _MOST_LABELS:
+        raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
+    return [name.removeprefix(LABEL) for name in rest]
+
+
+def _row(cells: list[str], labels: list[str]) -> tuple[Any, ...]:
+    plain, told = cells[: len(_PLAIN)], cells[len(_PLAIN) :]
+    values = [_value(column, cell) for column, cell in zip(TRANSACTIONS.columns, plain, strict=False)]
+    if len(values) != len(_PLAIN) or len(told) != len(labels):
+        raise ValueError("columns are missing")
+    words = (f"{name}={cell}" for name, cell in zip(labels, told, strict=True) if cell)
+    return (*values, ";".join(words))
+
+
+def _value(column: Column, cell: str) -> Any:
+    if column.dtype == "float64":
+        number = float(cell) if cell else math.nan
+        if math.isinf(number):
+            raise ValueError(cell)
+        return number
+    if column.dtype != "int64":
+        return cell
+    if not cell and column.na:
+        return NA
+    if not cell.isascii() or not cell.isdigit() or int(cell[:20]) >= _LARGEST:
+        raise ValueError(cell)
+    return int(cell)
+
+
+FORMAT = Format(
+    name="transactions",
+    layer="transactions",
+    description="request / reply / good-bye transactions of `measure run`",
+    source="docs/measuring.md",
+    sniff=sniff,
+    parse=parse,
+)

@@ -1,0 +1,88 @@
+"""transactions.csv: what a measurement wrote is what is read."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parsers
+from multitracer.errors import FormatError
+from multitracer.measure.journal import Journal
+from multitracer.measure.outcome import Outcome
+from multitracer.measure.plan import Experiment, Plan
+from multitracer.transactions import TRANSACTIONS
+from parsers.transactions import FORMAT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = TRANSACTIONS.names[:-1]
+PLAN = Plan(
+    "tcp",
+    "127.0.0.1:1",
+    (
+        Experiment("request", (64, 128), 2, labels={"mobility": 'walk, "slow"'}),
+        Experiment("reply", (256,), 1),
+    ),
+    labels={"location": "downtown"},
+)
+
+
+def _written(folder: Path) -> Path:
+    with contextlib.closing(Journal(folder, PLAN)) as journal:
+        for each in PLAN.transactions():
+            outcome = Outcome(1_700_000_000_000_000_000 + each.number, rtt_ns=250_000_001 * each.number)
+            outcome.bytes_up = each.request_bytes
+            if each.number == 3:
+                outcome = Outcome(1_700_000_000_000_000_003).drop("reply: closed\nby the, server")
+            journal.add(each, outcome)
+    return journal.path
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    fmt, tables = parsers.read(str(_written(tmp_path)))
+    assert fmt.name == "transactions"
+    rows = list(tables["transactions"].rows())
+    assert [row["transaction"] for row in rows] == [1, 2, 3, 4, 5]
+    assert [row["size_bytes"] for row in rows] == [64, 64, 128, 128, 256]
+    assert [row["request_bytes"] for row in rows] == [64, 64, 128, 128, 64]
+    assert [row["rtt_s"] for row in rows] == [0.250000001, 0.500000002, None, 1.000000004, 1.250000005]
+    assert [row["bytes_up"] for row in rows] == [64, 64, None, 128, 64]
+    assert [row["outcome"] for row in rows] == ["ok", "ok", "dropped", "ok", "ok"]
+    assert rows[2]["why"] == "reply: closed by the, server"
+    assert rows[0]["labels"] == 'location=downtown;mobility=walk, "slow"'
+    assert rows[4]["labels"] == "location=downtown"
+    assert rows[0]["start_ns"] == 1_700_000_000_000_000_001
+
+
+def test_cut_and_damaged_lines_are_counted(tmp_path: Path) -> None:
+    lines = _written(tmp_path).read_bytes().splitlines(keepends=True)
+    lines[2] = b"two,tcp,request\n"
+    lines[-1] = lines[-1][:20]
+    table = FORMAT.parse(io.BytesIO(b"".join(lines)), path="x.csv")["transactions"]
+    assert table["transaction"].tolist() == [1, 3, 4]
+    assert table.provenance["skipped"] == {"no transaction": 1}
+    assert "cut after 20 bytes" in table.provenance["damaged"]
+
+
+def test_other_header_is_refused() -> None:
+    with pytest.raises(FormatError, match="not the header"):
+        FORMAT.parse(io.BytesIO(b"transaction,protocol\n1,tcp\n"), path="x.csv")
+
+
+@given(st.lists(st.tuples(st.integers(0, 23), st.text(max_size=30)), max_size=6))
+def test_hostile_cells_give_a_row_or_a_count(changes: list[tuple[int, str]]) -> None:
+    header = ",".join(COLUMNS)
+    row = "1 tcp request 64 1 64 64 one 120.0 5 - 0.5 - 0 0 64 64 - - - ok -".replace("-", "").split(" ")
+    for at, text in changes:
+        row[at % len(row)] = text
+    data = (header + "\n" + ",".join(row) + "\n").encode("utf-8", "replace")
+    table = FORMAT.parse(io.BytesIO(data), path="x.csv")["transactions"]
+    assert len(table) <= 1 or any("\n" in text or "\r" in text for _, text in changes)
+    assert not np.isinf(table["rtt_s"]).any()
