@@ -6,8 +6,10 @@ import csv
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import parsers
 from multitracer.cli._output import replacing
 from multitracer.cli._text import no_formula, portable
 from multitracer.clock.edges import edges_table, mapping_table
@@ -15,11 +17,10 @@ from multitracer.clock.session_clock import clocks_of
 from multitracer.clock.words import seconds, span
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import inside
-from multitracer.session import Session, open_session, separate_sessions
+from multitracer.session import STANDARD_INPUT, Log, Session, open_session, separate_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from multitracer.capture import Capture
     from multitracer.cli._page import Page
@@ -41,6 +42,8 @@ class Aligned:
     session: Session
     captures: list[tuple[Point, Capture]]
     clocks: Clocks
+    order: tuple[str, ...] = ()
+    """The inputs as the user named them."""
 
     @property
     def loose(self) -> bool:
@@ -61,17 +64,33 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
     clocks = clocks_of(session, captures, reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
         raise ClockError(clocks.graph.refused[0])
-    return Aligned(session, captures, clocks)
+    return Aligned(session, captures, clocks, tuple(inputs))
 
 
 def _session(inputs: Sequence[str]) -> Session:
-    if len(inputs) == 1:
+    """Return a folder's session, or loose files as one: captures as points, other logs as hosts."""
+    if len(inputs) == 1 and os.path.isdir(inputs[0]):  # noqa: PTH112  # a name may hold NUL, which Path refuses
         return open_session(inputs[0])
     for name in inputs:
-        if os.path.isdir(name):  # noqa: PTH112  # a name may hold NUL, which Path refuses
+        if os.path.isdir(name):  # noqa: PTH112
             raise InputError(f"{portable(name)}: a session folder is aligned by itself; give it alone")
-    apart = separate_sessions(inputs)
-    return Session(apart[0].name, [point for session in apart for point in session.points])
+    points, logs = [], []
+    for session in separate_sessions(inputs):
+        (point,) = session.points
+        log = _log(point)
+        if log is None:
+            points.append(point)
+        else:
+            logs.append(log)
+    return Session(Path(inputs[0]).name, points, logs)
+
+
+def _log(point: Point) -> Log | None:
+    """Return what was taken for a capture as the log that it is; None if it is a capture."""
+    if len(point.paths) > 1 or point.paths[0] == STANDARD_INPUT:
+        return None
+    fmt = parsers.detect(point.paths[0])
+    return None if fmt.layer == "packet" else Log(point.name, point.paths[0], fmt.name, fmt.layer)
 
 
 # --- text ---
@@ -80,7 +99,7 @@ def _session(inputs: Sequence[str]) -> Session:
 def show(sheet: Page, found: Aligned) -> None:
     """Write the graph as a table, what could not be related, and what the doctor found."""
     clocks = found.clocks
-    rows = [_row(found, relation, e) for relation in clocks.graph.relations for e in relation.estimates]
+    rows = [_row(found, relation, e) for relation in _as_given(found) for e in relation.estimates]
     if rows:
         sheet.table(_HEADER, rows, right=(2, 3, 4, 6), dispensable=(6,))
     else:
@@ -145,7 +164,7 @@ def write_json(stream: TextIO, found: Aligned) -> None:
 def _edges(found: Aligned) -> Iterator[dict[str, Any]]:
     """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
     first = {found.clocks.of_point(p.name): capture.first_ns for p, capture in found.captures}
-    for relation in found.clocks.graph.relations:
+    for relation in _as_given(found):
         for i, each in enumerate(relation.estimates):
             start = first.get(relation.source) if i == 0 and found.loose else None
             estimate = each if start is None else each.from_stamp(start)
@@ -164,6 +183,20 @@ def _edges(found: Aligned) -> Iterator[dict[str, Any]]:
                 "upper_ns": estimate.upper_ns,
                 "notes": list(estimate.notes),
             }
+
+
+def _as_given(found: Aligned) -> list[Relation]:
+    """Return the relations; of loose files each from the one named first, and in the order of their names."""
+    relations = found.clocks.graph.relations
+    if not found.loose:
+        return relations
+    place = {name: i for i, name in enumerate(found.order)}
+
+    def at(clock: Clock) -> int:
+        return place.get(clock.host, len(place))
+
+    turned = [r if at(r.source) <= at(r.target) else r.inverse() for r in relations]
+    return sorted(turned, key=lambda r: (at(r.source), at(r.target)))
 
 
 # --- tables ---

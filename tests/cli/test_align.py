@@ -116,6 +116,14 @@ def test_the_doctor_sees_a_single_capture_too(tmp_path: Path) -> None:
     assert [each["code"] for each in document(coarse)["doctor"]] == ["whole-seconds"]
 
 
+def test_two_logs_of_a_link_are_related_by_its_slots(session: Path) -> None:
+    fixed, mobile = (session / host / "rlp.pcapng" for host in ("fixed", "mobile"))
+    (edge,) = document(fixed, mobile)["edges"]
+    assert (edge["from"], edge["to"], edge["method"]) == (str(fixed), str(mobile), "slots of the link")
+    assert edge["skew_ppm"] == pytest.approx(-60, abs=1)
+    assert edge["offset_ns"] == pytest.approx(-2_400 * MS, abs=10 * MS)
+
+
 def test_a_folder_is_given_alone(ahead: Path) -> None:
     assert "give it alone" in run("align", SAMPLE, ahead, status=1).stderr
 
