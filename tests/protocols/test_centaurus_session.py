@@ -335,6 +335,34 @@ def test_early_start_saves_a_round_trip_once_a_nonce_is_known() -> None:
     assert took_ns(Extension.EARLY_START) == [2 * round_trip, round_trip]
 
 
+def test_no_segment_goes_early_under_a_nonce_of_the_same_session() -> None:
+    """Else a late segment of the last object, which carries that nonce, would enter the next one."""
+    both = CentaurusConfig(extensions=Extension.EARLY_START | Extension.SEVERAL)
+    net = Network("a", "b", config=both)
+    for text in (b"1", b"2", b"3"):
+        net.ends["a"].send("b", CLASS, text, net.now_ns)
+    net.run(3)
+    net.ends["a"].send("b", CLASS, b"4", net.now_ns)
+    net.run(3)
+    offers = [wire.read_packet(octets) for *_, octets in net.wire if octets[17:19] == b"OB"]
+    assert [offer["extensions"] >> 7 for offer in offers] == [0, 0, 0, 1]
+    assert len({offer["session"] for offer in offers}) == 2
+    assert net.received("b") == [b"1", b"2", b"3", b"4"]
+
+
+def test_repeated_done_is_not_answered_again() -> None:
+    net = Network("a", "b", fate=_losing(3))
+    net.ends["a"].send("b", CLASS, bytes(1500), net.now_ns)
+    net.run(0.2)
+    done = [octets for *_, octets in net.wire if octets[17:19] == b"DN"]
+    assert len(done) == 1
+    for _ in range(3):
+        net.post("a", "b", done[0])
+    net.run(5)
+    assert net.messages().count("b: PROCEED") == 2
+    assert net.messages().count("b: ACK") == 1
+
+
 def test_early_segments_are_kept_in_mind_when_proceed_comes_and_the_rest_follows() -> None:
     config = CentaurusConfig(extensions=Extension.EARLY_START, early_segments=3)
     net = Network("a", "b", config=config)
