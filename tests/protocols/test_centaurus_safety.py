@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus import CentaurusConfig, Received, UdpWorker
+from multitracer.protocols.centaurus import CentaurusConfig, Received, SessionEnded, UdpWorker
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
 from multitracer.protocols.centaurus.packet import Packet, seal
 from tests.protocols import centaurus_wire as wire
@@ -84,6 +84,26 @@ def test_spoofed_offer_neither_ends_a_session_nor_supersedes_a_part() -> None:
     net.run(2)
     assert net.received("b") == [bytes(3000)]
     assert net.messages().count("a: OBJ") == 1
+
+
+@pytest.mark.parametrize(("late", "causes"), [(True, ["complete"]), (False, ["replaced", "complete"])])
+def test_late_offer_of_a_proven_peer_does_not_end_the_session_that_runs(
+    late: bool, causes: list[str]
+) -> None:
+    net = Network("a", "b")
+    net.ends["a"].send("b", 1, b"first", net.now_ns)
+    net.run(1)
+    token = net.ends["a"].peers["b"].token
+    net.events.clear()
+    before_ns = net.now_ns
+    net.ends["b"].send("a", 1, bytes(3000), net.now_ns)
+    net.run(0.12)  # a said PROCEED, b's segments are on their way
+    made_ns = before_ns if late else net.now_ns
+    offer = _obj(stamp_ns=made_ns)._replace(token=token)
+    net.ends["b"].receive(_packet(77, offer, made_ns), "a", net.now_ns)
+    net.run(30)
+    assert net.received("a") == [bytes(3000)]
+    assert [e.cause for e in net.events["b"] if isinstance(e, SessionEnded) and e.session != 77] == causes
 
 
 def test_flood_leaves_the_server_serving() -> None:
