@@ -216,7 +216,8 @@ class Transfer:
                 had.add(earlier.begin, earlier.end)
         if not any(left <= resent.begin and resent.end <= right for left, right in had):
             return "necessary"
-        came_ns = _LONGEST_NS if resent.arrived_ns is None else resent.arrived_ns
+        copies = [each for each in self.sent[side][at:] if each.begin == resent.begin < each.end]
+        came_ns = min((c.arrived_ns for c in copies if c.arrived_ns is not None), default=_LONGEST_NS)
         told = any(
             ack.arrived_ns is not None and ack.sent_ns < came_ns and _covers(ack, resent)
             for ack in self.sent[_FAR[side]]

@@ -26,7 +26,7 @@ from multitracer.analysis.verdicts.answers import (
 )
 from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
-from multitracer.analysis.verdicts.dsack import dsacked, peer_sends_sack, undisputed
+from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, peer_sends_sack, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
 from multitracer.analysis.verdicts.trigger import causes, trigger_of
 from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
@@ -117,7 +117,7 @@ def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
         Evidence.LOST_BEHIND: lost_behind(copies),
         Evidence.NO_D_SACK: undisputed(copies, reported, sends_sack=sends_sack),
     }
-    unanswered = (duplicate & (reported == copies.answer)) | before_any_answer(copies)
+    unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
     unanswered &= (echoed | duplicate) & ~_any(proofs)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
     necessity[_any(needed)] = Necessity.NECESSARY

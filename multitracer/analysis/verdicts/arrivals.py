@@ -48,7 +48,7 @@ def arrived_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
 def told_in_time(copies: Copies, receiver: Table) -> Array:
     """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
 
-    A retransmission that never came is as late as the end of the trace.
+    One that never came counts as coming with the next copy of its first unit that did.
     """
     segments, reverse = copies.segments, copies.reverse
     own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
@@ -60,6 +60,22 @@ def told_in_time(copies: Copies, receiver: Table) -> Array:
     reached = np.zeros(len(receiver), dtype=np.int64)
     reached[left[far]] = np.maximum.accumulate(segments["ack_bytes"][back[near]])
     highest = np.maximum.accumulate(reached)
-    before = np.maximum(came[copies.row] - 1, 0)
+    before = np.maximum(_with_later_copies(copies, came) - 1, 0)
     told: Array = highest[before] >= copies.end
     return told
+
+
+def _with_later_copies(copies: Copies, came: Array) -> Array:
+    """Return the row at which each retransmission came, or the next copy from its first unit that came.
+
+    The path keeps the order: of the copies behind, the one that came first is the next.
+    """
+    order = np.lexsort((copies.row, copies.begin))[::-1]
+    starts = np.flatnonzero(np.diff(copies.begin[order], prepend=-1))
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    # a minimum that begins anew with each group: earlier groups lie above by whole spans
+    span = int(came.max(initial=0)) + 1
+    lowered = np.minimum.accumulate(came[copies.row[order]] - group * span) + group * span
+    first = np.empty(len(order), dtype=np.int64)
+    first[order] = lowered
+    return first

@@ -60,3 +60,13 @@ def undisputed(copies: Copies, reported: Array, *, sends_sack: bool) -> Array:
     late = copies.after_ns(copies.answer) >= copies.min_rtt_ns
     undisputed: Array = answered & late & (reported == copies.nowhere)
     return undisputed
+
+
+def answered_in_vain(copies: Copies, reported: Array) -> Array:
+    """Return of which the first ACK answers a copy in vain: this one, or a later copy of its range."""
+    in_vain = (reported == copies.answer) & (reported < copies.nowhere)
+    _, which = np.unique(np.stack([copies.begin, copies.answer]), axis=1, return_inverse=True)
+    last = np.full(len(copies), -1)
+    np.maximum.at(last, which.reshape(-1)[in_vain], copies.row[in_vain])
+    answered: Array = copies.row <= last[which.reshape(-1)]
+    return answered

@@ -1,0 +1,61 @@
+"""A part of the corpus in the normal suite; `python -m tests.corpus` runs all of it beside other tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.corpus.judged import Corpus, by_tcptrace, ours
+from tests.corpus.transfers import SIZE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PART = range(0, SIZE, 5)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return Corpus.of(PART, tmp_path_factory.mktemp("corpus"))
+
+
+def test_sender_with_timestamps_tells_spurious_retransmissions(corpus: Corpus) -> None:
+    score = ours(corpus)[True]
+    assert score.truly_spurious > 80
+    assert score.recall >= 0.95
+    assert score.precision >= 0.98
+
+
+def test_sender_without_timestamps_tells_fewer_but_seldom_wrongly(corpus: Corpus) -> None:
+    score = ours(corpus)[False]
+    assert score.truly_spurious > 20
+    assert score.recall >= 0.5
+    assert score.precision >= 0.9
+
+
+def test_every_retransmission_is_found_and_none_is_out_of_order(corpus: Corpus) -> None:
+    for score in ours(corpus).values():
+        assert score.missed == 0
+        assert score.out_of_order == 0
+
+
+def test_causes_are_those_of_the_sender(corpus: Corpus) -> None:
+    for score in ours(corpus).values():
+        assert score.right_causes >= 0.95
+
+
+def test_with_the_receiver_s_trace_everything_is_known(corpus: Corpus) -> None:
+    for score in ours(corpus, with_receiver=True).values():
+        right = sum(n for (truth, said), n in score.necessity.items() if truth == said)
+        assert right >= 0.99 * score.retransmissions
+
+
+def test_tcptrace_counts_as_many_retransmissions(corpus: Corpus) -> None:
+    total = sum(score.retransmissions for score in ours(corpus).values())
+    assert by_tcptrace(corpus) == (total, 0)
+
+
+def test_a_transfer_is_determined_by_its_number(tmp_path: Path) -> None:
+    once, again = (Corpus.of([7], tmp_path) for _ in range(2))
+    assert once.transfers[0].captures == again.transfers[0].captures
