@@ -38,11 +38,15 @@ _LAST_WORDS = 200
 class Child:
     """One process, and what the manifest says of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], run: CollectorRun, words: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], run: CollectorRun, words: Path, *, reads_another: bool
+    ) -> None:
         self.process = process
         self.run = run
         self.words = words
         """What it wrote to standard error."""
+        self.reads_another = reads_another
+        """Whether it ends by itself when the child has ended whose output it reads."""
 
     @property
     def has_ended(self) -> bool:
@@ -51,7 +55,7 @@ class Child:
 
     def stop(self, *, patience_s: float) -> None:
         """Ask it to end, then insist; note how it ended."""
-        if not self.has_ended:
+        if not self.has_ended and not self.reads_another:
             self.process.terminate()
         try:
             status = self.process.wait(patience_s)
@@ -121,7 +125,8 @@ class Children:
                 start_new_session=True,
             )
         run = CollectorRun(name, side, argv, version, started_ns=time.time_ns())
-        self._children.append(Child(process, run, words))
+        reads_another = stdin not in (subprocess.DEVNULL, subprocess.PIPE)
+        self._children.append(Child(process, run, words, reads_another=reads_another))
         return self._children[-1]
 
     def _environment(self) -> dict[str, str]:
@@ -153,7 +158,7 @@ class Children:
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:
-        """End all, the last started first; do not wait if the user asked twice."""
-        for child in reversed(self._children):
+        """End all, who reads another last; do not wait if the user asked twice."""
+        for child in sorted(self._children, key=lambda child: child.reads_another):
             if child.run.outcome is None:
                 child.stop(patience_s=0.2 if self._interruption.count > 1 else _PATIENCE_S)

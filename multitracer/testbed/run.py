@@ -213,9 +213,14 @@ class RealRun:
             clock_errors=self._clock_errors,
             speed=self._speed,
         )
-        collectors.start(self._privileges, snap_bytes=snap_bytes(self._scenario))
+        collectors.start(self._privileges, snap_bytes=min(snap_bytes(self._scenario), self._largest_packet))
         self._manifest.collectors = [*self._children.runs, *self._own_logs(None)]
         write_manifest(self._folder, self._manifest)
+
+    @property
+    def _largest_packet(self) -> int:
+        """What a capture need hold at most: tcpdump's buffer has room for few packets of the largest size."""
+        return max(self._scenario.profile(side).mtu_bytes for side in SIDES)
 
     def _own_logs(self, ended_ns: int | None) -> list[CollectorRun]:
         """Return what the link's own process writes: rlpdump, and the captures where tcpdump may not."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import platform
 import re
 import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
-
-from zstandard import ZstdCompressor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,11 +54,11 @@ def compress(folder: Path, *, least_bytes: int = 20_000) -> None:
 
 
 def compress_more(folder: Path, *, least_bytes: int) -> None:
-    """Replace each large log by a .zst of it, smaller than a .gz; a capture by a .gz, for other tools."""
+    """Replace each large log by a .xz of it, half the size of a .gz; a capture by a .gz, for other tools."""
     for path in _large(folder, least_bytes):
         if path.suffix != ".pcap":
-            packed = ZstdCompressor(level=22, write_content_size=True).compress(path.read_bytes())
-            path.with_name(f"{path.name}.zst").write_bytes(packed)
+            packed = lzma.compress(path.read_bytes(), preset=9)
+            path.with_name(f"{path.name}.xz").write_bytes(packed)
             path.unlink()
     compress(folder, least_bytes=least_bytes)
 
@@ -68,5 +67,5 @@ def _large(folder: Path, least_bytes: int) -> list[Path]:
     return [
         path
         for path in folder.rglob("*")
-        if path.is_file() and path.stat().st_size >= least_bytes and path.suffix not in (".gz", ".zst")
+        if path.is_file() and path.stat().st_size >= least_bytes and path.suffix not in (".gz", ".xz")
     ]

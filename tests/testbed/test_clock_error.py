@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import json
 import struct
+from pathlib import Path
 
 import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.scenario import Clock
+from multitracer.session import open_session
 from multitracer.testbed.clock_error import ClockError
 from multitracer.testbed.shift_clock import FORMATS
 from multitracer.units import NS_PER_S
+from tests.cli.program import analyze
+from tests.testbed.running import document, finished, short_scenario, started
 
 ORIGIN_NS = 1_700_000_000 * NS_PER_S
 BOOTED_NS = 5_000 * NS_PER_S
@@ -78,3 +82,21 @@ def test_traced_lines_are_shifted_and_comments_too() -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_empty_log_stays_empty(kind: str) -> None:
     assert shifted(kind, b"") == b""
+
+
+@pytest.mark.root
+def test_a_run_records_the_fixed_host_by_its_own_clock(tmp_path: Path) -> None:
+    scenario, folder = short_scenario(tmp_path), tmp_path / "run"
+    scenario.write_text(f"{scenario.read_text()}[clock]\noffset_s = 100\n")
+    with started(scenario, folder, speed=50) as child:
+        finished(child)
+    manifest = document(folder, "manifest.json")
+    assert {run["outcome"] for run in manifest["collectors"]} == {"ended"}
+    assert manifest["hosts"]["fixed"]["clock_error"]["offset_ns"] == 100 * NS_PER_S
+    began = {Path(c["file"]).parent.name: c["start_ns"] for c in analyze(folder)["connections"]}
+    assert 100 * NS_PER_S < began["fixed"] - began["mobile"] < 102 * NS_PER_S
+    frames = {
+        log.host: tables["link_frames"]["time_ns"] for log, tables in open_session(folder).tables("link")
+    }
+    assert abs(frames["fixed"][0] - frames["mobile"][0] - 100 * NS_PER_S) < NS_PER_S
+    assert [log.format for log in open_session(folder).logs if log.host == "fixed" and log.layer == "tcp"]
