@@ -44,6 +44,8 @@ def inferred(transfer: Transfer) -> Table:
     view = SenderView(transfer)
     rows = _carried_rows(transfer)
     begin_ns, end_ns = transfer.begin_ns, transfer.end_ns
+    if not len(rows):
+        return _untold(transfer)
     sent = np.clip(transfer.sender["time_ns"][rows] - begin_ns, 0, None)
     sent = np.maximum.accumulate(sent)
     seen = _seen(transfer, rows)
@@ -69,6 +71,16 @@ def inferred(transfer: Transfer) -> Table:
         ended_row=ender[gaps],
     )
     return Uses.together([served, empty]).table(lambda places: begin_ns + np.rint(places).astype(np.int64))
+
+
+def _untold(transfer: Transfer) -> Table:
+    """Return the account of a direction of which no segment was captured."""
+    stamps = np.array([[transfer.begin_ns, transfer.end_ns]])[: int(transfer.total_s > 0)]
+    seconds = np.full(len(stamps), transfer.total_s)
+    nothing = Uses.of(
+        stamps[:, 0] - transfer.begin_ns, stamps[:, 1] - transfer.begin_ns, Use.UNKNOWN, seconds
+    )
+    return nothing.table(lambda places: transfer.begin_ns + places.astype(np.int64))
 
 
 def _carried_rows(transfer: Transfer) -> Array:

@@ -119,10 +119,12 @@ class Join:
 def join(transfer: Transfer) -> Join | None:
     """Return the join of a transfer with its link; None without the link's log at the data's sender.
 
+    A log that numbers no slots, or holds no packets, is none.
+
     Linear in frames and segments but for sorting; nothing is looped over.
     """
     near = transfer.near
-    if near is None or not len(near.rows("ppp_sent")):
+    if near is None or not len(near.rows("ppp_sent")) or not (near.frames["tick"] != NA).any():
         return None
     written = near.rows("ppp_sent")
     queued, dropped = near.rows("packet_queued"), near.rows("packet_dropped")

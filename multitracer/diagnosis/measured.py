@@ -25,5 +25,6 @@ def measured(joined: Join) -> Table:
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
     silence = Silence(joined, time, begin, end, out)
-    rules = (silence.outages(), carried(joined, time, begin, end, out), silence.queued(), gaps(silence))
+    carries = carried(joined, time, begin, end, out)
+    rules = (silence.outages(), carries, silence.queued(), gaps(silence), silence.untold())
     return Uses.together([part.runs() for part in rules]).table(time.stamps)

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
     from multitracer.diagnosis.link_time import LinkTime
     from multitracer.diagnosis.outages import Outages
+    from multitracer.diagnosis.transfer import LinkSide
     from multitracer.tables import Array
+
+
+_UNLOGGED_SLOTS = 5
+"""A segment that TCP sent so long before or after a log was not missed by chance: the log was cut."""
 
 
 class Silence:
@@ -53,6 +58,7 @@ class Silence:
         edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.entries.refused]
         inner = distinct(np.concatenate(edges)).astype(np.float64)
         places = np.concatenate([[begin], inner[(inner > begin) & (inner < end)], [end]])
+        self._logged = _logged(joined.transfer.near, self.entries.tick)
         outage = within(places[:-1], out.begin, out.end)
         carries = within(places[:-1], *merged(tick, tick + 1)) >= 0
         silent = np.flatnonzero(~carries | (outage >= 0))
@@ -67,9 +73,19 @@ class Silence:
         self.frame[after == 0] = NA
 
     @property
+    def _told(self) -> Array:
+        """Stretches of the slots that the link's log covers."""
+        first, last = self._logged
+        return np.asarray((self.begin >= first) & (self.begin < last))
+
+    def untold(self) -> Uses:
+        """Return what lies beyond the link's log."""
+        return self.uses(np.flatnonzero(~self._told & (self._outage < 0)), Use.UNKNOWN)
+
+    @property
     def idle(self) -> Array:
         """Stretches of rule 4: nothing was sent and nothing waited."""
-        return np.flatnonzero(~self._is_queued & (self._outage < 0))
+        return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._told)
 
     def uses(self, chosen: Array, use: Array | Use, **columns: Any) -> Uses:
         """Return rows of the account for some stretches."""
@@ -85,7 +101,7 @@ class Silence:
 
     def queued(self) -> Uses:
         """Return the uses of rule 3: stopped by the far end, else busy with recovery."""
-        chosen = np.flatnonzero(self._is_queued & (self._outage < 0))
+        chosen = np.flatnonzero(self._is_queued & (self._outage < 0) & self._told)
         stopped = self.stop[chosen] != NA
         return self.uses(
             chosen,
@@ -93,3 +109,15 @@ class Silence:
             source=np.where(stopped, "near.events", "near.frames"),
             row=np.where(stopped, self.stop[chosen], self.frame[chosen]),
         )
+
+
+def _logged(near: LinkSide, entered: Array) -> tuple[float, float]:
+    """Return the slots that the log covers; unbounded where TCP sent nothing beyond its ends.
+
+    Idle frames are not logged, so silence at an end of the log does not mean that it was cut.
+    """
+    ticks = np.concatenate([table["tick"][table["tick"] != NA] for table in (near.frames, near.events)])
+    first, last = float(ticks.min()), float(ticks.max()) + 1
+    begin = first if (entered < first - _UNLOGGED_SLOTS).any() else -np.inf
+    end = last if (entered > last + _UNLOGGED_SLOTS).any() else np.inf
+    return begin, end

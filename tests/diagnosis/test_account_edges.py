@@ -1,0 +1,81 @@
+"""The account where logs are cut, one-sided or end with the call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.account import account
+from multitracer.diagnosis.transfer import LinkSide
+from multitracer.diagnosis.use import Cause, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.diagnosis.transfer import Transfer
+
+FADE = """
+[tcp]
+mtu_bytes = 512
+[link]
+when_exhausted = "{when}"
+[[traffic]]
+bytes = 40_000
+[[event]]
+kind = "fade"
+at_s = 20
+duration_s = 4
+direction = "both"
+"""
+
+
+def test_a_dropped_call_ends_the_account_with_the_last_packet(transfer_of: Callable[..., Transfer]) -> None:
+    found = account(transfer_of("dropped", FADE.format(when="drop-call")))
+    assert found.outcome == "dropped"
+    assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s, abs=1e-6)
+    assert found.seconds[Use.UNKNOWN] == 0
+    assert found.transfer.end_ns == found.transfer.sender["time_ns"].max()
+    assert 0 < found.payload_bytes < 40_000
+
+
+def test_a_fade_is_the_radios_until_it_resets_the_link(transfer_of: Callable[..., Transfer]) -> None:
+    found = account(transfer_of("reset-by-fade", FADE.format(when="reset")))
+    assert found.outcome == "complete"
+    out = found.uses.take(found.uses["use"] == Use.OUTAGE)
+    assert out["cause"].tolist() == [Cause.RADIO, Cause.RESET]
+    assert out["begin_ns"][1] == out["end_ns"][0]
+    assert 3.5 < out["seconds"].sum() < 5.5
+    assert found.payload_bytes == 40_000
+
+
+def test_beyond_the_end_of_a_cut_link_log_nothing_is_claimed(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
+    cut_ns = transfer.begin_ns + 30_000_000_000
+
+    def cut(side: LinkSide) -> LinkSide:
+        frames, events = (t.take(t["time_ns"] < cut_ns) for t in (side.frames, side.events))
+        return LinkSide(side.host, frames, events, side.facts)
+
+    found = account(replace(transfer, near=cut(transfer.near), far=cut(transfer.far)))
+    assert sum(found.seconds.values()) == pytest.approx(transfer.total_s, abs=1e-6)
+    assert found.seconds[Use.UNKNOWN] == pytest.approx(transfer.total_s - 30, abs=0.1)
+
+
+def test_a_log_without_slot_numbers_is_no_link_log(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
+    frames = transfer.near.frames.take(np.arange(len(transfer.near.frames)))
+    frames.columns["tick"] = np.full(len(frames), -1)
+    found = account(replace(transfer, near=LinkSide("mobile", frames, transfer.near.events)))
+    assert found.inferred
+
+
+def test_a_direction_that_was_not_captured_is_unknown(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
+    only_acks = transfer.sender.take(transfer.acks)
+    one_sided = replace(transfer, sender=only_acks, near=None, far=None, receiver=None, receiver_view=None)
+    found = account(one_sided)
+    assert found.seconds[Use.UNKNOWN] == pytest.approx(one_sided.total_s)
+    assert found.outcome == "dropped"
