@@ -26,6 +26,7 @@ _LEAST_PAIRS = 12
 _LEAST_ERROR = 0.003
 _LARGEST_DIFFERENCE = 0.02
 """Between groups of pairs, relative: jitter and a sender's own pace make for more, a busy link does not."""
+_JITTER_NS = 1e8
 _DEEP = 0.4
 """Of the usual largest wait: a packet that waited less may have been late by jitter only."""
 
@@ -52,7 +53,20 @@ def spacing(way: Way) -> Spacing | None:
     busy &= (excess[:-1] > deep) & (excess[1:] > deep)
     if int(busy.sum()) < _LEAST_PAIRS:
         return None
-    return _pooled(apart, carried, busy)
+    found = _pooled(apart, carried, busy)
+    return found if found is not None and _bears(found, arrived, way.size_bytes[order]) else None
+
+
+def _bears(found: Spacing, arrived: Array, size_bytes: Array) -> bool:
+    """Return whether all that arrived could have come through a link of that rate.
+
+    Of any stretch of time the link needs no less than its bytes take; jitter lends some tenth of a second.
+    """
+    rate = found.ns_per_byte * (1 - 3 * found.error)
+    order = np.argsort(arrived, kind="stable")
+    ahead = np.cumsum(size_bytes[order]) * rate - arrived[order]
+    borrowed = float((ahead - np.minimum.accumulate(ahead)).max())
+    return borrowed <= _JITTER_NS + 4 * rate * float(size_bytes.max())
 
 
 def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:

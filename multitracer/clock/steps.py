@@ -35,10 +35,10 @@ _BESIDE, _LASTING, _AROUND = 5, 15, 60
 _FEWEST = 3
 _CANDIDATES = 300
 _MOST_PLACES = 24
-_SIGMAS, _SIGMAS_OTHER = 5.0, 2.0
-"""By how much the clearer direction and the other one have to jump beyond their noise."""
-_ALIKE = 0.1
-"""How far the least delays of the other direction may be from telling the same jump."""
+_SIGMAS = 5.0
+"""By how much the clearer direction has to jump beyond what it does of itself."""
+_ALIKE = 0.04
+"""How far the least delays of the two directions may be from telling the same jump."""
 _PART = 0.5
 """So much of a jump has to show in the packets right beside it, and in the least delays of a minute."""
 _MINUTE_NS = 60e9
@@ -81,7 +81,7 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
 
 
 def _largest(ways: Ways, known: list[Step]) -> Step | None:
-    """Return the most certain jump; of the places and clocks that could explain it, the one that does best."""
+    """Return the most certain jump: of the places and clocks that could explain it, the one that does."""
     found = [place for clock in _CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
     if not found:
         return None
@@ -160,6 +160,12 @@ class _Course:
         """Return one standard deviation of a packet against its neighbours, near a row."""
         return _noise(np.concatenate(self.beside(row, _AROUND)))
 
+    def restlessness(self, row: int) -> float:
+        """Return how much the delay of a packet differs from that of the fifth after it, near a row."""
+        parts = [part for part in self.beside(row, _AROUND) if len(part) > _BESIDE]
+        apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
+        return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / 20
+
     def least_moves(self, row: int) -> float:
         """Return by how much B - A jumps at a row, by the least delays of a minute before and after."""
         i = int(np.searchsorted(self.row, row))
@@ -171,7 +177,9 @@ class _Course:
 
 def _noise(delays: Array) -> float:
     apart = np.abs(np.diff(delays))
-    return _MAD_SIGMA * float(np.median(apart)) / np.sqrt(2) if len(apart) else np.inf
+    if not len(apart):
+        return np.inf
+    return float(max(_MAD_SIGMA * np.median(apart) / np.sqrt(2), apart.mean() / 2))
 
 
 def _courses(ways: Ways, clock: Clock) -> list[_Course]:
@@ -198,27 +206,26 @@ def _candidates(courses: list[_Course]) -> list[int]:
 
 
 def _score(courses: list[_Course], row: int) -> float:
-    """Return how far a jump at a row exceeds the noise of the clearer direction; 0 if it is none.
+    """Return how far a jump at a row exceeds what the clearer direction does of itself; 0 if it is none.
 
-    The clearer direction jumps right there and for good. In both the least delays of the minutes before and
-    after are apart by the jump, which those of a queue that comes or goes are not. The other direction jumps
-    right there too, or its least delays tell the same jump as the clearer one.
+    The clearer direction jumps right there and for good, and in both directions the least delays of the
+    minutes before and after are apart by the jump, which those of a queue that comes or goes are not. Where
+    queues are restless, the least delays of both directions have to tell the same jump.
     """
     if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
         return 0.0
     jumps = [course.jump(row, _BESIDE) for course in courses]
-    noises = [course.local_noise(row) * np.sqrt(2 / _BESIDE) + SMALLEST_STEP_NS / 20 for course in courses]
-    sigmas = [abs(jump) / noise for jump, noise in zip(jumps, noises, strict=True)]
+    sigmas = [abs(jump) / course.restlessness(row) for jump, course in zip(jumps, courses, strict=True)]
     first = int(np.argmax(sigmas))
     clear, other, jump = courses[first], courses[1 - first], jumps[first]
-    if sigmas[first] < _SIGMAS or abs(jump) < SMALLEST_STEP_NS:
+    own, least = clear.least_moves(row), other.least_moves(row)
+    if abs(jump) < SMALLEST_STEP_NS or min(own / jump, least / jump) < _PART or own / jump > 2 - _PART:
         return 0.0
-    least = other.least_moves(row) / jump
-    beside = min(jumps[1 - first], other.jump(row, 1)) / jump if sigmas[1 - first] > _SIGMAS_OTHER else 0.0
-    alike = 1.0 if abs(least - 1) < _ALIKE else 0.0
-    parts = (clear.jump(row, 1) / jump, clear.jump(row, _LASTING) / jump, clear.least_moves(row) / jump)
-    part = min(*parts, least, max(beside, alike))
-    return sigmas[first] * min(part, 1.0) if part >= _PART else 0.0
+    alike = abs(own - least) < _ALIKE * abs(own) and abs(clear.jump(row, 1) - own) < _PART / 2 * abs(own)
+    there = min(clear.jump(row, 1) / jump, clear.jump(row, _LASTING) / jump)
+    if not alike and (sigmas[first] < _SIGMAS or there < _PART):
+        return 0.0
+    return sigmas[first] + (_SIGMAS if alike else 0.0)
 
 
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:

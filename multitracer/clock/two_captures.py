@@ -27,6 +27,7 @@ from multitracer.clock.levels import Level, classes, level_at_known_rate, level_
 from multitracer.clock.mode import skew_posterior, window_lows
 from multitracer.clock.own_queue import is_consistent, own_queue_ns, without_mistakes
 from multitracer.clock.raster import raster_ns
+from multitracer.clock.raster_skew import raster_skew
 from multitracer.clock.serialization import Spacing, spacing
 from multitracer.clock.steps import Interval, find_steps, intervals
 from multitracer.clock.ways import Way, Ways, both_ways
@@ -50,6 +51,8 @@ _UNLIKE = 1.0
 _LARGEST_OVERHEAD_BYTES = 16
 _WIDTH_95 = 1.96
 _SURE = 4.0
+_SLACK = 5e-6
+_FEW_ALIKE = 20
 _STAMPING_NS = 20_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _BENT = 1.5
@@ -109,6 +112,7 @@ class _Side:
     spaced: Spacing | None
     guess_ns_per_byte: float
     slot_ns: float
+    arrived_ns: Array
 
     @property
     def flat_ns(self) -> Array:
@@ -123,7 +127,8 @@ def _sides(near: Capture, far: Capture, ways: Ways) -> list[_Side]:
     usual = np.array([g * float(np.median(way.size_bytes)) for g, way in zip(guesses, both, strict=True)])
     sides = []
     for way, spaced, guess in zip(both, measured, guesses, strict=True):
-        slot = raster_ns(way.sent_ns + way.delay_ns, spaced_ns=usual)
+        arrived = way.sent_ns + way.delay_ns
+        slot = raster_ns(arrived, spaced_ns=usual)
         delay = way.delay_ns
         if spaced is not None:
             ends = (near, far, way.row) if way.sign > 0 else (far, near, way.other_row)
@@ -131,9 +136,9 @@ def _sides(near: Capture, far: Capture, ways: Ways) -> list[_Side]:
             flat = delay - spaced.ns_per_byte * way.size_bytes
             if is_consistent(flat, waited):
                 shorter = way.shifted(delay - without_mistakes(flat, waited))
-                sides.append(_Side(shorter, spaced, guess, slot))
+                sides.append(_Side(shorter, spaced, guess, slot, arrived))
                 continue
-        sides.append(_Side(way, None, guess, slot))
+        sides.append(_Side(way, None, guess, slot, arrived))
     return sides
 
 
@@ -202,9 +207,14 @@ def _skew(sides: list[_Side]) -> tuple[float, float, list[float]]:
         lows = [window_lows(sign, time, delay, slope=skew) for sign, time, delay in flat]
         grid, mass = skew_posterior(lows, starts)
         skew = float((grid * mass).sum())
-    error = float(np.sqrt((mass * (grid - skew) ** 2).sum()))
+    error = _CAUTION * float(np.sqrt((mass * (grid - skew) ** 2).sum()))
     span = max(float(np.ptp(time)) for _, time, _ in flat)
-    return skew, float(np.hypot(_CAUTION * error, _STAMPING_NS / span)), starts
+    arrived = {side.way.sign: side.arrived_ns for side in sides}
+    slots = {side.way.sign: side.slot_ns for side in sides}
+    raster = raster_skew(arrived[-1], arrived[1], slot_a=slots[-1], slot_b=slots[1])
+    if raster is not None and abs(raster[0] - skew) < _SURE * np.hypot(raster[1], error) + _SLACK:
+        skew, error = (raster[0], raster[1]) if raster[1] < error else (skew, error)
+    return skew, float(np.hypot(error, _STAMPING_NS / span)), starts
 
 
 def _offset(sides: list[_Side], skew: float) -> _Offset:
@@ -220,7 +230,33 @@ def _offset(sides: list[_Side], skew: float) -> _Offset:
     weight = np.where(out + back >= 0, 1.0, 1e-9)
     if sides[0].spaced is None or sides[1].spaced is None:
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
-    return _interval((out - back) / 2 + stamping, weight)
+    found = _interval((out - back) / 2 + stamping, weight)
+    alike = _like_with_like(sides, skew)
+    if alike is None:
+        return found
+    return _Offset(
+        float(np.clip(alike, found.centre_ns - found.half_ns, found.centre_ns + found.half_ns)), found.half_ns
+    )
+
+
+def _like_with_like(sides: list[_Side], skew: float) -> float | None:
+    """Return the offset at time 0 from packets of the sizes that both directions of a slotted link carried.
+
+    Packets of one size wait for slots in both directions alike, as long as the directions are alike: the best
+    guess within an interval that does not rely on it. None without such packets.
+    """
+    if min(side.slot_ns for side in sides) <= 0:
+        return None
+    flat = [side.way.delay_ns - side.way.sign * skew * side.way.time_ns for side in sides]
+    sizes = [side.way.size_bytes for side in sides]
+    found, least = [], []
+    for size in np.intersect1d(*sizes):
+        one, other = (np.sort(f[s == size]) for f, s in zip(flat, sizes, strict=True))
+        if min(len(one), len(other)) >= _FEW_ALIKE:
+            found.append((one[0] - other[0]) / 2)
+            least.append((one[0] + other[0]) / 2 - size * sum(side.guess_ns_per_byte for side in sides) / 2)
+    near = [f for f, at in zip(found, least, strict=True) if at <= min(least) + sides[0].slot_ns]
+    return float(np.mean(near)) if near else None
 
 
 def _interval(values: Array, weight: Array) -> _Offset:

@@ -1,0 +1,70 @@
+"""Two clocks compared by the slots of the link between their hosts.
+
+Both ends receive on the same raster: a slot that lasts 20 ms by the network lasts a little more or less by
+either clock. The ratio of the two is the skew, to which every arrival contributes, whatever queue it stood
+in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_LARGEST = 5e-4
+_GRID = 2001
+_UNLIKE, _ROUND_NS = 0.02, 1e5
+_OUTLIER = 0.12
+"""Of a slot: arrivals farther off were held up by something else."""
+_CORRELATED = 3.0
+"""A host that is late is late for several packets in a row: errors are larger than those of independent ones."""
+_LEAST_ARRIVALS = 30
+
+
+def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tuple[float, float] | None:
+    """Return how much faster clock B runs, and one standard error; None without one raster at both ends.
+
+    Parameters
+    ----------
+    a_ns, b_ns : ndarray of float64
+        Arrivals at A by its clock, and at B by its.
+    slot_a, slot_b : float, ns
+        The slots found in them; 0 for none.
+    """
+    slots = [slot for slot in (slot_a, slot_b) if slot > 0]
+    if min(len(a_ns), len(b_ns)) < _LEAST_ARRIVALS or not slots or max(slots) > (1 + _UNLIKE) * min(slots):
+        return None
+    nominal = float(np.rint(np.mean(slots) / _ROUND_NS) * _ROUND_NS)
+    a, b = (_slot(np.sort(times), nominal) for times in (a_ns, b_ns))
+    if a is None or b is None:
+        return None
+    return b[0] / a[0] - 1, float(np.hypot(a[1] / a[0], b[1] / b[0]))
+
+
+def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
+    """Return the length of a slot and its standard error: periodogram, then a line through slot numbers."""
+    times = times - times[0]
+    rates = (1 + np.linspace(-_LARGEST, _LARGEST, _GRID)) / nominal
+    strength = np.array([abs(np.exp(2j * np.pi * ((times * rate) % 1.0)).sum()) for rate in rates])
+    rate = float(rates[int(np.argmax(strength))])
+    if strength.max() < 0.5 * len(times):
+        return None
+    length, start = 1 / rate, _phase(times, rate) / rate
+    for _ in range(4):
+        number = np.rint((times - start) / length)
+        rest = times - start - number * length
+        near = np.abs(rest) < _OUTLIER * nominal
+        line = np.polynomial.polynomial.polyfit(number[near], rest[near], 1)
+        start, length = start + float(line[0]), length + float(line[1])
+    spread = float(np.std(rest[near]))
+    error = _CORRELATED * spread / (np.sqrt(near.sum()) * float(np.std(number[near])))
+    return length, error
+
+
+def _phase(times: Array, rate: float) -> float:
+    return float(np.angle(np.exp(2j * np.pi * ((times * rate) % 1.0)).sum()) / (2 * np.pi)) % 1.0
