@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus import Address, Event
 
 _MAX_CLIENTS = 4096
+_LONGEST_MS = 600_000
+"""How long a reply is tried at most, however patient the client says it is."""
 
 
 def _name_of(address: Address) -> str:
@@ -93,5 +95,5 @@ class CentaurusServer:
         del self._clients[event.peer]
 
     def _send(self, address: Address, letters: bytes, octets: bytes, words: Words) -> int:
-        lifetime_ns = max(1, words.timeout_ms) * NS_PER_MS
+        lifetime_ns = min(max(1, words.timeout_ms), _LONGEST_MS) * NS_PER_MS
         return self._endpoint.send(address, class_of(letters), octets, lifetime_ns=lifetime_ns)

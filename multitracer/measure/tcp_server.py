@@ -131,6 +131,8 @@ class TcpServer:
 
     def _follow(self, connection: _Connection, words: Words) -> None:
         if words.letters == REQUEST:
+            if connection.unsent:  # one reply at a time bounds what a client can make us keep
+                raise RemoteProtocolError("a request before the last reply was taken")
             connection.before = tcp_info(connection.socket)
             connection.served = Served(words.run, words.number)
             connection.unsent += reply_to(words)

@@ -38,6 +38,8 @@ _STATION = 1
 """Each serial line carries one client, so that every client has the same number."""
 _VISIT_NS = 20 * NS_PER_MS
 """How often the server asks an idle client on a serial line; a request waits for half of it on average."""
+_OBJECTS_WAITING = 4
+"""For one peer: a reply, a receipt, and those of a transaction that was given up."""
 _PEERS_PER_HOST = 512
 """Several campaigns may come from one machine, each from a port of its own."""
 
@@ -58,6 +60,7 @@ class Options:
             key=self.key,
             max_message_bytes=MAX_MESSAGE_BYTES,
             max_peers_per_host=_PEERS_PER_HOST,
+            max_outgoing=_OBJECTS_WAITING,
             visit_ns=_VISIT_NS,
         )
 

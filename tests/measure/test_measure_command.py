@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.manifest import changed_files, read_manifest
+from multitracer.measure.exchange import Words, filled
 from tests.cli.program import COMMAND, ENVIRONMENT, call, run
 from tests.measure.ptys import live_cable
 
@@ -318,3 +321,39 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
                 assert "another run is writing" in call(*arguments, status=1).stderr
             finally:
                 client.kill()
+
+
+def test_terminal_shows_how_far_it_is_and_when_it_ends(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    try:
+        with serving("tcp") as server:
+            more = ("--vary", "reply", "--sizes", "64", "--sessions", "400")
+            argv = [*COMMAND, *_arguments("tcp", server, tmp_path, *more)]
+            terminal = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "100"}
+            with subprocess.Popen(argv, env=terminal, stdout=subprocess.PIPE, stderr=theirs) as client:
+                shown = b""
+                while b"ends about" not in shown and client.poll() is None:
+                    shown += os.read(ours, 4096)
+                client.communicate(timeout=60)
+        assert client.returncode == 0
+        assert re.search(rb"\d+ of 400 transactions, 0 dropped, ends about \w+ \d\d:\d\d:\d\d", shown)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_client_that_takes_no_reply_loses_its_connection_only(tmp_path: Path) -> None:
+    request = filled(Words(b"MQ", 1, 1, 200_000, 1000, b""), 64)
+    with serving("tcp") as server:
+        host, port = server.split(":")
+        with socket.create_connection((host, int(port)), 30) as greedy:
+            greedy.sendall(request * 50)
+            with contextlib.suppress(ConnectionResetError):
+                while greedy.recv(65_536):
+                    pass  # until the server closes it
+        with socket.create_connection((host, int(port)), 30) as rude:
+            rude.sendall(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert rude.recv(100) == b""
+        call(*_arguments("tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "2"))
+    assert [row["outcome"] for row in _rows(tmp_path)] == ["ok", "ok"]
