@@ -89,7 +89,7 @@ class FakeModem:
         self._free_ns = 0.0
         self.mood = "speak"
         """speak, silent (commands are lost) or stall (they are answered when it speaks again)."""
-        self._stalled: list[str] = []
+        self._stalled: list[list[bytes]] = []
 
     def receive(self, data: bytes, now_ns: int, *, elapsed_s: float) -> None:
         """Take what a program wrote."""
@@ -97,17 +97,20 @@ class FakeModem:
         self._typed = rest[-_LONGEST_COMMAND:]
         for command in commands:
             text = command.decode("latin-1").strip()
-            if text and self.mood == "stall":
-                self._stalled.append(text)
-            elif text and self.mood == "speak":
-                self._answer(text, now_ns, elapsed_s)
+            if not text or self.mood == "silent":
+                continue
+            parts = self._answer(text, elapsed_s)
+            if self.mood == "stall":
+                self._stalled.append(parts)
+            else:
+                self._begin(parts, now_ns)
 
-    def speak(self, now_ns: int, *, elapsed_s: float) -> None:
-        """Go on after silence, with what was asked while it stalled."""
+    def speak(self, now_ns: int) -> None:
+        """Go on after silence, with the answers to what was asked while it stalled."""
         self.mood = "speak"
         stalled, self._stalled = self._stalled, []
-        for command in stalled:
-            self._answer(command, now_ns, elapsed_s)
+        for parts in stalled:
+            self._begin(parts, now_ns)
 
     def say(self, text: str, now_ns: int) -> None:
         """Say something unasked at once, in between what is being said."""
@@ -130,16 +133,20 @@ class FakeModem:
         """When there is something to say."""
         return self._to_say[0][0] if self._to_say else None
 
-    def _answer(self, command: str, now_ns: int, elapsed_s: float) -> None:
+    def _answer(self, command: str, elapsed_s: float) -> list[bytes]:
+        """Return what is to be said to a command: echo, lines, final result."""
         echo = f"{command}\r".encode("latin-1") if self._echo else b""
         lines = answer(self._profile, command, self._provider.values(elapsed_s))
         if command == "ATE0":
             self._echo = False
-        begin_ns = now_ns + self._random.uniform(*self._delay_s) * NS_PER_S
         body = [f"\r\n{line}\r\n".encode("latin-1") for line in lines or []]
-        final = b"\r\nERROR\r\n" if lines is None else b"\r\nOK\r\n"
-        for part in (echo, *body, final):
-            if body and self._random.random() < self._chatter:
+        return [echo, *body, b"\r\nERROR\r\n" if lines is None else b"\r\nOK\r\n"]
+
+    def _begin(self, parts: list[bytes], now_ns: int) -> None:
+        """Say an answer, after the time that the modem takes once it has said the one before."""
+        begin_ns = max(now_ns, self._free_ns) + self._random.uniform(*self._delay_s) * NS_PER_S
+        for part in parts:
+            if len(parts) > 2 and self._random.random() < self._chatter:
                 self._queue(b"\r\nRING\r\n", begin_ns)
             self._queue(part, begin_ns)
 
@@ -196,7 +203,7 @@ class Rehearsal:
         elif what in ("silent", "stall"):
             self._modem.mood = what
         elif what == "speak":
-            self._modem.speak(now, elapsed_s=self._elapsed_s())
+            self._modem.speak(now)
         elif what == "unplug":
             self.close()
         elif what == "plug" and self._terminal is None:

@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 import tty
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,16 +143,22 @@ def test_silence_of_a_minute_of_rounds_is_one_gap_without_a_value(port: Path, lo
 
 def test_answers_that_come_late_are_nobodys(port: Path, log: Path) -> None:
     """What was asked before the modem stalled is answered after; it may not stand for a later question."""
-    with modem(port, "3gpp") as fake:
+    with modem(port, "3gpp", "--delay", 0.03, 0.04) as fake:
         fake.set(**HERE)
         with running("modem", log, "--device", port, *QUICK) as child:
             until(lambda: rounds(log, beyond=3))
             fake.do("stall")
             until(lambda: [r for r in records(log, "missed") if r["why"] == "silent"])
+            fake.set(rssi_dbm=-99)
+            changed_ns, missed = time.monotonic_ns(), len(records(log, "missed"))
+            until(lambda: len(records(log, "missed")) > missed + 1)
             stalled = len(records(log, "answer"))
             fake.do("speak")
             until(lambda: len(records(log, "answer")) > stalled + 10)
             assert end(child) == 0
+    late = [r for r in answers(log, "AT+CSQ") if r["asked_ns"] > changed_ns and r["result"]]
+    assert late
+    assert {reading["rssi_dbm"] for r in late for reading in r["shown"]} == {-99}
     assert records(log, "unasked")
     for name, prefix in (("AT+CSQ", "+CSQ:"), ("AT+CESQ", "+CESQ:"), ("AT+CREG?", "+CREG:")):
         whole = [r["raw"] for r in answers(log, name) if r["result"] == "OK"]
@@ -309,3 +316,19 @@ def test_wrong_profile_is_named_with_what_there_is(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "ASCII" in done.stderr
+
+
+def test_a_cable_with_a_bad_contact_leaks_no_descriptor(port: Path, log: Path) -> None:
+    with modem(port, "3gpp") as fake, running("modem", log, "--device", port, *QUICK) as child:
+        until(lambda: rounds(log, beyond=1))
+        before = len(os.listdir(f"/proc/{child.pid}/fd"))  # noqa: PTH208
+        for times in range(1, 16):
+            fake.do("unplug")
+            until(lambda n=times: len([r for r in records(log, "port") if r["state"] == "lost"]) == n)
+            fake.do("plug")
+            until(lambda n=times: len(records(log, "modem")) == n + 1)
+        asked = len(answers(log, "AT+CSQ"))
+        until(lambda: rounds(log, beyond=asked))
+        assert len(os.listdir(f"/proc/{child.pid}/fd")) == before  # noqa: PTH208
+        assert end(child) == 0
+    assert tables(log)["gaps"]["reason"].tolist().count("unplugged") == 15
