@@ -111,10 +111,11 @@ def _link_logs(session: Session) -> dict[str, dict[str, Table]]:
     found: dict[str, list[dict[str, Table]]] = {}
     for log, tables in session.tables("link"):
         found.setdefault(log.host, []).append(tables)
-    return {
-        host: {s.name: Table.concatenate(s, [tables[s.name] for tables in logs]) for s in _LINK_LAYER}
-        for host, logs in found.items()
-    }
+    return {host: logs[0] if len(logs) == 1 else _together(logs) for host, logs in found.items()}
+
+
+def _together(logs: list[dict[str, Table]]) -> dict[str, Table]:
+    return {s.name: Table.concatenate(s, [tables[s.name] for tables in logs]) for s in _LINK_LAYER}
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ class Transfer:
         connection: int | None = None,
         *,
         reverse: bool | None = None,
+        logs: SenderLogs | None = None,
     ) -> Transfer:
         """Return what a session holds of one transfer.
 
@@ -134,6 +135,8 @@ class Transfer:
             Its number in the session, from 1; by default the one with the most unique bytes.
         reverse : bool, optional
             Whose data: False the initiator's, True the responder's; by default the one with more bytes.
+        logs : SenderLogs, optional
+            Those of the session, if they are read already.
 
         Raises
         ------
@@ -142,9 +145,10 @@ class Transfer:
         """
         recording = recording_of(source)
         part, number = recording.largest() if connection is None else recording.numbered(connection)
-        layers = Layers.of(recording.parts, SenderLogs.of(recording.session), part, number, reverse=reverse)
+        logs = SenderLogs.of(recording.session) if logs is None else logs
+        layers = Layers.of(recording.parts, logs, part, number, reverse=reverse)
         view = _receiver_view(recording, layers)
-        links = {log.host: _link_side(log.host, tables) for log, tables in recording.session.tables("link")}
+        links = {host: _link_side(host, tables) for host, tables in logs.link.items()}
         near, far = _sides(links, layers, view)
         manifest = recording.session.manifest
         return cls(
