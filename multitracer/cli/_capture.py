@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
+import tempfile
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors import collectors
@@ -14,7 +18,6 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from collectors import Collector
 
@@ -31,6 +34,9 @@ _STEMS = {
 _WITH_NOTES = frozenset({"tcpdump", "sniffer"})
 _INSTEAD = {"sniffer": "tcpdump"}
 """Used only where the better one does not work."""
+_PORTS = ("modem", "gps")
+"""Collectors whose port can be given."""
+_REHEARSED = ("modem", "gps")
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
     "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list,
@@ -114,7 +120,7 @@ def _sources(options: Options) -> Iterator[Source]:
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
         if _INSTEAD.get(name) not in working:
-            yield _source(known[name], options, more)
+            yield _source(known[name], more)
     if not working:
         raise PreflightError("nothing can be recorded here; `multitracer doctor` says how to repair that")
 
@@ -126,14 +132,16 @@ def _working(
     for collector in chosen:
         if collector.name in _INSTEAD and not insisted and _works(collectors()[_INSTEAD[collector.name]]):
             continue
+        given = _options_of(collector.name, options)
         try:
-            collector.check()
+            if collector.name not in _PORTS or not given:  # what has a port of its own waits for it
+                collector.check()
         except PreflightError as error:
             if insisted:
                 raise
             warn(f"{collector.name} is left out: {error}")
         else:
-            yield collector.name, _options_of(collector.name, options)
+            yield collector.name, given
 
 
 def _works(collector: Collector) -> bool:
@@ -150,11 +158,17 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
     if name in ("tcpdump", "sniffer"):
         pairs = (("--interface", "interface"), ("--filter", "expression"))
         words = [f"{word}={options[key]}" for word, key in pairs if key in options]
+    elif name in _PORTS and name in options:
+        is_gpsd = name == "gps" and "/" not in options[name] and ":" in options[name]
+        words = ["--gpsd" if is_gpsd else "--device", options[name]]
+    elif name == "host_clock":
+        words = ["--host", options.get("role", "mobile")]
+    elif name == "rlp":
+        words = ["--side", options.get("role", "mobile")]
     return tuple(words)
 
 
-def _source(collector: Collector, options: Options, more: tuple[str, ...]) -> Source:
-    del options
+def _source(collector: Collector, more: tuple[str, ...]) -> Source:
     name = collector.name
     return Source(name, _STEMS.get(name, name), collector.suffix, more, notes=name in _WITH_NOTES)
 
@@ -176,8 +190,29 @@ def _labels(labels: Iterable[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def rehearsal(*, wanted: bool) -> Iterator[Options]:
-    """Run the made-up modem and GPS beside the body, if wanted; give the options that lead to them."""
+    """Run a modem, a GPS receiver and some traffic beside the body, if wanted; give the options to them."""
     if not wanted:
         yield {}
         return
-    yield {}
+    with contextlib.ExitStack() as stack:
+        ports = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="multitracer-rehearsal-")))
+        links = {name: str(ports / name) for name in _REHEARSED}
+        for name, link in links.items():
+            stack.callback(_stop, _started(f"collectors._rehearsal.{name}", "--link", link))
+        stack.callback(_stop, _started("collectors._rehearsal.traffic"))
+        yield links
+
+
+def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

@@ -68,6 +68,46 @@ def _tcp_probe(records: Sequence[Record]) -> Newest:
     return Newest(dropped=_last(records, "lost"))
 
 
+_RADIO = {
+    "rssi_dbm": "RSSI, dBm",
+    "rsrp_dbm": "RSRP, dBm",
+    "rsrq_db": "RSRQ, dB",
+    "sinr_db": "SINR, dB",
+    "bler_pct": "BLER, %",
+    "cell_busy_pct": "cell busy, %",
+}
+
+
+def _modem(records: Sequence[Record]) -> Newest:
+    """Return the serving cell's newest values; an answer that told none gives none."""
+    newest = Newest(dropped=_last(records, "missed"))
+    for record in records:
+        shown = record.get("shown")
+        for told in shown if isinstance(shown, list) else ():
+            if isinstance(told, dict) and told.get("role") != "neighbour":
+                newest.numbers |= _numbers(told, **_RADIO)
+                words = [str(told[key]) for key in ("rat", "operator", "state") if told.get(key)]
+                newest.words = " ".join(words) or newest.words
+        if record.get("kind") == "missed":
+            newest.words = str(record.get("why", "nothing read"))
+    return newest
+
+
+def _gps(records: Sequence[Record]) -> Newest:
+    newest = Newest()
+    for record in records:
+        told = record.get("shown")
+        if isinstance(told, dict) and isinstance(told.get("lat_deg"), float):
+            newest.words = f"{told['lat_deg']:.5f} {told.get('lon_deg', 0.0):.5f}"
+            newest.numbers |= _numbers(told, speed_mps="speed, m/s")
+    return newest
+
+
+def _host_clock(records: Sequence[Record]) -> Newest:
+    steps = [record for record in records if record.get("event") == "step"]
+    return Newest(words=f"the clock was set by {steps[-1].get('step_ns', 0) / 1e9:+.3f} s" if steps else "")
+
+
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
@@ -82,4 +122,7 @@ _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {
     "tcp_probe": _tcp_probe,
     "tcpdump": _tcpdump,
     "sniffer": _tcpdump,
+    "modem": _modem,
+    "gps": _gps,
+    "host_clock": _host_clock,
 }

@@ -46,7 +46,10 @@ def log_began(folder: Path) -> list[bool]:
 
 
 def _holds_clock(log: str) -> bool:
-    return Path(log).exists() and b'"kind":"clock"' in Path(log).read_bytes()
+    """Return whether a log has a reading of the clocks; that of rlp begins with its first packet."""
+    path = Path(log)
+    marks = b'"kind":"clock"', b'"monotonic_before_ns"'
+    return path.exists() and (path.suffix == ".pcapng" or any(mark in path.read_bytes() for mark in marks))
 
 
 def manifest(folder: Path) -> dict[str, Any]:

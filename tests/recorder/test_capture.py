@@ -226,14 +226,13 @@ def test_ends_after_its_duration(tmp_path: Path) -> None:
 def test_full_disk_is_warned_of_and_ends_in_an_openable_session(tmp_path: Path) -> None:
     place = tmp_path / "small"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], check=True)
     try:
         folder = place / "drive"
         with capturing(folder, "--with", "tcp_info") as child:
-            (place / "ballast").write_bytes(bytes(1_700_000))
-            time.sleep(2.5)
-            with (place / "ballast").open("ab") as ballast:
-                ballast.write(bytes(240_000))
+            _leave(place, 1_200_000)
+            time.sleep(2.5)  # it looks once a second
+            _leave(place, 250_000)
             out, err = child.communicate(timeout=40)
         assert child.returncode == 0, err
         assert "the disk is nearly full" in err
@@ -242,6 +241,13 @@ def test_full_disk_is_warned_of_and_ends_in_an_openable_session(tmp_path: Path) 
         assert _records(folder / "mobile" / "tcp_state-0.jsonl")[-1]["kind"] == "end"
     finally:
         subprocess.run(["umount", "-l", place], check=True)
+
+
+def _leave(place: Path, free_bytes: int) -> None:
+    """Fill a disk until only so much is free."""
+    found = os.statvfs(place)
+    with (place / "ballast").open("ab") as ballast:
+        ballast.write(bytes(max(0, found.f_bavail * found.f_frsize - free_bytes)))
 
 
 def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
@@ -301,3 +307,18 @@ def test_without_privileges_the_rest_is_recorded_and_the_repair_is_named(tmp_pat
     recorded = {run["name"] for run in manifest(folder)["collectors"]}
     assert "tcp_info" in recorded
     assert not recorded & {"tcpdump", "sniffer"}
+
+
+def test_rehearsal_is_a_whole_drive_without_hardware(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    wanted = [word for name in ("modem", "gps", "host_clock", "tcp_info") for word in ("--with", name)]
+    with capturing(folder, "--rehearse", *wanted) as child:
+        until(lambda: b'"shown":[{' in (folder / "mobile" / "radio-0.jsonl").read_bytes())
+        until(lambda: b"lat_deg" in (folder / "mobile" / "gps-0.jsonl").read_bytes())
+        status, _, _ = end(child)
+    assert status == 0
+    session = open_session(folder)
+    radio = next(tables["radio"] for _, tables in session.tables("radio"))
+    position = next(tables["position"] for _, tables in session.tables("position"))
+    assert radio["rssi_dbm"][0] < -30
+    assert position["lat_deg"][0] == pytest.approx(40, abs=1)
