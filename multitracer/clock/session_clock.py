@@ -20,10 +20,11 @@ from multitracer.clock.claps_found import heard_in, written
 from multitracer.clock.complaints import Complaint, Stamps
 from multitracer.clock.doctor import compare, compare_spans, examine
 from multitracer.clock.evidence import with_packets
+from multitracer.clock.gps_time import relate_gps
 from multitracer.clock.graph import ClockGraph
 from multitracer.clock.link_slots import relate_slots
 from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
-from multitracer.clock.snapshots import relations_of_readings
+from multitracer.clock.snapshots import UTC, relations_of_readings
 from multitracer.clock.two_captures import relate
 from multitracer.errors import ClockError, InputError
 from multitracer.radio import CLOCK_READINGS
@@ -118,6 +119,7 @@ def clocks_of(
     graph = ClockGraph()
     graph.relations += _of_readings(session, [point for point, _ in captures], hosts, heard=thorough)
     _add_links(session, graph)
+    _add_positions(session, graph)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
     _add_captures(largest, graph, thorough=thorough, evidence=evidence)
@@ -166,6 +168,13 @@ def _add_links(session: Session, graph: ClockGraph) -> None:
             _add(graph, one, other, partial(relate_slots, near, far))
 
 
+def _add_positions(session: Session, graph: ClockGraph) -> None:
+    """Add what receivers of GPS say of the clocks of their hosts."""
+    for log, tables in session.tables("position"):
+        if positions := tables.get("position"):
+            _add(graph, Clock(log.host), UTC, partial(relate_gps, positions))
+
+
 def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
     """Return one capture of each host, of several the largest."""
     found: dict[str, Capture] = {}
@@ -202,7 +211,7 @@ def _add(graph: ClockGraph, one: Clock, other: Clock, found: Callable[[], list[E
     try:
         graph.relations.append(Relation(one, other, tuple(found())))
     except ClockError as error:
-        graph.refused.append(f"{one.host} and {other.host}: {error}")
+        graph.refused.append(f"{one.host} and {other.host or other}: {error}")
 
 
 # --- the reference ---
@@ -259,7 +268,7 @@ def _complaints(
     for log in logs.values():
         yield from examine(log)
     for clock in graph.clocks:
-        if clock.domain == "realtime" and clock != reference and clock.host:
+        if clock.domain in {"realtime", "utc"} and clock != reference:
             yield from _against(clock, reference, graph)
     if session.folder is not None and (own := logs.get(reference.host)):
         apart = [host for host in logs if host != reference.host and Clock(host) not in graph.clocks]
@@ -272,4 +281,4 @@ def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Comp
         return
     direct = [r for r in graph.from_clock(reference) if r.target == clock]
     for relation in sorted(direct, key=lambda r: r.estimates[0].uncertainty_ns)[:1]:
-        yield from compare(relation, source=clock.host, reference=reference.host)
+        yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")
