@@ -14,6 +14,8 @@ import pandas as pd
 from multitracer.analysis import analyse
 from multitracer.clock.edges import edges_table
 from multitracer.clock.session_clock import clocks_of
+from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.connection import connection_figure, layers_of
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
@@ -232,6 +234,10 @@ class Notebook:
     def phases(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what the sender's TCP was doing when; see `multitracer.sender.TCP_PHASES`."""
         return self._layers(connection, reverse=reverse).phases().to_pandas()
+
+    def diagnose(self, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
+        """Return where the time of a transfer went, and why: `.findings`, `.account`, `.table()`."""
+        return diagnose(Transfer.of(self._recording, connection, reverse=reverse))
 
     def _layers(self, connection: int | None, *, reverse: bool | None) -> Layers:
         return layers_of(self._recording, *self._one(connection), reverse=reverse)
