@@ -93,6 +93,7 @@ def _harsh(seed: int, loss: float) -> Callable[[bytes], list[Copy]]:
 
 @settings(max_examples=25)
 @example([("b", 0, 1, 0)] * 2, 155, 0.0, Extension(3))  # a late PK of the last object in the same session
+@example([("b", 0, 513, 0), ("b", 0, 0, 265), ("a", 0, 0, 17677), ("a", 0, 0, 0)], 337, 0.6875, Extension(0))
 @example([("a", 0, 0, 0)] * 4 + [("b", 0, 1, 0)], 134986, 0.0, Extension(5))
 @given(MESSAGES, st.integers(0, 2**32), st.floats(0, 0.7), EXTENSIONS)
 def test_endless_loss_costs_no_message_silently(messages, seed, loss, extensions) -> None:

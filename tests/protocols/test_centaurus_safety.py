@@ -177,7 +177,7 @@ def test_peers_are_limited_by_host_and_in_total() -> None:
 
 
 def test_peer_whose_objects_are_past_gives_way() -> None:
-    server = _server(max_peers=4)
+    server = _server(max_peers=4, cap_ns=30 * S)
     for host in range(4):
         _proven_peer(server, (f"10.0.1.{host}", 1), done=True)
     late_ns = START_NS + 100 * S
@@ -190,7 +190,7 @@ def test_peer_whose_objects_are_past_gives_way() -> None:
 
 
 def test_parts_are_limited_for_one_peer_and_in_total() -> None:
-    net = Network("a", "b", config=CentaurusConfig(max_partial_bytes=10_000))
+    net = Network("a", "b", config=CentaurusConfig(max_partial_bytes=10_000, cap_ns=10 * S))
     net.fate = lambda octets: [] if octets[17:19] == b"DN" else perfect(octets)
     for kind in range(6):
         net.ends["a"].send("b", kind, bytes(3000), net.now_ns, lifetime_ns=5 * S)

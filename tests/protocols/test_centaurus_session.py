@@ -142,9 +142,13 @@ def test_too_large_message_is_rejected_by_the_receiver_and_refused_by_the_sender
 
 
 def test_expired_object_is_reported_once_and_its_part_deleted() -> None:
-    dead = Network("a", "b", fate=lambda octets: [] if octets[17:19] == b"DN" else perfect(octets))
+    config = CentaurusConfig(cap_ns=50 * S)
+    without_done = lambda octets: [] if octets[17:19] == b"DN" else perfect(octets)  # noqa: E731
+    dead = Network("a", "b", config=config, fate=without_done)
     dead.ends["a"].send("b", CLASS, bytes(3000), dead.now_ns, lifetime_ns=30 * S)
-    dead.run(100)
+    dead.run(79)
+    assert dead.ends["b"]._shared.partial_bytes == 6 * 100 + 3000
+    dead.run(3)
     assert [
         type(event) for event in dead.events["a"] if not isinstance(event, SessionEnded | ClockCompared)
     ] == [Expired]

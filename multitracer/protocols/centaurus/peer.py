@@ -102,10 +102,15 @@ class Shared:
             self.forget(peer, held)
         while len(peer.acceptance.partials) >= self.config.max_partials:
             self.forget(peer, min(peer.acceptance.partials.values(), key=lambda part: part.expires_ns))
-        until_ns = now_ns + min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
+        until_ns = self.keep_until_ns(obj, now_ns)
         part = Partial(obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes, until_ns, now_ns)
         peer.acceptance.partials[obj.kind] = part
         return part
+
+    def keep_until_ns(self, obj: Obj, now_ns: int) -> int:
+        """Return until when its sender may speak of an object: a session that began in its life may go on."""
+        lifetime_ns = min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
+        return now_ns + lifetime_ns + self.config.cap_ns
 
     def forget(self, peer: Peer, part: Partial) -> None:
         """Delete a partial object."""

@@ -13,7 +13,6 @@ from multitracer.protocols.centaurus.config import Extension
 from multitracer.protocols.centaurus.events import Received
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Ack, Done, Obj, Pk, Proceed
 from multitracer.protocols.centaurus.sending import EARLY
-from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.protocols.centaurus.peer import Peer, Shared
@@ -99,8 +98,7 @@ class Receiving:
         part = self._shared.part_for(self._peer, self.obj, now_ns)
         if not part.bitmap.is_full:
             return False
-        lifetime_ns = min(self.obj.lifetime_ms * NS_PER_MS, self._shared.config.max_lifetime_ns)
-        self._peer.acceptance.complete(part, now_ns + lifetime_ns)
+        self._peer.acceptance.complete(part, self._shared.keep_until_ns(self.obj, now_ns))
         self._shared.partial_bytes -= part.memory_bytes
         self._known = True
         facts = part.kind, part.stamp_ns, part.joined(), part.payload_bytes, part.began_ns
