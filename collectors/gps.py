@@ -42,6 +42,7 @@ _SILENT_NS = 3 * NS_PER_S
 """Receivers speak once a second."""
 _TICK_NS = 250 * NS_PER_MS
 _CONNECT_S = 1.0
+_KNOCK_NS = 10 * NS_PER_S
 _READ_BYTES = 1 << 16
 _MOST_LINE_BYTES = 1 << 16
 _MOST_BAD = 256
@@ -108,7 +109,9 @@ class Receiver:
         self._rest = b""
         self._heard_ns = 0
         self._told_ns = time.monotonic_ns()
+        self._is_chosen = bool(chosen.device)
         self._tried = 0
+        self._look_ns = 0
         self._epochs = Epochs()
         self.lines = 0
         self.passed = 0
@@ -146,14 +149,16 @@ class Receiver:
                 self._port("lost", error.path, why=error.why)
             self.close()
             return error.why
-        if self._may_be_another() and time.monotonic_ns() - self._heard_ns > _SILENT_NS:
+        if self._is_another() and time.monotonic_ns() - self._heard_ns > _SILENT_NS:
             self._port("lost", source.path, why="silent")
             self.close()
         return None
 
-    def _may_be_another(self) -> bool:
-        """Return whether a port that says nothing is given up for the next one."""
-        return self.lines == 0 and len(candidates(self._devices)) > 1
+    def _is_another(self) -> bool:
+        """Return whether a port that says nothing is left to others, or given up for the next one."""
+        if self.lines or isinstance(self._source, Gpsd):
+            return False
+        return not self._is_chosen or len(candidates(self._devices)) > 1
 
     def _open(self) -> Source:
         failure = NoPortError(self._devices[0] if self._devices else GPSD, "unplugged")
@@ -163,8 +168,13 @@ class Receiver:
             except NoPortError as error:
                 failure = error
         paths = candidates(self._devices)
-        self._tried += 1
+        if not self._is_chosen and self._tried >= len(paths):  # all of them once; do not keep knocking
+            if time.monotonic_ns() < self._look_ns:
+                raise NoPortError(failure.path, "no receiver")
+            self._tried = 0
+        self._look_ns = time.monotonic_ns() + _KNOCK_NS
         for n in range(len(paths)):
+            self._tried += 1
             try:
                 return self._opened(Port(paths[(n + self._tried) % len(paths)], baud=self._baud))
             except NoPortError as error:

@@ -47,6 +47,7 @@ _SELDOM = 30
 _CLOCK_NS = NS_PER_S * 9 // 10
 """Less than the time between two rounds, so that each second has one."""
 _MOST_IDENTITY = 500
+_KNOCK_NS = 10 * NS_PER_S
 
 
 class Books:
@@ -122,8 +123,10 @@ class SerialModem:
         self._given = profile
         self._books = books
         self._stop = stop
+        self._is_chosen = bool(chosen.device)
         self._line: Line | None = None
         self._last_path = ""
+        self._look_ns = 0
         self._identity = ""
         self._profile = profile
         self._refused: dict[str, int] = {}
@@ -162,7 +165,9 @@ class SerialModem:
         self._profile = self._given
 
     def _connect(self) -> Line:
-        """Return a line to the first port that answers, or to the only one there is, silent or not."""
+        """Return a line to the first port that answers, or to the only one that was chosen, silent or not."""
+        if time.monotonic_ns() < self._look_ns:
+            raise NoPortError(self._names[0], "no modem")
         paths = candidates(self._names)
         paths.sort(key=lambda path: path != self._last_path)
         failure = NoPortError(self._names[0], "unplugged")
@@ -172,13 +177,15 @@ class SerialModem:
             except NoPortError as error:
                 failure = error
                 continue
-            if len(paths) > 1 and not _answers(line):
+            if not (self._is_chosen and len(paths) == 1) and not _answers(line):
                 line.port.close()
                 failure = NoPortError(path, "silent")
                 continue
             self._line, self._last_path = line, path
             self._books.port("opened", path)
             return line
+        if not self._is_chosen:  # they may be others' ports; do not keep knocking
+            self._look_ns = time.monotonic_ns() + _KNOCK_NS
         raise failure
 
     def _open(self, path: str) -> Line:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.radio import GAPS
+from multitracer.protocols.position import Dates
+from multitracer.radio import GAPS, POSITION
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._clock_pairs import ClockPairs, is_time
 from parsers._sender import Rows, filled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from multitracer.protocols.position import Epochs
+    from multitracer.protocols.position.nmea import Fix
     from multitracer.tables import Array, Column, Schema, Table
     from parsers._lines import Lines
 
@@ -47,6 +50,29 @@ class Sparse:
     def table(self, provenance: Mapping[str, Any], columns: Mapping[str, Array] | None = None) -> Table:
         """Return the table in order of time; `columns` replace those that were collected."""
         return filled(self._schema, self.columns() | dict(columns or {}), provenance)
+
+
+class Positions:
+    """Rows of POSITION from fixes whose dates may come later; without a logger's stamp the time is theirs."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.rows = Sparse(POSITION)
+        self.dates = Dates()
+
+    def take(self, fixes: Iterable[Fix]) -> None:
+        """Take fixes in the order of the log."""
+        for fix in fixes:
+            self._append(self.dates.take(fix))
+
+    def finish(self, epochs: Epochs) -> None:
+        """Take what is left of the last epoch."""
+        self.take(epochs.finish())
+        self._append(self.dates.finish())
+
+    def _append(self, dated: Iterable[Fix]) -> None:
+        for fix in dated:
+            self.rows.append({"source": self._source, "time_ns": fix.get("fix_time_ns"), **fix})
 
 
 def _missing(column: Column) -> Any:

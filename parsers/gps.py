@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from multitracer.errors import FormatError, RemoteProtocolError
-from multitracer.protocols.position import Epochs, dated, report, sentence
-from multitracer.radio import POSITION
+from multitracer.protocols.position import Epochs, report, sentence
 from parsers._clock_pairs import is_time
-from parsers._field import CollectorLog, Sparse, header_of
+from parsers._field import CollectorLog, Positions, header_of
 from parsers._format import Format, Match
 from parsers._lines import Lines
 
 if TYPE_CHECKING:
-    from multitracer.protocols.position.nmea import Fix
     from multitracer.tables import Table
 
 _LONGEST_RAW = 1 << 17
@@ -28,8 +26,7 @@ class _Log(CollectorLog):
 
     def __init__(self, path: str, lines: Lines) -> None:
         super().__init__(path, lines, name="gps")
-        self._fixes: list[Fix] = []
-        self._reports = Sparse(POSITION)
+        self._positions = Positions("nmea")
         self._epochs = Epochs()
         self._bad = 0
 
@@ -55,10 +52,10 @@ class _Log(CollectorLog):
             if is_report:
                 kind, told = report(raw)
                 if kind == "TPV":
-                    self._reports.append({"source": "gpsd", **told, **stamps})
+                    self._positions.rows.append({"source": "gpsd", **told, **stamps})
             else:
                 kind, fields = sentence(raw)
-                self._fixes += self._epochs.take(kind, fields, **stamps)
+                self._positions.take(self._epochs.take(kind, fields, **stamps))
         except RemoteProtocolError:
             self.lines.skip("neither a sentence nor a report")
             return
@@ -66,11 +63,10 @@ class _Log(CollectorLog):
 
     def position(self) -> Table:
         """Return the positions, on the wall clock where the log's clock records place them."""
-        self._fixes += self._epochs.finish()
-        for fix in dated(self._fixes):
-            self._reports.append({"source": "nmea", **fix})
-        placed: dict[str, Any] = {"time_ns": self.pairs.place(self._reports.columns()["time_ns"])}
-        return self._reports.table(self.provenance() | {"bad_lines": self._bad}, placed)
+        self._positions.finish(self._epochs)
+        rows = self._positions.rows
+        placed: dict[str, Any] = {"time_ns": self.pairs.place(rows.columns()["time_ns"])}
+        return rows.table(self.provenance() | {"bad_lines": self._bad}, placed)
 
 
 def sniff(head: bytes) -> Match:

@@ -10,19 +10,16 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
-from multitracer.protocols.position import Epochs, NmeaError, dated, sentence
-from multitracer.radio import POSITION
-from parsers._field import Sparse
+from multitracer.protocols.position import Epochs, NmeaError, sentence
+from parsers._field import Positions
 from parsers._format import Format, Match
 from parsers._lines import Lines
 
 if TYPE_CHECKING:
-    from multitracer.protocols.position.nmea import Fix
     from multitracer.tables import Table
 
 _BEGIN = re.compile(rb"(?<!\")(\$[A-Z]{2}[A-Z0-9]{3,8},[^*$\r\n]{0,240}\*[0-9A-Fa-f]{2})")
 _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
-_MOST_FIXES = 10_000_000
 
 
 def sniff(head: bytes) -> Match:
@@ -46,35 +43,23 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no sentence.
     """
-    lines, epochs = Lines(stream), Epochs()
-    fixes: list[Fix] = []
+    lines, epochs, log = Lines(stream), Epochs(), Positions("nmea")
     sentences = 0
     for text in lines:
-        begin = text.rfind("$")
         try:
-            kind, fields = sentence(text[max(begin, 0) :])
+            kind, fields = sentence(text[max(text.rfind("$"), 0) :])
         except NmeaError as error:
             if text.strip() and not text.startswith("#"):
                 lines.skip(str(error).partition(";")[0])
             continue
         sentences += 1
-        fixes += epochs.take(kind, fields, line=lines.number)
-        if len(fixes) > _MOST_FIXES:
-            lines.warn(f"only the first {_MOST_FIXES} fixes are read")
-            break
-    fixes += epochs.finish()
+        log.take(epochs.take(kind, fields, line=lines.number))
+    log.finish(epochs)
     if not sentences:
         raise FormatError(path, "no sentence of NMEA 0183 with a right checksum")
-    return {"position": _table(fixes, lines, path, sentences)}
-
-
-def _table(fixes: list[Fix], lines: Lines, path: str, sentences: int) -> Table:
-    rows = Sparse(POSITION)
-    for fix in dated(fixes):
-        rows.append({"source": "nmea", "time_ns": fix.get("fix_time_ns"), **fix})
-    if fixes and not any("day" in fix for fix in fixes):
+    if len(log.rows) and not log.dates.is_known:
         lines.warn("no sentence tells the date; the fixes have no times")
-    return rows.table(lines.provenance(path, FORMAT.name, sentences=sentences))
+    return {"position": log.rows.table(lines.provenance(path, FORMAT.name, sentences=sentences))}
 
 
 FORMAT = Format(

@@ -147,3 +147,22 @@ def test_wrong_address_is_told_in_one_sentence(log: Path) -> None:
     assert done.returncode == 1
     assert "HOST:PORT" in done.stderr
     assert not done.stderr.count("\n") > 1
+
+
+def test_port_that_nobody_chose_and_that_says_nothing_is_left_to_others(tmp_path: Path) -> None:
+    """A modem's port must not be held by who looks for a receiver, and the other way round."""
+    from collectors import gps, modem
+    from collectors._log import Log
+    from collectors._stop import Stop
+
+    with Log(tmp_path / "log") as log, Stop() as stop:
+        chosen = gps._options([])
+        receiver = gps.Receiver(chosen, log)
+        assert receiver._is_chosen is False
+        chosen = modem._options([])
+        asked = modem.SerialModem(chosen, profile=None, books=modem.Books(log), stop=stop)
+        asked._names = (str(tmp_path / "tty*"),)
+        with device("gps", tmp_path / "ttyUSB0", "--hz", 5):
+            assert asked.ask_all() == "silent"
+            assert asked._line is None
+            assert asked.ask_all() == "no modem"

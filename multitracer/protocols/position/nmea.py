@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KNOT_MPS = 1852 / 3600
 DAY_NS = 86_400 * NS_PER_S
+_MOST_WAITING = 10_000
 LONGEST = 256
 """Characters; the standard says 82, receivers say more."""
 _SENTENCE = re.compile(r"\$([A-Z][!-+\--~ ]{2,80})(?:,([^*$]{0,240}))?\*([0-9A-Fa-f]{2})")
@@ -203,21 +204,45 @@ def _days(year: int, month: int, day: int) -> int | None:
         return None
 
 
-def dated(fixes: Sequence[Fix]) -> Iterator[Fix]:
-    """Yield fixes in order with `fix_time_ns`; one without a date has that of its neighbors.
+class Dates:
+    """Gives fixes their dates: one without has that of its neighbors.
 
-    A time of day that falls by more than half a day is after midnight.
+    A time of day that falls by more than half a day is after midnight. Fixes before the first date wait.
     """
-    first = next((fix for fix in fixes if "day" in fix and "tod_ns" in fix), {})
-    day, before_ns = first.get("day"), first.get("tod_ns")
-    for fix in fixes:
+
+    def __init__(self) -> None:
+        self._day: int | None = None
+        self._before_ns = 0
+        self._waiting: list[Fix] = []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any fix had a date."""
+        return self._day is not None
+
+    def take(self, fix: Fix) -> Iterator[Fix]:
+        """Take the next fix; yield those whose date is known, with `fix_time_ns` in place of day and time."""
+        self._waiting.append(fix)
+        if self._day is None and "day" in fix and "tod_ns" in fix:
+            first = next((f["tod_ns"] for f in self._waiting if "tod_ns" in f), fix["tod_ns"])
+            self._day = fix["day"] - _midnights(first, fix["tod_ns"])
+            self._before_ns = first
+        if self._day is not None or len(self._waiting) > _MOST_WAITING:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[Fix]:
+        """Yield those that wait still."""
+        waiting, self._waiting = self._waiting, []
+        yield from map(self._dated, waiting)
+
+    def _dated(self, fix: Fix) -> Fix:
         tod_ns = fix.get("tod_ns")
         rest = {name: value for name, value in fix.items() if name not in ("tod_ns", "day")}
-        if day is not None and before_ns is not None and tod_ns is not None:
-            day = fix.get("day", day + _midnights(before_ns, tod_ns))
-            before_ns = tod_ns
-            rest["fix_time_ns"] = day * DAY_NS + tod_ns
-        yield rest
+        if self._day is None or tod_ns is None:
+            return rest
+        self._day = fix.get("day", self._day + _midnights(self._before_ns, tod_ns))
+        self._before_ns = tod_ns
+        return rest | {"fix_time_ns": self._day * DAY_NS + tod_ns}
 
 
 def _midnights(before_ns: int, tod_ns: int) -> int:
