@@ -37,12 +37,11 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _runs(fate: Array) -> Iterator[Array]:
     """Yield the carriages of each run of wrong headers; what was broken between them belongs to it."""
-    wrong = np.isin(fate, (Fate.DAMAGED, Fate.TOSSED))
+    wrong = np.flatnonzero(np.isin(fate, (Fate.DAMAGED, Fate.TOSSED)))
     good = np.flatnonzero(fate == Fate.DELIVERED)
-    rows_ = np.flatnonzero(wrong)
-    episode = np.searchsorted(good, rows_)  # the good packets before it
-    for number in np.unique(episode):
-        yield rows_[episode == number]
+    episode = np.searchsorted(good, wrong)  # the good packets before it
+    if len(wrong):
+        yield from np.split(wrong, np.flatnonzero(np.diff(episode)) + 1)
 
 
 def _finding(case: Case, joined: Join, run: Array) -> Finding:

@@ -24,11 +24,10 @@ def find(case: Case) -> Iterator[Finding]:
     dropped, evidence, table = _dropped(case)
     order = np.argsort(dropped)
     dropped, evidence = dropped[order], evidence[order]
-    times = transfer.sender["time_ns"][dropped]
+    times, repaired = transfer.sender["time_ns"][dropped], _repaired_ns(case, dropped)
     for first, last in episodes(times, apart_ns=_longest_rtt_ns(case)):
         lost = dropped[first:last]
-        begin_ns = int(times[first])
-        end_ns = max(_repaired_ns(case, int(row)) for row in lost)
+        begin_ns, end_ns = int(times[first]), int(repaired[first:last].max())
         cost_s = case.seconds(Use.IDLE_RTO, Use.IDLE_CWND, begin_ns=begin_ns, end_ns=end_ns)
         payload = int(transfer.sender["payload_bytes"][lost].sum())
         count = last - first
@@ -57,11 +56,12 @@ def _longest_rtt_ns(case: Case) -> int:
     return int(known.max()) if len(known) else 0
 
 
-def _repaired_ns(case: Case, row: int) -> int:
-    """Return when an ACK covered a segment; the transfer's end if none did."""
-    transfer = case.transfer
-    acks = transfer.acks
-    after = transfer.sender["time_ns"][acks] > transfer.sender["time_ns"][row]
-    covers = transfer.sender["ack_bytes"][acks] >= transfer.sender["end_bytes"][row]
-    found = acks[after & covers]
-    return int(transfer.sender["time_ns"][found[0]]) if len(found) else transfer.end_ns
+def _repaired_ns(case: Case, dropped: Array) -> Array:
+    """Return when an ACK covered each segment; the transfer's end for those that none did."""
+    sender, acks = case.transfer.sender, case.transfer.acks
+    covered = np.maximum.accumulate(sender["ack_bytes"][acks])
+    later = np.searchsorted(acks, dropped)
+    place = np.maximum(later, np.searchsorted(covered, sender["end_bytes"][dropped]))
+    times = np.append(sender["time_ns"][acks], case.transfer.end_ns)
+    repaired: Array = times[place]
+    return repaired
