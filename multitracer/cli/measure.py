@@ -78,7 +78,12 @@ def command() -> None:
         "multitracer measure serve --protocol centauruscomm --listen serial:/dev/ttyUSB0",
     ),
 )
-@click.option("--protocol", required=True, type=click.Choice(["tcp", "centauruscomm"]))
+@click.option(
+    "--protocol",
+    required=True,
+    type=click.Choice(["tcp", "centauruscomm"]),
+    help="What carries the messages.",
+)
 @click.option(
     "--listen", multiple=True, default=("127.0.0.1:5100",), show_default=True,
     metavar="HOST:PORT|serial:PATH",
