@@ -33,9 +33,11 @@ def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
 
 def _candidates(time_ns: Array, delay_ns: Array) -> Array:
     """Return indexes in order of time; of many points only those that can be vertices."""
-    order = np.lexsort((delay_ns, time_ns))
-    first_of_time = np.diff(time_ns[order], prepend=-np.inf) > 0
-    order = order[first_of_time]
+    order = np.argsort(time_ns, kind="stable")
+    if len(order) > 50 * _BLOCK:
+        order = order[_below_chords(time_ns[order], delay_ns[order])]
+    order = order[np.lexsort((delay_ns[order], time_ns[order]))]
+    order = order[np.diff(time_ns[order], prepend=-np.inf) > 0]
     while len(order) > 50 * _BLOCK:
         kept = _below_chords(time_ns[order], delay_ns[order])
         if kept.sum() > 0.9 * len(order):

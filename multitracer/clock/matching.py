@@ -55,6 +55,9 @@ def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = E
 
 def copies(key: Array) -> tuple[Array, Array]:
     """Return how many packets with the same identity came before each one, and how many there are."""
+    ordered = np.sort(key)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return np.zeros(len(key), dtype=np.int64), np.ones(len(key), dtype=np.int64)
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) != 0])[: len(key)])
     lengths = np.diff(np.append(starts, len(key)))

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-LARGEST_SKEW = 1e-3
-_WINDOWS, _PER_WINDOW = 96, 6
+LARGEST_SKEW = 5e-4
+"""No quartz is farther off."""
+_WINDOWS, _PER_WINDOW = 72, 6
 _SLOPES = 81
 _ZOOM = 8.0
 _ROUNDS = 9
@@ -110,7 +111,7 @@ def _log_likelihood(low: Lows, slopes: Array, blur_ns: float) -> Array:
     """
     flat = low.delay_ns[None, :] - low.sign * slopes[:, None] * low.time_ns[None, :]
     width = low.width_ns + blur_ns
-    below = np.concatenate([flat - f * width[None, :] for f in (0.1, 0.5, 1.0, 2.0)], axis=1)
+    below = np.concatenate([flat - f * width[None, :] for f in (0.3, 1.2)], axis=1)
     broad = float(np.ptp(flat)) + 10 * float(width.max()) + 1.0
     result = np.empty(len(slopes))
     for i in range(len(slopes)):

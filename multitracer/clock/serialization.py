@@ -90,3 +90,21 @@ def _carried_bytes(way: Way, order: Array) -> Array:
     known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
     unseen = unseen_bytes(flow, way.seq[order], payload, size)
     return np.where(known, size[1:] + unseen[1:], 0.0)
+
+
+def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
+    """Return the largest time per byte with which all packets could have arrived when they did.
+
+    Parameters
+    ----------
+    arrived_ns, size_bytes : ndarray, shape (n_packets,)
+        Of one direction. Of any stretch of time the link needs no less than its bytes take, but for jitter.
+    """
+    order = np.argsort(arrived_ns, kind="stable")
+    arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])
+    slowest, count = np.inf, len(arrived) - 1
+    while count >= _LEAST_PAIRS:
+        took = arrived[count:] - arrived[:-count] + _JITTER_NS / 2
+        slowest = min(slowest, float((took / (total[count:] - total[:-count])).min()))
+        count //= 2
+    return slowest

@@ -33,7 +33,7 @@ MOST_STEPS = 64
 _BESIDE, _LASTING, _AROUND = 5, 15, 60
 """Packets on each side of a place: to measure a jump, to see that it lasts, to know the noise."""
 _FEWEST = 3
-_CANDIDATES = 300
+_CANDIDATES = 80
 _MOST_PLACES = 24
 _SIGMAS = 5.0
 """By how much the clearer direction has to jump beyond what it does of itself."""
@@ -112,7 +112,7 @@ def _roughness(ways: Ways, step: Step) -> float:
     for way in (ways.out, ways.back):
         near = np.flatnonzero(np.diff(after(way, step).astype(np.int8), prepend=0))
         i = int(near[0]) if len(near) else 0
-        part = way.take(slice(max(0, i - 2 * _AROUND), i + 2 * _AROUND))
+        part = way.take(np.arange(max(0, i - 2 * _AROUND), min(len(way), i + 2 * _AROUND)))
         total += float(np.abs(np.diff(_without(part, step).delay_ns)).sum())
     return total
 
@@ -198,7 +198,7 @@ def _candidates(courses: list[_Course]) -> list[int]:
     rows: list[int] = []
     for course in courses:
         apart = np.abs(np.diff(course.delay_ns))
-        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 3 * course.noise_ns))
+        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 6 * course.noise_ns))
         large = large[np.argsort(-apart[large], kind="stable")[:_CANDIDATES]]
         rows += course.row[large + 1].tolist()
         rows += (course.row[large] + 1).tolist()

@@ -28,7 +28,7 @@ from multitracer.clock.mode import skew_posterior, window_lows
 from multitracer.clock.own_queue import is_consistent, own_queue_ns, without_mistakes
 from multitracer.clock.raster import raster_ns
 from multitracer.clock.raster_skew import raster_skew
-from multitracer.clock.serialization import Spacing, spacing
+from multitracer.clock.serialization import Spacing, slowest_ns_per_byte, spacing
 from multitracer.clock.steps import Interval, find_steps, intervals
 from multitracer.clock.ways import Way, Ways, both_ways
 
@@ -113,6 +113,8 @@ class _Side:
     guess_ns_per_byte: float
     slot_ns: float
     arrived_ns: Array
+    slowest_ns_per_byte: float
+    """What arrived in the busiest time would not have come through a slower link."""
 
     @property
     def flat_ns(self) -> Array:
@@ -129,6 +131,7 @@ def _sides(near: Capture, far: Capture, ways: Ways) -> list[_Side]:
     for way, spaced, guess in zip(both, measured, guesses, strict=True):
         arrived = way.sent_ns + way.delay_ns
         slot = raster_ns(arrived, spaced_ns=usual)
+        slowest = slowest_ns_per_byte(arrived, way.size_bytes)
         delay = way.delay_ns
         if spaced is not None:
             ends = (near, far, way.row) if way.sign > 0 else (far, near, way.other_row)
@@ -136,9 +139,9 @@ def _sides(near: Capture, far: Capture, ways: Ways) -> list[_Side]:
             flat = delay - spaced.ns_per_byte * way.size_bytes
             if is_consistent(flat, waited):
                 shorter = way.shifted(delay - without_mistakes(flat, waited))
-                sides.append(_Side(shorter, spaced, guess, slot, arrived))
+                sides.append(_Side(shorter, spaced, guess, slot, arrived, slowest))
                 continue
-        sides.append(_Side(way, None, guess, slot, arrived))
+        sides.append(_Side(way, None, guess, slot, arrived, slowest))
     return sides
 
 
@@ -234,9 +237,8 @@ def _offset(sides: list[_Side], skew: float) -> _Offset:
     alike = _like_with_like(sides, skew)
     if alike is None:
         return found
-    return _Offset(
-        float(np.clip(alike, found.centre_ns - found.half_ns, found.centre_ns + found.half_ns)), found.half_ns
-    )
+    low, high = found.centre_ns - found.half_ns, found.centre_ns + found.half_ns
+    return _Offset(float(np.clip(alike, low, high)), found.half_ns)
 
 
 def _like_with_like(sides: list[_Side], skew: float) -> float | None:
@@ -250,7 +252,7 @@ def _like_with_like(sides: list[_Side], skew: float) -> float | None:
     flat = [side.way.delay_ns - side.way.sign * skew * side.way.time_ns for side in sides]
     sizes = [side.way.size_bytes for side in sides]
     found, least = [], []
-    for size in np.intersect1d(*sizes):
+    for size in np.intersect1d(sizes[0], sizes[1]):
         one, other = (np.sort(f[s == size]) for f, s in zip(flat, sizes, strict=True))
         if min(len(one), len(other)) >= _FEW_ALIKE:
             found.append((one[0] - other[0]) / 2)
@@ -279,7 +281,7 @@ def _level(side: _Side, skew: float) -> Level:
             delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad
         )
     found = classes(delay, way.size_bytes, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
-    low, high = _FASTEST_NS_PER_BYTE, SLOWEST_NS_PER_BYTE
+    low, high = _FASTEST_NS_PER_BYTE, min(SLOWEST_NS_PER_BYTE, side.slowest_ns_per_byte)
     for _ in range(_ZOOMS):
         rates = np.geomspace(low, high, _RATES)
         prior = np.full(_RATES, np.log(high / low))
