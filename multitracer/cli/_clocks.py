@@ -116,7 +116,12 @@ def show(sheet: Page, found: Aligned) -> None:
 
 
 def _row(found: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, ...]:
-    drift = f"{estimate.skew_ppm:+.2f} ± {estimate.skew_uncertainty_ppm:.2g} ppm"
+    wide = estimate.skew_uncertainty_ppm
+    drift = (
+        f"{estimate.skew_ppm:+.2f} ± {wide:.2f} ppm"
+        if wide < 10
+        else f"{estimate.skew_ppm:+.0f} ± {wide:.0f} ppm"
+    )
     return (
         _name(found, relation.source),
         _name(found, relation.target),

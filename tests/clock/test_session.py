@@ -74,6 +74,21 @@ def test_the_other_way_round_signs_change(shifted: Path) -> None:
     assert np.abs(placed.time_ns - fixed_ns(truth)).max() < 2 * MS
 
 
+def test_without_the_link_the_packets_alone_say_it(shifted: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "packets"
+    shutil.copytree(shifted, folder, ignore=shutil.ignore_patterns("rlp.pcapng", "clocks.jsonl", "truth"))
+    found = clocks(folder)
+    assert {relation.method for relation in found.graph.relations} == {"two captures"}
+    truth = EPOCH_NS + np.array([20, 130, 240]) * S
+    placed = found.place(fixed_ns(truth), FIXED)
+    error = np.abs(placed.time_ns - truth)
+    assert error.max() < 2 * MS
+    assert (error <= placed.bound_ns).all()
+    assert placed.bound_ns.max() < 25 * MS
+    (whole,) = put_together(found.graph.path(FIXED, MOBILE))
+    assert whole.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
+
+
 def test_every_clock_of_both_hosts_comes_onto_the_reference(found: Clocks) -> None:
     table = mapping_table(found.graph, found.reference)
     named = {(row["host"], row["domain"]) for row in table.rows()}

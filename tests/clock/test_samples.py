@@ -1,0 +1,68 @@
+"""The recorded sessions: an error put into one host's clock is found, and nothing in the others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.clock.edges import put_together
+from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.session_clock import clocks_of
+from multitracer.session import open_session
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from multitracer.clock.graph import ClockGraph
+
+S, MS = 1_000_000_000, 1_000_000
+MOBILE, FIXED = Clock("mobile"), Clock("fixed")
+SHIFTED = SAMPLES / "clock-shift"
+OFFSET_S, SKEW_PPM = 0.8, 30.0
+SESSIONS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
+
+
+@pytest.fixture(scope="module")
+def shifted() -> ClockGraph:
+    session = open_session(SHIFTED)
+    return clocks_of(session, list(session.captures())).graph
+
+
+def check(found: Relation) -> None:
+    """Check a relation from the mobile's clock to the fixed host's against what the testbed put in."""
+    (estimate,) = put_together((found,))
+    begun = int(json.loads((SHIFTED / "manifest.json").read_text())["created_ns"])
+    error = int(estimate.offset_at(begun)) - round(OFFSET_S * S)
+    assert abs(error) < 2 * MS  # the drift began within seconds of the folder: 30 us each
+    assert abs(error) < estimate.bound_ns(begun)
+    assert estimate.skew_ppm == pytest.approx(SKEW_PPM, abs=1)
+    assert estimate.skew_ppm == pytest.approx(SKEW_PPM, abs=estimate.skew_uncertainty_ppm)
+
+
+@pytest.mark.parametrize("method", ["two captures", "slots of the link"])
+def test_an_error_put_into_a_real_recording_is_recovered_with_no_hint(
+    shifted: ClockGraph, method: str
+) -> None:
+    (relation,) = (r for r in shifted.relations if r.method == method)
+    assert (relation.source, relation.target) == (MOBILE, FIXED)
+    check(relation)
+
+
+def test_both_ways_together_lead_from_host_to_host(shifted: ClockGraph) -> None:
+    placed = shifted.place(np.array([1_795_290_900 * S]), FIXED, MOBILE)
+    assert placed.bound_ns[0] < 2 * MS
+    assert placed.time_ns[0] == pytest.approx(1_795_290_899_200 * MS, abs=20 * MS)
+
+
+@pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)
+def test_the_clocks_of_the_recorded_sessions_are_sound(folder: object) -> None:
+    session = open_session(folder)  # type: ignore[call-overload]
+    found = clocks_of(session, list(session.captures()), thorough=False)
+    assert found.complaints == ()
+    assert found.warnings == ()
+    placed = found.place(np.array([1_795_290_900 * S]), FIXED, MOBILE)
+    assert placed.bound_ns[0] < 1 * S
+    if folder != SHIFTED:
+        assert placed.bound_ns[0] == 0  # both hosts are namespaces of one machine
