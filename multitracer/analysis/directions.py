@@ -13,6 +13,7 @@ from multitracer.analysis.probes import window_is_closed
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import DIRECTIONS
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LARGEST_SHIFT = 14
 """A larger window scale counts as this (RFC 7323, section 2.3)."""
 
+_AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1
 """Near an end of the path: at most this share of the round trip lies between it and the capture point."""
 
@@ -180,12 +182,22 @@ def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
 
 
 def _vantage(rows: dict[str, Array]) -> None:
-    """Say where the capture point lies, by how the two directions' smallest round trips share the path."""
-    forward, reverse = rows["rtt_min_ns"][0::2], rows["rtt_min_ns"][1::2]
+    """Say where the capture point lies, by how the two directions' round trips share the path.
+
+    First their smallest; where these leave it open (a path that was empty at the start, as in one room), a
+    host answers within 1 ms, and its smallest counts against the median of the other's.
+    """
+    forward, reverse = ([rows[name][side::2] for name in ("rtt_min_ns", "rtt_p50_ns")] for side in (0, 1))
     known = np.flatnonzero((rows["rtt_count"][0::2] > 0) & (rows["rtt_count"][1::2] > 0))
-    path = forward[known] + reverse[known]
-    near_initiator = reverse[known] <= VANTAGE_SHARE * path
-    near_responder = ~near_initiator & (forward[known] <= VANTAGE_SHARE * path)
+    (ahead, ahead_typical), (back, back_typical) = (
+        [column[known] for column in columns] for columns in (forward, reverse)
+    )
+    near_initiator = back <= VANTAGE_SHARE * (ahead + back)
+    near_responder = ~near_initiator & (ahead <= VANTAGE_SHARE * (ahead + back))
+    at_initiator = (back <= _AT_ONCE_NS) & (back <= VANTAGE_SHARE * (ahead_typical + back))
+    at_responder = (ahead <= _AT_ONCE_NS) & (ahead <= VANTAGE_SHARE * (back_typical + ahead))
+    near_initiator |= ~near_responder & at_initiator & ~at_responder
+    near_responder |= ~near_initiator & at_responder & ~at_initiator
     place = np.select([near_initiator, near_responder], [np.uint8(1), np.uint8(2)], np.uint8(3))
     rows["vantage"][0::2][known] = place
     rows["vantage"][1::2][known] = np.array([0, 2, 1, 3], dtype=np.uint8)[place]

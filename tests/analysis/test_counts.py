@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -333,3 +334,13 @@ def test_every_column_of_a_direction_is_filled():
     assert set(analysis.directions.columns) == set(DIRECTIONS.names)
     assert analysis.directions["connection"].tolist() == [1, 1]
     assert analysis.connections["bulk_direction"].tolist() == [0]
+
+
+def test_the_vantage_of_a_path_that_was_empty_at_first_is_told_by_its_typical_round_trip():
+    """In one room the first round trip is as short as a host's own; then a queue builds up."""
+    segments, times_ms = handshake(), [0.0, 0.06, 0.1]
+    for i in range(5):
+        segments += [Segment(0, 1001 + i, 1, ack=5001), Segment(1, 5001, ack=1002 + i)]
+        times_ms += [50 * i + 1, 50 * i + 31]
+    timed = [replace(s, time_ns=int(t * 1e6)) for s, t in zip(segments, times_ms, strict=True)]
+    assert analyse(capture(timed)).directions["vantage"].tolist() == [1, 2]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
+_JITTER_NS = NS_PER_MS // 5
+"""Of hosts: where a round trip takes less, its length says nothing."""
 _CROSSING_NS = 10 * NS_PER_MS
 """So long an ACK may take from the interface to TCP, and a retransmission the other way."""
 SURELY_EARLY = 0.75
@@ -30,7 +32,7 @@ def early(copies: Copies) -> Array:
     there = copies.report < copies.nowhere
     if copies.min_rtt_ns == NA:
         return there & (copies.report < copies.row)
-    soon = copies.after_ns(copies.report) < SURELY_EARLY * copies.min_rtt_ns
+    soon = copies.after_ns(copies.report) < SURELY_EARLY * copies.min_rtt_ns - _JITTER_NS
     return there & ((copies.report < copies.row) | soon)
 
 
