@@ -81,17 +81,28 @@ def column_map(data: Mapping[str, Any]) -> ColumnMap:
         raise MapError(f"needs [time] and [radio] or [position]; unknown: {sorted(unknown)}")
     time = data["time"]
     form = str(time.get("form", "iso"))
-    if form not in ("iso", *_EPOCH_NS) and "%" not in form:
+    if form not in ("iso", *_EPOCH_NS) and not _is_strptime(form):
         raise MapError(f"time form {form!r} is none of iso, {', '.join(_EPOCH_NS)} or a strptime form")
     delimiter = str(data.get("delimiter", ","))
-    if len(delimiter) != 1:
-        raise MapError("delimiter is one character")
+    if len(delimiter) != 1 or delimiter in '"\r\n\0 ':
+        raise MapError("delimiter is one character, and no quotation mark, blank or line end")
     rows = tuple(row for name in _SCHEMAS for row in _rows(name, data.get(name)))
     missing = frozenset(map(str, data["missing"])) if isinstance(data.get("missing"), list) else None
     more: dict[str, Any] = {} if missing is None else {"missing": missing}
     return ColumnMap(
         Cell(str(time.get("column", ""))), form, _zone(time.get("zone")), rows, delimiter, **more
     )
+
+
+def _is_strptime(form: str) -> bool:
+    """Return whether a text is a form of strptime; it may say each part once."""
+    try:
+        datetime.strptime("", form)  # noqa: DTZ007
+    except ValueError:
+        return "%" in form and not form.endswith("%")
+    except re.error:
+        return False
+    return False
 
 
 def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, str]]]:
@@ -106,6 +117,9 @@ def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, s
             raise MapError(f"the table {table} has no column {sorted(wrong)}")
         always = {k: v["always"] for k, v in part.items() if isinstance(v, dict) and "always" in v}
         cells = {name: _cell(value) for name, value in part.items() if name not in always}
+        in_words = {*always, *(name for name, cell in cells.items() if cell.words)}
+        if numbers := in_words - {c.name for c in _SCHEMAS[table] if c.dtype.startswith("U")}:
+            raise MapError(f"{sorted(numbers)} hold numbers; words and always are for text")
         found.append((table, cells, {name: str(value)[:64] for name, value in always.items()}))
     return found
 
@@ -118,9 +132,12 @@ def _cell(value: Any) -> Cell:
     words = value.get("words", {})
     try:
         cell = Cell(
-            str(value["column"]), float(value.get("scale", 1.0)), int(value.get("base", 10)), dict(words)
+            str(value["column"]),
+            float(value.get("scale", 1.0)),
+            int(value.get("base", 10)),
+            {str(k): str(v) for k, v in words.items()},
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise MapError(f"{value!r} has no column, or a scale or base that is no number") from None
     if cell.base not in (10, 16) or not math.isfinite(cell.scale):
         raise MapError("a base is 10 or 16, a scale a number")
