@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.idle import idle
+from multitracer.diagnosis.losses import lost_by
 from multitracer.diagnosis.sender_view import SenderView
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 def gaps(silence: Silence) -> Uses:
     """Return the uses of the idle stretches.
 
-    Where TCP could have sent but the far end had stopped the link, or still read what it had got, the far
-    end is what the transfer waited for; where a repeated frame ends the stretch, the link's recovery is.
+    A wait for a retransmission began with what lost the copy before, if the link tells; others began with the
+    last frame that was sent. Where TCP could have sent but the far end had stopped the link, or still read
+    what it had got, the transfer waited for the far end; where a repeated frame ends the stretch, it waited
+    for the link's recovery.
     """
     chosen = silence.idle
     began = _begins(silence, chosen)
@@ -36,13 +39,15 @@ def gaps(silence: Silence) -> Uses:
         (waits & silence.repeats[chosen], Use.ARQ, Cause.NONE),
     ):
         use[where], cause[where] = instead, its_cause
+    lost = np.where(use == Use.XOFF, NA, lost_by(silence.joined, ender))
+    event = np.where(stopped, silence.stop[chosen], lost)
     return silence.uses(
         chosen,
         use,
         cause=cause,
         back_off=np.where(use == Use.IDLE_RTO, why.back_off, NA),
-        source=np.where(stopped, "near.events", "near.frames"),
-        row=np.where(stopped, silence.stop[chosen], silence.frame[chosen]),
+        source=np.where(event == NA, "near.frames", "near.events"),
+        row=np.where(event == NA, silence.frame[chosen], event),
         ended_row=ender,
     )
 

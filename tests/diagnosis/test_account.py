@@ -189,6 +189,24 @@ def test_a_poor_radio_lowers_the_throughput_not_the_utilization(
     assert found.seconds[Use.ARQ] > 20
 
 
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        ("one-reset-vj", "reset_started"),
+        ("fig10-backoff", "reset_started"),
+        ("slow-writer", "packet_dropped"),
+    ],
+)
+def test_waiting_for_the_timer_links_to_what_lost_the_segment(
+    name: str, event: str, account_of: Callable[[str], Account]
+) -> None:
+    found = account_of(name)
+    waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
+    assert waits["source"][0] == "near.events"
+    assert found.transfer.near.events["event"][waits["row"][0]] == event
+    assert found.transfer.near.events["time_ns"][waits["row"][0]] <= waits["end_ns"][0]
+
+
 def test_timeouts_of_figure_10_back_off(account_of: Callable[[str], Account]) -> None:
     found = account_of("fig10-backoff")
     waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
