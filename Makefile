@@ -1,4 +1,4 @@
-# make demo   on a fresh machine: installs into .venv and writes a report on the bundled session.
+# make demo   on a fresh machine: installs into .venv and writes a report on a bundled session.
 # make help   lists the rest. Python >= 3.11 and a network are all that must be there.
 
 VENV ?= .venv
@@ -17,16 +17,17 @@ export PIP_ROOT_USER_ACTION := ignore
 
 IN_VENV := $(VENV)/bin/python -m
 PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
-REPORT := $(CURDIR)/out/cellular_upload.html
+SESSION := typical-1450k
+REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench fuzz pictures clean debian
+.PHONY: help demo test lint bench fuzz pictures utilization clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.user  ## write a report on the bundled session; the last line is its path
+demo: $(VENV)/.user  ## write a report on the typical session; the last line is its path
 	@mkdir -p $(dir $(REPORT))
-	@$(IN_VENV) multitracer report sample_traces/cellular_upload -o $(REPORT) >/dev/null
+	@$(IN_VENV) multitracer report sample_traces/$(SESSION) -o $(REPORT) >/dev/null
 	@test -s $(REPORT)
 	@echo $(REPORT)
 
@@ -47,11 +48,12 @@ fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
-	@mkdir -p out
 	$(IN_VENV) docs.pictures
-	$(IN_VENV) multitracer plot sample_traces/cellular_upload -o out/picture.html
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,1070 \
-	  --virtual-time-budget=10000 --screenshot=docs/images/cellular_upload.png file://$(CURDIR)/out/picture.html
+	$(IN_VENV) docs.paper_figures
+
+utilization: debian $(VENV)/.developer  ## make figure 6 of the paper: the runs that docs/figure6.csv lacks, picture, tables
+	$(IN_VENV) docs.figure6 run $(dir $(wildcard sample_traces/*/scenario.toml))
+	$(IN_VENV) docs.figure6 draw
 
 clean:  ## remove what was made here, but not the captures that bench recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
