@@ -63,7 +63,8 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
     captures = list(session.captures()) if session.points else []
     clocks = clocks_of(session, captures, reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
-        raise ClockError(clocks.graph.refused[0])
+        ill = "".join(f"; {each.code} in {portable(each.source)}" for each in clocks.complaints)
+        raise ClockError(f"{clocks.graph.refused[0]}{ill and f'; the clock doctor finds{ill[1:]}'}")
     return Aligned(session, captures, clocks, tuple(inputs))
 
 

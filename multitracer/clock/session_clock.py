@@ -17,8 +17,7 @@ import numpy as np
 from multitracer.clock.checks import contradictions, part_false_kernels
 from multitracer.clock.claps import CLAPS, relations_of_claps
 from multitracer.clock.claps_found import heard_in, written
-from multitracer.clock.complaints import Complaint, Stamps
-from multitracer.clock.doctor import compare, compare_spans, examine
+from multitracer.clock.doctors_round import doctors_round
 from multitracer.clock.evidence import with_packets
 from multitracer.clock.gps_time import relate_gps
 from multitracer.clock.graph import ClockGraph
@@ -31,9 +30,10 @@ from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from multitracer.capture import Capture
+    from multitracer.clock.complaints import Complaint
     from multitracer.clock.estimate import Array, Estimate
     from multitracer.session import Point, Session
 
@@ -125,7 +125,7 @@ def clocks_of(
     _add_captures(largest, graph, thorough=thorough, evidence=evidence)
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts, graph)
-    complaints = tuple(_complaints(session, captures, hosts, graph, chosen))
+    complaints = tuple(doctors_round(session, captures, hosts, graph, chosen))
     return Clocks(graph, chosen, complaints, hosts, tuple(warnings))
 
 
@@ -256,29 +256,3 @@ def _wait_ns(capture: Capture) -> float:
     _, at, then = np.intersect1d(ends, numbers, assume_unique=True, return_indices=True)
     waited = table["time_ns"][acks[answer[then]]] - table["time_ns"][data[first[at]]]
     return float(np.median(waited)) if len(waited) else -1.0
-
-
-# --- the doctor's round ---
-
-
-def _complaints(
-    session: Session, captures: Captures, hosts: dict[str, str], graph: ClockGraph, reference: Clock
-) -> Iterator[Complaint]:
-    logs = {hosts[point.name]: Stamps.of_capture(point.name, capture) for point, capture in captures}
-    for log in logs.values():
-        yield from examine(log)
-    for clock in graph.clocks:
-        if clock.domain in {"realtime", "utc"} and clock != reference:
-            yield from _against(clock, reference, graph)
-    if session.folder is not None and (own := logs.get(reference.host)):
-        apart = [host for host in logs if host != reference.host and Clock(host) not in graph.clocks]
-        for host in apart:
-            yield from compare_spans(logs[host], own)
-
-
-def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Complaint]:
-    if reference.domain != "realtime":
-        return
-    direct = [r for r in graph.from_clock(reference) if r.target == clock]
-    for relation in sorted(direct, key=lambda r: r.estimates[0].uncertainty_ns)[:1]:
-        yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,6 +130,18 @@ def test_a_table_of_edges_is_the_graph(found: Clocks) -> None:
     again = relations_of(table)
     assert edges_table(again).schema is CLOCK_EDGES
     assert list(edges_table(again).rows()) == list(table.rows())
+
+
+def test_a_radio_log_in_local_time_is_named(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "cellular_upload", tmp_path / "drive")
+    begun = int(mt.open(tmp_path / "drive").segments.time_ns.min().timestamp())
+    moments = (f"{datetime.fromtimestamp(begun + i + 7_200, tz=UTC):%Y-%m-%dT%H:%M:%S}" for i in range(27))
+    lines = "".join(f"{moment}+00:00\nAT+CSQ\n\n+CSQ: 17,3\n\nOK\n" for moment in moments)
+    (tmp_path / "drive" / "mobile" / "modem.txt").write_text(lines)
+    found = clocks(tmp_path / "drive", thorough=False)
+    (complaint,) = found.complaints
+    assert (complaint.code, complaint.shift_ns) == ("time-zone", -7_200 * S)
+    assert complaint.source.endswith("modem.txt")
 
 
 def test_hosts_on_one_machine_share_their_clock() -> None:

@@ -1,0 +1,68 @@
+"""The clock doctor's round through a recording: each log by itself, then each clock against the reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.clock.complaints import Complaint, Stamps
+from multitracer.clock.doctor import compare, compare_spans, examine
+from multitracer.clock.relation import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.capture import Capture
+    from multitracer.clock.graph import ClockGraph
+    from multitracer.session import Point, Session
+
+_STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
+"""Layer -> the table whose rows tell when its log was written."""
+
+
+def doctors_round(
+    session: Session,
+    captures: Sequence[tuple[Point, Capture]],
+    hosts: dict[str, str],
+    graph: ClockGraph,
+    reference: Clock,
+) -> Iterator[Complaint]:
+    """Yield what is wrong with the clocks of a recording.
+
+    Parameters
+    ----------
+    session : Session
+    captures : sequence of (Point, Capture)
+    hosts : dict of str to str
+        Capture point -> host.
+    graph : ClockGraph
+        How the clocks relate.
+    reference : Clock
+        Against which the others are held.
+    """
+    logs = [Stamps.of_capture(point.name, capture) for point, capture in captures]
+    for log in logs:
+        yield from examine(log)
+    for clock in graph.clocks:
+        if clock.domain in {"realtime", "utc"} and clock != reference:
+            yield from _against(clock, reference, graph)
+    own = next((log for log in logs if hosts[log.name] == reference.host), None)
+    if own is not None and session.folder is not None:
+        apart = [log for log in logs if Clock(hosts[log.name]) not in (reference, *graph.clocks)]
+        for log in (*apart, *_others(session)):
+            yield from compare_spans(log, own)
+
+
+def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Complaint]:
+    if reference.domain != "realtime":
+        return
+    direct = [r for r in graph.from_clock(reference) if r.target == clock]
+    for relation in sorted(direct, key=lambda r: r.estimates[0].uncertainty_ns)[:1]:
+        yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")
+
+
+def _others(session: Session) -> Iterator[Stamps]:
+    """Yield the stamps of the session's logs that are no captures; they are taken to cover the same time."""
+    for layer, name in _STAMPED.items():
+        for log, tables in session.tables(layer):
+            if name in tables and len(tables[name]):
+                yield Stamps(log.path, tables[name]["time_ns"])
