@@ -99,6 +99,7 @@ class CollectorLog:
         self.pairs = ClockPairs()
         self._gaps: list[list[Any]] = []
         self._answered = True
+        self._late = 0
 
     def record(self, text: str) -> dict[str, Any] | None:
         """Return a record that is the format's own to use; count one that is none.
@@ -144,7 +145,8 @@ class CollectorLog:
             header=self.header,
             clock=self.pairs.facts(),
             ended=self.end.get("reason"),
-            missed_reads=sum(gap[2] for gap in self._gaps),
+            missed_reads=self._late + sum(gap[2] for gap in self._gaps),
+            late_reads=self._late,
         )
 
     def _begin(self, record: dict[str, Any]) -> None:
@@ -174,6 +176,9 @@ class CollectorLog:
         why = record.get("why")
         if not (is_time(since) and is_time(until) and is_time(count) and isinstance(why, str)):
             return False
+        if why == "late":  # there were answers, only fewer than were to be
+            self._late += count
+            return True
         reason = "".join(c for c in why if c.isprintable())[:_LONGEST_REASON]
         last = self._gaps[-1] if self._gaps else None
         if last is not None and not self._answered and last[3] == reason:

@@ -72,6 +72,13 @@ def test_rounds_without_an_answer_are_one_gap_for_each_reason() -> None:
     assert tables["radio"].provenance["missed_reads"] == 4
 
 
+def test_rounds_that_were_late_are_counted_and_no_gap() -> None:
+    tables = read(HEADER, answer(START), missed(START, START + 2 * S, "late"), answer(START + 2 * S))
+    assert len(tables["gaps"]) == 0
+    books = tables["radio"].provenance
+    assert (books["missed_reads"], books["late_reads"]) == (1, 1)
+
+
 def test_what_came_unasked_is_a_reading_and_another_modem_is_told() -> None:
     unasked = line(kind="unasked", at_ns=START, raw='\r\n+CREG: 1,"2A01","01A2D001",7\r\n')
     met = [
