@@ -1,12 +1,15 @@
-"""Make the pictures of docs/figures.md: `python -m docs.pictures` in a clone, with chromium installed."""
+"""Make the pictures of README.md and docs/figures.md: `python -m docs.pictures` in a clone, with chromium."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from multitracer.analysis import analyse
+from multitracer.cli._run import run
 from multitracer.layers import SenderLogs
 from multitracer.recording import Part
 from multitracer.report.write import Request, write_report
@@ -16,6 +19,8 @@ from tests.report.chromium import Browser
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 SAMPLE = ROOT / "sample_traces" / "cellular_upload"
+PLOTS = (("cellular_upload", ()), ("typical-1450k", ("--to", "130")))
+"""What `multitracer plot` draws as a picture: session, options."""
 _PLOT = "document.querySelector('.plot')"
 
 
@@ -32,6 +37,20 @@ def main() -> None:
             _desktop(browser, page)
             _places(browser, page)
             _phone(browser, page)
+            for name, options in PLOTS:
+                _plot(browser, name, options, Path(folder) / "plot.html")
+
+
+def _plot(browser: Browser, name: str, options: tuple[str, ...], page: Path) -> None:
+    """Draw a session as `multitracer plot` does, without the buttons that a picture has no use for."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        run(["plot", str(ROOT / "sample_traces" / name), "-o", str(page), *options])
+    browser.resize(1200, 1110)
+    browser.prefer("light")
+    browser.open(page)
+    browser.evaluate("window.plot.then(() => true)")
+    browser.evaluate("document.querySelector('.modebar-container').remove()")
+    _save(browser, name)
 
 
 def _open(browser: Browser, page: Path, scheme: str) -> None:
