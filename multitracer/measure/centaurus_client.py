@@ -18,6 +18,7 @@ from multitracer.measure.exchange import (
     decode_receipt,
     encode,
     filled,
+    is_whole,
 )
 from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
 from multitracer.protocols.centaurus import (
@@ -94,6 +95,8 @@ class CentaurusClient:
         reply = self._await(REPLY, handle, transaction, outcome)
         if reply is None:
             return outcome.drop("reply" if self._delivered else "request")
+        if not is_whole(decode(reply.data)):
+            return outcome.drop("reply: not the one that was asked for")
         outcome.rtt_ns = reply.time_ns - outcome.start_ns
         outcome.reply_payload_bytes = reply.payload_bytes
         outcome.bytes_up = self._sent_bytes
@@ -102,7 +105,10 @@ class CentaurusClient:
         receipt = self._await(RECEIPT, handle, transaction, outcome)
         if receipt is None:
             return outcome.drop("goodbye")
-        outcome.follow(decode_receipt(decode(receipt.data).body))
+        try:
+            outcome.follow(decode_receipt(decode(receipt.data).body))
+        except RemoteProtocolError as error:
+            return outcome.drop(f"goodbye: {error}")
         return outcome
 
     def _words(self, transaction: Transaction, letters: bytes, body: bytes = b"") -> Words:

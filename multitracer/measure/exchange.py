@@ -60,6 +60,11 @@ def filled(words: Words, size_bytes: int) -> bytes:
     return encode(words._replace(body=payload(0, size_bytes - HEADER_BYTES)))
 
 
+def is_whole(words: Words) -> bool:
+    """Return whether a reply is as long as was asked for, and every octet of it is right."""
+    return words.body == payload(0, words.reply_bytes - HEADER_BYTES)
+
+
 def decode(octets: bytes) -> Words:
     """Return the message that octets hold.
 
@@ -103,12 +108,16 @@ def recorded_values(body: bytes) -> dict[str, Any]:
     if len(body) > _MAX_GOODBYE_BYTES:
         raise RemoteProtocolError(f"a good-bye of {len(body)} octets")
     try:
-        values = json.loads(body)
+        values = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError("a good-bye without values") from error
     if not isinstance(values, dict):
         raise RemoteProtocolError("a good-bye without values")
     return values
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def encode_receipt(receipt: Receipt) -> bytes:

@@ -17,6 +17,7 @@ from multitracer.measure.exchange import (
     decode_receipt,
     encode,
     filled,
+    is_whole,
 )
 from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
 from multitracer.measure.stream import MessageReader, grown, tcp_info
@@ -98,8 +99,10 @@ class TcpClient:
         before = tcp_info(connection)
         outcome.start_ns = self._clock()
         self._send(connection, request, outcome.start_ns)
-        self._await(connection, REPLY, transaction, outcome.start_ns)
+        reply = self._await(connection, REPLY, transaction, outcome.start_ns)
         outcome.rtt_ns = self._clock() - outcome.start_ns
+        if not is_whole(reply):
+            raise RemoteProtocolError("not the reply that was asked for")
         after = tcp_info(connection)
         outcome.retransmitted_client = grown(before, after, "total_retrans")
         outcome.bytes_up = grown(before, after, "bytes_sent")
