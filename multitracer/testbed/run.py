@@ -32,6 +32,7 @@ from multitracer.testbed.clock_error import ClockError
 from multitracer.testbed.collectors import Collectors
 from multitracer.testbed.driver import Driver, LinkClock, punctual
 from multitracer.testbed.interruption import Interruption
+from multitracer.testbed.kernel_tcp import congestion_control
 from multitracer.testbed.names import Maker
 from multitracer.testbed.namespaces import DEVICE, Hosts
 from multitracer.testbed.privileges import probe
@@ -85,7 +86,7 @@ def run_real(
     Raises
     ------
     PreflightError
-        If this process may not do it.
+        If this process may not do it, or the kernel has no such congestion control.
     InputError
         If the folder has something in it or cannot be made.
     InterruptedRunError
@@ -94,6 +95,8 @@ def run_real(
     privileges = probe()
     if privileges.tier == "plain" or privileges.wants_unshare:
         raise PreflightError(_advice(privileges))
+    for side in SIDES:
+        congestion_control(scenario.profile(side))
     with Interruption() as interruption:
         remove_stale()
         make_folders(folder, scenario)
