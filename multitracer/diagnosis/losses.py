@@ -52,10 +52,10 @@ def _resets(joined: Join, carriage: Array, again: Array) -> Array:
     resets = near.rows("reset_started")
     if not len(carriages) or not len(resets):
         return np.full(len(carriage), NA, dtype=np.int64)
-    tick = near.events["tick"][resets]
-    next_one = np.searchsorted(tick, carriages["first_tick"][carriage])
+    written = carriages["event_row"]
+    next_one = np.searchsorted(resets, written[carriage])
     until = np.where(again == NA, NA, joined.carriage_of[again])
-    in_time = np.append(tick, np.iinfo(np.int64).max)[next_one] <= carriages["first_tick"][until]
+    in_time = np.append(resets, np.iinfo(np.int64).max)[next_one] < written[until]
     wrong = np.isin(carriages["fate"][carriage], (Fate.DAMAGED, Fate.TOSSED)) & (next_one > 0)
     which = np.where(in_time, next_one, next_one - 1)
     known = (carriage != NA) & (until != NA) & (in_time | wrong)

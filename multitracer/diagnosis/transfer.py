@@ -21,7 +21,7 @@ from multitracer.analysis.verdicts import Beside, judge
 from multitracer.capture import Flag
 from multitracer.diagnosis.clocks import clock_of_captures, clock_of_slots
 from multitracer.diagnosis.counters import counters_of
-from multitracer.diagnosis.join import Join, join
+from multitracer.diagnosis.join import Fate, Join, join
 from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
 from multitracer.recording import Part, Recording
 from multitracer.session import Session, open_session
@@ -239,10 +239,10 @@ class Transfer:
     def verdicts(self) -> Table:
         """VERDICTS: cause and necessity of each retransmission, by all that is known of the transfer.
 
-        Where both ends of the link were logged they say what arrived. The receiver's capture does not go
-        before them: it shows damaged segments under the numbers of others.
+        The receiver's capture says what arrived, and what the receiver had said by then. But damaged segments
+        stand in it under the numbers of others; where there are such, the link's logs say what arrived.
         """
-        joined = self.joined
+        joined = self.joined if self.receiver is None or self._is_misnumbered else None
         by_link = joined is not None and joined.delivery is not None
         beside = Beside(
             receiver=None if by_link else self.receiver,
@@ -252,6 +252,11 @@ class Transfer:
         )
         vantage = self.layers.vantage
         return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, beside=beside)
+
+    @property
+    def _is_misnumbered(self) -> bool:
+        """Whether segments arrived with the headers of others: the header decompressor was out of step."""
+        return self.joined is not None and bool((self.joined.carriages["fate"] == Fate.DAMAGED).any())
 
     # --- times ---
 

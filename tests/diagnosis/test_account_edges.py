@@ -48,6 +48,9 @@ def test_a_fade_is_the_radios_until_it_resets_the_link(transfer_of: Callable[...
     assert out["cause"].tolist() == [Cause.RADIO, Cause.RESET]
     assert out["begin_ns"][1] == out["end_ns"][0]
     assert 3.5 < out["seconds"].sum() < 5.5
+    recovery = (found.uses["use"] == Use.IDLE_RTO) | (found.uses["cause"] == Cause.RECOVERY)
+    source, row = (found.uses[name][recovery][0] for name in ("source", "row"))
+    assert (source, found.transfer.near.events["event"][row]) == ("near.events", "reset_started")
     assert found.payload_bytes == 40_000
 
 
