@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multitracer.protocols.centaurus import CentaurusConfig, Extension, Received
+from multitracer.protocols.centaurus import CentaurusConfig, ClockCompared, Extension, Received
 from multitracer.protocols.centaurus.bitmap import Bitmap
 from multitracer.protocols.centaurus.framing import FrameReader, frame
 from multitracer.protocols.centaurus.messages import decode, encode
@@ -56,6 +56,9 @@ def _check(net: Network, sent: list[tuple[str, int, bytes]]) -> None:
     for name in net.ends:
         arrived = Counter(net.received(name))
         assert not arrived - Counter(data for sender, _, data in sent if sender != name), "twice, or damaged"
+        for event in net.events[name]:  # all ends have one clock here
+            if isinstance(event, ClockCompared):
+                assert abs(event.offset_ns) <= event.uncertainty_ns
     assert net.sent_again == 0
     assert not any(end.sessions for end in net.ends.values())
     assert all(end._shared.outgoing_bytes == 0 for end in net.ends.values())

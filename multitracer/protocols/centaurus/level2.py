@@ -184,7 +184,9 @@ class Level2:
         """Follow a message; return whether it answers the last one that was sent."""
         match message:
             case Pk():
-                return self._receiving is not None and self._receiving.segment(message, now_ns)
+                if self._receiving is None or self.state is not State.RECEIVING:
+                    return False
+                return self._receiving.segment(message, now_ns)
             case Done():
                 return self._done(message, now_ns)
             case Proceed():

@@ -66,7 +66,7 @@ class Receiving:
             return False
         if not self._known:
             self._store(message, now_ns)
-        return message.nonce == self._nonce
+        return message.nonce == self._nonce and self._round == 0  # later, it may answer an earlier PROCEED
 
     def _store(self, message: Pk, now_ns: int) -> None:
         shared = self._shared
