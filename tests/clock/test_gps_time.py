@@ -26,10 +26,10 @@ S, MS = 1_000_000_000, 1_000_000
 NOW = int(datetime(2026, 11, 12, 9, 19, 2, tzinfo=UTC).timestamp()) * S
 
 
-def positions(*, ahead_s: float, skew_ppm: float = 0.0, n: int = 600) -> Table:
-    """Return a fix each second, told 80 to 500 ms later to a host whose clock is ahead of UTC."""
+def positions(*, ahead_s: float, skew_ppm: float = 0.0, n: int = 600, quickest_ms: int = 80) -> Table:
+    """Return a fix each second, told so much to 580 ms later to a host whose clock is ahead of UTC."""
     fix = NOW + np.arange(n) * S
-    told = fix + np.random.default_rng(4).integers(80 * MS, 500 * MS, n)
+    told = fix + np.random.default_rng(4).integers(quickest_ms * MS, 580 * MS, n)
     host = told + round(ahead_s * S) + np.rint((told - NOW) * skew_ppm * 1e-6).astype(np.int64)
     empty = Table.empty(POSITION)
     columns = {
@@ -38,9 +38,10 @@ def positions(*, ahead_s: float, skew_ppm: float = 0.0, n: int = 600) -> Table:
     return Table(POSITION, columns | {"time_ns": host, "fix_time_ns": fix})
 
 
+@pytest.mark.parametrize("quickest_ms", [10, 80, 450])
 @pytest.mark.parametrize("ahead_s", [-3.7, 0.0, 120.0])
-def test_the_offset_from_utc_is_known_to_the_receivers_delay(ahead_s: float) -> None:
-    (found,) = relate_gps(positions(ahead_s=ahead_s, skew_ppm=40.0))
+def test_the_offset_from_utc_is_known_to_the_receivers_delay(ahead_s: float, quickest_ms: int) -> None:
+    (found,) = relate_gps(positions(ahead_s=ahead_s, skew_ppm=40.0, quickest_ms=quickest_ms))
     error = abs(found.offset_ns + ahead_s * S)
     assert error <= found.uncertainty_ns < 400 * MS
     assert found.skew_ppm == pytest.approx(-40, abs=max(found.skew_uncertainty_ppm, 60))
