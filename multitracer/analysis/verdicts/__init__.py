@@ -85,8 +85,7 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside:
         _by_arrivals(copies, beside.arrived, necessity, proof)
     if beside.receiver is not None:
         _by_receiver(copies, beside.receiver, necessity, proof)
-    refused = (cause == Cause.LOCAL_DROP) & (necessity == Necessity.UNDECIDED)
-    necessity[refused] = Necessity.NECESSARY
+    _settle_local_drops(cause, necessity)
     return _table(copies, cause, necessity, why | proof)
 
 
@@ -137,6 +136,14 @@ def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
 def _any(signs: dict[Evidence, Array]) -> Array:
     found: Array = np.logical_or.reduce(list(signs.values()))
     return found
+
+
+def _settle_local_drops(cause: Array, necessity: Array) -> None:
+    """Correct both, in place: a copy that the host refused cannot have arrived."""
+    refused = cause == Cause.LOCAL_DROP
+    arrived = (necessity == Necessity.SPURIOUS) | (necessity == Necessity.ACK_LOST)
+    cause[refused & arrived] = Cause.TAIL_LOSS_PROBE
+    necessity[refused & (necessity == Necessity.UNDECIDED)] = Necessity.NECESSARY
 
 
 def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Array) -> None:

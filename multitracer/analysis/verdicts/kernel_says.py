@@ -64,7 +64,7 @@ def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Ar
     near = first < len(copies)
     first, expired = first[near], expired[near]
     said[first[time_ns[first] - expired < _AT_ONCE_NS]] = Cause.TIMEOUT
-    known = (said != Cause.UNKNOWN) & (cause != Cause.LOCAL_DROP)
+    known = said != Cause.UNKNOWN
     cause[known] = said[known]
     evidence[known] |= np.uint32(Evidence.CA_STATE)
     probes = (said == Cause.UNKNOWN) & (cause == Cause.TIMEOUT) & (last >= 0)
@@ -76,13 +76,25 @@ def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) ->
     """Take what was repeated without a report for a local drop, and so a report that says it was refused."""
     time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
     spoken_of = _spoken_of(time_ns, report_ns)
-    reported, refused = np.zeros(len(copies), dtype=bool), np.zeros(len(copies), dtype=bool)
-    reported[spoken_of[spoken_of >= 0]] = True
-    refused[spoken_of[(spoken_of >= 0) & (resent["left_host"] == 0)]] = True
+    known = spoken_of >= 0
+    reported = _with_parts(copies, spoken_of[known])
+    refused = _with_parts(copies, spoken_of[known & (resent["left_host"] == 0)])
     traced = (time_ns >= report_ns[0] - _AT_ONCE_NS) & (time_ns <= report_ns[-1] + _AT_ONCE_NS)
     unreported = traced & ~reported & (copies.begin > 0)  # a SYN-ACK is resent where nothing is traced
     evidence[reported | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
+    cause[(cause == Cause.LOCAL_DROP) & reported] = Cause.TAIL_LOSS_PROBE  # in no recovery, and left the host
     cause[unreported | refused] = Cause.LOCAL_DROP
+
+
+def _with_parts(copies: Copies, spoken_of: Array) -> Array:
+    """Return which packets reports speak of: what is resent as one may be cut into several segments."""
+    reported = np.zeros(len(copies), dtype=bool)
+    reported[spoken_of] = True
+    near = np.diff(copies.segments["time_ns"][copies.row]) < _CLOCKS_NS
+    part_of_next = near & (copies.end[:-1] == copies.begin[1:])
+    for at in np.flatnonzero(part_of_next)[::-1].tolist():
+        reported[at] |= reported[at + 1]
+    return reported
 
 
 def _spoken_of(time_ns: Array, report_ns: Array) -> Array:

@@ -1,0 +1,135 @@
+"""Verdicts on a real kernel's retransmissions, held against the kernel's own counters (nstat)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pytest
+
+import parsers
+from multitracer.analysis import analyse
+from multitracer.analysis.tcp_state import join_events
+from multitracer.analysis.verdicts import Beside, Cause, Necessity, judge
+from tests.analysis.reference_tools import tcptrace
+from tests.collectors.running import PATIENCE_S
+from tests.collectors.transfer import PORT, SINK, SOURCE, Recorded, recorders
+from tests.netns import routed_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.tables import Table
+
+pytestmark = pytest.mark.root
+COUNTERS = {
+    Cause.TIMEOUT: "TcpExtTCPTimeouts",
+    Cause.FAST: "TcpExtTCPFastRetrans",
+    Cause.SLOW_START: "TcpExtTCPSlowStartRetrans",
+}
+SETTINGS = {
+    "modern": {"tcp_sack": 1, "tcp_timestamps": 1},
+    "old": {"tcp_sack": 0, "tcp_timestamps": 0, "tcp_recovery": 0, "tcp_frto": 0},
+}
+SECONDS = 4
+
+
+class Run(NamedTuple):
+    """One transfer as its sender's kernel counted it, and as we judge it."""
+
+    counted: dict[str, int]
+    by_packets: Table
+    by_kernel: Table
+    capture: Path
+    retransmitted_bytes: int
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    logs, counted = recorded(tmp_path_factory.mktemp(request.param), SETTINGS[request.param])
+    capture = parsers.read_capture([logs.pcap])
+    analysis = analyse(capture)
+    assert len(analysis.connections) == 1
+    events = parsers.read(logs.tcp_probe)[1]["tcp_events"]
+    joined = join_events(events, flows=capture.flows, connections=analysis.connections)
+    own = joined.take((joined["connection"] == 1) & ~joined["reverse"])
+    segments, sacks = analysis.tcp_segments(1), analysis.sack_blocks(1)
+    vantage = int(analysis.directions["vantage"][0])
+    by_packets, by_kernel = (
+        judge(segments, sacks, reverse=False, vantage=vantage, beside=beside)
+        for beside in (Beside(), Beside(events=own))
+    )
+    again = int(analysis.directions["retransmitted_bytes"][0])
+    return Run(counted, by_packets, by_kernel, logs.pcap, again)
+
+
+def recorded(folder: Path, settings: dict[str, int]) -> tuple[Recorded, dict[str, int]]:
+    """Send over a slow and lossy path that passes nothing for a second; return logs and counters."""
+    logs = Recorded(folder / "tcp.pcap", folder / "tcp_info.jsonl", folder / "tcp_probe.ftrace")
+    with routed_path(rate="4mbit", latency="60ms", one_in=150) as hosts:
+        for host in "ab":
+            hosts.sysctl(host, **settings)
+        sink = hosts.start("b", sys.executable, "-c", SINK, str(PORT), stdout=subprocess.PIPE)
+        assert sink.stdout is not None
+        with sink.stdout:
+            sink.stdout.readline()
+        argument = ("10.0.2.2", str(PORT), "cubic", str(SECONDS))
+        with recorders(hosts, logs, hz=20):
+            source = hosts.start("a", sys.executable, "-c", SOURCE, *argument)
+            time.sleep(SECONDS / 2)
+            hosts.run("r", "nft", "flush", "table", "ip", "loss")
+            hosts.lose("r", one_in=1)
+            time.sleep(1)
+            hosts.run("r", "nft", "delete", "table", "ip", "loss")
+            assert source.wait(PATIENCE_S) == 0
+        said = hosts.run("a", "nstat", "-asz", "--json").stdout
+    return logs, json.loads(said)["kernel"]
+
+
+def causes(verdicts: Table) -> Counter[Cause]:
+    return Counter(Cause(value) for value in verdicts["cause"].tolist())
+
+
+def test_as_many_retransmissions_as_the_kernel_counted(run: Run) -> None:
+    for verdicts in (run.by_packets, run.by_kernel):
+        dropped = causes(verdicts)[Cause.LOCAL_DROP]
+        assert len(verdicts) - dropped == run.counted["TcpRetransSegs"] - run.counted["TcpExtTCPRetransFail"]
+    assert run.counted["TcpExtTCPTimeouts"] >= 1
+    assert run.counted["TcpExtTCPFastRetrans"] >= 1
+
+
+def test_causes_are_as_many_as_the_kernel_counted(run: Run) -> None:
+    found = causes(run.by_kernel)
+    assert {cause: found[cause] for cause in COUNTERS} == {
+        cause: run.counted[name] for cause, name in COUNTERS.items()
+    }
+    assert found[Cause.TAIL_LOSS_PROBE] <= run.counted["TcpExtTCPLossProbes"]  # some carry new data
+    assert found[Cause.UNKNOWN] == 0
+
+
+def test_packets_alone_tell_all_but_whether_a_timeout_was_undone(run: Run) -> None:
+    """After that the kernel is in recovery again, where packets still show the slow start of a loss."""
+    known, found = run.by_kernel["cause"], run.by_packets["cause"]
+    resent_on_acks = [Cause.SLOW_START, Cause.FAST]
+    undone = np.isin(known, resent_on_acks) & np.isin(found, resent_on_acks)
+    assert ((known == found) | undone).all()
+
+
+def test_segments_lost_at_random_were_needed(run: Run) -> None:
+    fast = run.by_packets["cause"] == Cause.FAST
+    assert fast.any()
+    assert Necessity.SPURIOUS not in run.by_packets["necessity"][fast]
+
+
+def test_tcptrace_counts_as_many_segments_and_bytes(run: Run) -> None:
+    (found,) = tcptrace(run.capture)
+    counts = found.counts[found.ends[0][0] != "10.0.1.1"]
+    assert (counts["retransmitted_segments"], counts["retransmitted_bytes"]) == (
+        len(run.by_packets),
+        run.retransmitted_bytes,
+    )
