@@ -1,0 +1,254 @@
+"""Each kind of evidence on the smallest capture that has it, and what must not be concluded from others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from multitracer.analysis import analyse
+from multitracer.analysis.segment_class import SegmentClass, classify
+from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, evidence_words, judge, word
+from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
+from multitracer.sender import JOINED_EVENTS, JOINED_STATE
+from multitracer.tables import NA, NOT_A_TIME, Schema, Table
+from tests.analysis.test_slow_links import (
+    MSS,
+    C,
+    S,
+    acked,
+    at,
+    fast_retransmit,
+    opened,
+    sent,
+    slow_handshake,
+    stall,
+)
+from tests.analysis.traffic import ACK, MS, Segment, capture
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NEAR_SENDER = 1
+
+
+def verdicts(
+    segments: Sequence[Segment], *, vantage: int = NEAR_SENDER, **beside: Any
+) -> list[dict[str, Any]]:
+    analysis = analyse(capture(list(segments)))
+    table = judge(
+        analysis.tcp_segments(1),
+        analysis.sack_blocks(1),
+        reverse=False,
+        vantage=vantage,
+        beside=Beside(**beside),
+    )
+    return list(table.rows())
+
+
+def said(segments: Sequence[Segment], **how: Any) -> list[tuple[Cause, Necessity]]:
+    return [(Cause(row["cause"]), Necessity(row["necessity"])) for row in verdicts(segments, **how)]
+
+
+def proof(segments: Sequence[Segment], **how: Any) -> Evidence:
+    return Evidence(verdicts(segments, **how)[-1]["evidence"])
+
+
+def without_stamps(segments: Sequence[Segment]) -> list[Segment]:
+    return [replace(segment, stamp=None) for segment in segments]
+
+
+def without_sack(segments: Sequence[Segment]) -> list[Segment]:
+    return [replace(segment, sack=()) for segment in segments]
+
+
+def test_a_stall_makes_a_timeout_spurious_by_timestamps_and_d_sack() -> None:
+    assert said(stall()) == [(Cause.TIMEOUT, Necessity.SPURIOUS)]
+    assert {Evidence.EIFEL, Evidence.D_SACK, Evidence.F_RTO} <= set(proof(stall()))
+
+
+@pytest.mark.parametrize("strip", [without_stamps, without_sack])
+def test_one_kind_of_evidence_is_enough(strip: Any) -> None:
+    assert said(strip(stall()))[0][1] is Necessity.SPURIOUS
+
+
+def test_later_data_acknowledged_apart_prove_it_without_any_option() -> None:
+    """F-RTO: the ACK of the resent segment lacks the one behind it, which comes on its own."""
+    assert proof(without_stamps(without_sack(stall()))) & Evidence.F_RTO
+
+
+def test_fast_retransmission_of_a_lost_segment() -> None:
+    assert said(fast_retransmit()) == [(Cause.FAST, Necessity.NECESSARY)]
+    assert {Evidence.DUPLICATE_ACKS, Evidence.HOLE, Evidence.ECHOED} <= set(proof(fast_retransmit()))
+
+
+def test_go_back_n_after_a_timeout() -> None:
+    assert said(slow_handshake()) == [
+        (Cause.TIMEOUT, Necessity.NECESSARY),
+        (Cause.SLOW_START, Necessity.NECESSARY),
+        (Cause.SLOW_START, Necessity.NECESSARY),
+    ]
+
+
+def lost_ack() -> list[Segment]:
+    """The only segment arrives, its ACK does not; the copy is acknowledged with a D-SACK."""
+    return [
+        *opened(600),
+        sent(600, 0),
+        acked(1200, 1, echo=600),
+        sent(1200, 1),
+        sent(2600, 1),
+        acked(3200, 2, echo=1200, sack=((C + MSS, C + 2 * MSS),)),
+    ]
+
+
+def test_a_lost_ack_is_not_a_late_one() -> None:
+    assert said(lost_ack())[0][1] is Necessity.ACK_LOST
+    assert said(without_sack(lost_ack()))[0][1] is Necessity.ACK_LOST
+
+
+def test_an_ack_sooner_than_the_shortest_round_trip_answers_the_first_copy() -> None:
+    early = [
+        *opened(600),
+        sent(600, 0),
+        acked(1200, 1, echo=600),
+        sent(1200, 1),
+        sent(2600, 1),
+        acked(2700, 2, echo=0),
+    ]
+    assert said(without_stamps(early))[0][1] is Necessity.SPURIOUS
+    assert proof(without_stamps(early)) & Evidence.EARLY_ACK
+
+
+def test_without_an_answer_nothing_is_decided() -> None:
+    unanswered = [*opened(600), sent(600, 0), sent(2000, 0)]
+    assert said(unanswered) == [(Cause.TIMEOUT, Necessity.UNDECIDED)]
+    assert proof(unanswered) & Evidence.NO_ANSWER
+
+
+def test_an_ack_that_the_sender_ignored_counts_as_lost() -> None:
+    """With header compression a damaged ACK passes the capture, not the checksum."""
+    ignored = [*opened(600), sent(600, 0), acked(1200, 1, echo=600), sent(2600, 0), acked(3200, 1, echo=600)]
+    assert said(ignored)[0][1] is Necessity.ACK_LOST
+    assert proof(ignored) & Evidence.ACK_IGNORED
+
+
+@pytest.mark.parametrize("vantage", [2, 3])
+def test_away_from_the_sender_nothing_is_concluded(vantage: int) -> None:
+    assert said(stall(), vantage=vantage) == [(Cause.UNKNOWN, Necessity.UNDECIDED)]
+    assert proof(stall(), vantage=vantage) == Evidence.NOT_AT_SENDER
+
+
+# --- what beside the capture is known ---
+
+
+def test_the_receiver_s_trace_decides() -> None:
+    """At the receiver the first copy of the stalled segment is there, or it is not."""
+    plain = without_stamps(without_sack(lost_ack()))
+    numbered = [replace(s, ip_id=i + 1) for i, s in enumerate(plain)]
+    arrived = analyse(capture(numbered)).tcp_segments(1)
+    assert said(numbered, receiver=arrived)[0][1] is Necessity.ACK_LOST
+    first_copy = next(i for i, s in enumerate(numbered) if s.payload and s.seq == C + MSS)
+    lost = analyse(capture([s for i, s in enumerate(numbered) if i != first_copy])).tcp_segments(1)
+    assert said(numbered, receiver=lost)[0][1] is Necessity.NECESSARY
+    assert proof(numbered, receiver=lost) & Evidence.RECEIVER
+
+
+@pytest.mark.parametrize(("fate", "necessity"), [(1, Necessity.ACK_LOST), (0, Necessity.NECESSARY)])
+def test_the_link_s_log_decides(fate: int, necessity: Necessity) -> None:
+    plain = without_stamps(without_sack(lost_ack()))
+    arrived = np.array([fate if s.side == 0 else NA for s in plain], dtype=np.int8)
+    assert said(plain, arrived=arrived)[0][1] is necessity
+    assert proof(plain, arrived=arrived) & Evidence.LINK_LOG
+
+
+def table(schema: Schema, rows: list[dict[str, Any]]) -> Table:
+    columns = {}
+    for column in schema:
+        nothing = NOT_A_TIME if column.unit.startswith("ns") else NA if column.na else 0
+        zero = b"" if column.dtype[0] == "V" else "" if column.dtype[0] == "U" else nothing
+        columns[column.name] = np.array([row.get(column.name, zero) for row in rows], dtype=column.dtype)
+    return Table(schema, columns)
+
+
+def event(ms: float, **what: Any) -> dict[str, Any]:
+    return {"time_ns": int(ms * MS), "connection": 1} | what
+
+
+@pytest.mark.parametrize(
+    ("ca_state", "cause"),
+    [(CaState.LOSS, Cause.TIMEOUT), (CaState.RECOVERY, Cause.FAST), (CaState.OPEN, Cause.TAIL_LOSS_PROBE)],
+)
+def test_the_kernel_s_congestion_state_tells_the_cause(ca_state: CaState, cause: Cause) -> None:
+    events = table(
+        JOINED_EVENTS,
+        [
+            event(2299.99, event=TcpEvent.CA_STATE, ca_state=ca_state),
+            event(2300.01, event=TcpEvent.RETRANSMISSION, left_host=1),
+        ],
+    )
+    assert said(stall(), events=events)[0][0] is cause
+    assert {Evidence.CA_STATE, Evidence.KERNEL_EVENT} <= set(proof(stall(), events=events))
+
+
+def test_a_copy_that_the_kernel_could_not_hand_over_is_a_local_drop() -> None:
+    assert said(fast_retransmit())[0][0] is Cause.FAST
+    refused = table(JOINED_EVENTS, [event(1234.01, event=TcpEvent.RETRANSMISSION, left_host=0)])
+    assert said(fast_retransmit(), events=refused)[0][0] is Cause.LOCAL_DROP
+
+
+def test_a_segment_that_the_host_refused_is_no_retransmission_of_tcp() -> None:
+    """The newest segment again on an ACK of something else, though nothing asked for it (Linux, tun ring)."""
+    refused = [
+        *opened(600),
+        sent(600, 0),
+        sent(601, 1),
+        acked(1200, 1, echo=600),
+        sent(1200.1, 1),
+        acked(1800, 2, echo=1200),
+    ]
+    assert said(refused) == [(Cause.LOCAL_DROP, Necessity.NECESSARY)]
+    assert proof(refused) & Evidence.UNASKED
+
+
+def test_a_window_that_collapses_tells_of_a_timeout() -> None:
+    """A log without congestion state: siftr, or ss."""
+    readings = [(2000, 10), (2310, 1)]
+    state = table(
+        JOINED_STATE,
+        [
+            {"time_ns": ms * MS, "method": ReadBy.SS, "cwnd_segments": cwnd, "connection": 1}
+            for ms, cwnd in readings
+        ],
+    )
+    assert said(stall(), state=state)[0][0] is Cause.TIMEOUT
+    assert proof(stall(), state=state) & Evidence.CWND_DROP
+
+
+# --- classes ---
+
+
+def test_at_the_sender_what_fills_a_hole_was_sent_before() -> None:
+    """The capture missed the first copy."""
+    missed = [*opened(600), sent(600, 0), sent(601, 2), acked(1200, 1, echo=600), sent(1800, 1)]
+    segments = analyse(capture(missed)).tcp_segments(1)
+    kinds = [SegmentClass(k) for k in classify(segments, at_sender=(True, False)).tolist()]
+    assert kinds[-1] is SegmentClass.RETRANSMISSION
+    assert SegmentClass(classify(segments, at_sender=(False, False))[-1]) is SegmentClass.OUT_OF_ORDER
+    assert proof(missed) & Evidence.FIRST_COPY_UNSEEN
+
+
+def test_a_syn_sent_again_is_a_retransmission_by_the_timer() -> None:
+    resent = [at(0, 0, C - 1, flags=2, ack=0), at(1000, 0, C - 1, flags=2, ack=0), *opened(600)[1:]]
+    resent[2:] = [at(1600, 1, S - 1, flags=2 | ACK, ack=C, echo=1000), at(1600, 0, C)]
+    assert said(resent)[0][0] is Cause.TIMEOUT
+
+
+def test_words_are_those_of_the_files() -> None:
+    assert [word(cause) for cause in Cause] == [
+        "unknown", "timeout", "slow-start", "fast", "tail-loss-probe", "local-drop",
+    ]  # fmt: skip
+    assert [word(necessity) for necessity in Necessity] == ["undecided", "necessary", "spurious", "ack-lost"]
+    assert evidence_words(Evidence.EIFEL | Evidence.D_SACK) == "d-sack+eifel"
