@@ -139,7 +139,7 @@ def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, 
     for way, times in enumerate(answered):
         early, other = int(-times.min()), int(answered[1 - way].min())
         often = np.count_nonzero(times < 0) > len(times) // 20
-        if often and early >= _SMALLEST_APART_NS and other > 0.9 * early:
+        if often and early >= _SMALLEST_STEP_NS and other > 0.9 * early:
             sentence = f"{np.count_nonzero(times < 0):,} of {len(times):,} ACKs are stamped before their data"
             lag = (early + min(other, 2 * early)) // 2
             return (lag if way else -lag), sentence

@@ -43,7 +43,7 @@ def positions(*, ahead_s: float, skew_ppm: float = 0.0, n: int = 600, quickest_m
 def test_the_offset_from_utc_is_known_to_the_receivers_delay(ahead_s: float, quickest_ms: int) -> None:
     (found,) = relate_gps(positions(ahead_s=ahead_s, skew_ppm=40.0, quickest_ms=quickest_ms))
     error = abs(found.offset_ns + ahead_s * S)
-    assert error <= found.uncertainty_ns < 400 * MS
+    assert error <= found.uncertainty_ns < 500 * MS
     assert found.skew_ppm == pytest.approx(-40, abs=max(found.skew_uncertainty_ppm, 60))
     assert found.evidence == 600
 
