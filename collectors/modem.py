@@ -32,7 +32,7 @@ from collectors._profiles import chosen_profile, matching, profiles
 from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import PreflightError
-from multitracer.protocols.modem import Answer, Unasked, decode
+from multitracer.protocols.modem import Answer, Unasked, decode, tells
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Books:
         self.reads = 0
         self.missed = 0
         self._clock_ns = 0
+        self._answered_ns = 0
 
     def record(self, kind: str, **fields: Any) -> None:
         """Write one record."""
@@ -67,6 +68,8 @@ class Books:
         """Write an answer, whole or not, unless nothing at all came."""
         if not answer.raw and not answer.result:
             return
+        if answer.result:
+            self._answered_ns = answer.answered_ns
         more = {"lost_bytes": answer.lost_bytes} if answer.lost_bytes else {}
         self._log.record(
             kind="answer",
@@ -76,7 +79,7 @@ class Books:
             answered_ns=answer.answered_ns,
             result=answer.result,
             raw=answer.raw.decode("latin-1"),
-            shown=decode(answer.command, answer.raw).readings,
+            shown=decode(answer.command, answer.raw).readings if answer.result else [],
             **more,
         )
 
@@ -89,10 +92,11 @@ class Books:
         self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)
 
     def miss(self, count: int, *, since_ns: float, why: str) -> None:
-        """Write that rounds had no answer."""
+        """Write that rounds had no answer, or none after the last one that there was."""
         self.missed += count
+        since = max(round(since_ns), self._answered_ns)
         until_ns = time.monotonic_ns()
-        self._log.record(kind="missed", count=count, since_ns=round(since_ns), until_ns=until_ns, why=why)
+        self._log.record(kind="missed", count=count, since_ns=since, until_ns=until_ns, why=why)
 
     def clock(self, *, at_once: bool = False) -> None:
         """Write both clocks, once a second."""
@@ -219,6 +223,9 @@ class SerialModem:
             self._books.answer(answer)
             if not answer.result:
                 return "unintelligible" if answer.raw.strip() else "silent"
+            if ask is due[0] and not tells(answer):  # the end of an answer to something asked long ago
+                line.is_settled = False
+                return "unintelligible"
             refused = answer.result != "OK"
             self._refused[ask.command] = self._refused.get(ask.command, 0) + 1 if refused else 0
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.protocols.modem import decode
+from multitracer.protocols.modem import UNASKED, decode
 from multitracer.radio import RADIO
 from parsers._clock_pairs import is_time
 from parsers._field import CollectorLog, Sparse, header_of
@@ -44,7 +44,7 @@ class _Log(CollectorLog):
         if kind == "answer":
             is_used = self._answer(record)
         elif kind == "unasked":
-            is_used = self._radio("", record.get("raw"), record.get("at_ns"), record.get("at_ns"))
+            is_used = self._radio(UNASKED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
         else:
             is_used = self._port(record) if kind in ("port", "modem") else False
         if not is_used:
@@ -54,8 +54,9 @@ class _Log(CollectorLog):
         command, result = record.get("command"), record.get("result")
         if not isinstance(command, str):
             return False
-        if result:
-            self.answered()
+        if not result:  # cut off: what there is of a number is another number
+            return isinstance(record.get("raw"), str)
+        self.answered()
         return self._radio(command, record.get("raw"), record.get("asked_ns"), record.get("answered_ns"))
 
     def _radio(self, command: str, raw: Any, asked_ns: Any, answered_ns: Any) -> bool:

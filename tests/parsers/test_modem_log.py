@@ -91,6 +91,18 @@ def test_what_came_unasked_is_a_reading_and_another_modem_is_told() -> None:
     assert [port["says"] for port in radio.provenance["ports"]] == ["Maker 0", "Maker 1"]
 
 
+def test_answers_that_were_cut_or_came_too_late_give_no_value() -> None:
+    cut = line(
+        kind="answer", read=1, command="AT+CSQ", asked_ns=START, answered_ns=START + S, result="",
+        raw="\r\n+CSQ: 1", shown=[],
+    )  # fmt: skip
+    late = line(kind="unasked", at_ns=START + S, raw="5,99\r\n\r\nOK\r\n+CSQ: 9,99\r\n+CREG: 2,1\r\nOK\r\n")
+    mixed = answer(START + 2 * S, raw="+CESQ: 99,99,255,255,20,80\r\n+CSQ: 15,99\r\nOK\r\n")
+    radio = read(HEADER, cut, late, mixed)["radio"]
+    assert [row["source"] for row in radio.rows()] == ["+CSQ"]
+    assert radio.provenance["skipped"] == {}
+
+
 def test_garbled_values_and_foreign_records_are_counted() -> None:
     radio = read(HEADER, answer(START, raw="+CSQ: 1\xff,99\r\nOK\r\n"), line(kind="surprise"), b"nonsense\n")[
         "radio"

@@ -5,7 +5,17 @@ vendor decodes its commands; which commands are asked of which modem is data (co
 """
 
 from multitracer.protocols.modem.conversation import Answer, Conversation, Unasked
-from multitracer.protocols.modem.decode import Decoded, decode
+from multitracer.protocols.modem.decode import UNASKED, Decoded, decode, tells
 from multitracer.protocols.modem.grammar import AnswerError, command_name
 
-__all__ = ["Answer", "AnswerError", "Conversation", "Decoded", "Unasked", "command_name", "decode"]
+__all__ = [
+    "UNASKED",
+    "Answer",
+    "AnswerError",
+    "Conversation",
+    "Decoded",
+    "Unasked",
+    "command_name",
+    "decode",
+    "tells",
+]

@@ -24,6 +24,7 @@ from multitracer.protocols.modem.grammar import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from multitracer.protocols.modem.conversation import Answer
     from multitracer.protocols.modem.grammar import Reading
 
 MOST_LINES = 256
@@ -54,6 +55,10 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "S112": sierra.s112,
 }
 """Name of a command -> what reads all lines of its answer, which need not begin with the name."""
+UNASKED = "(unasked)"
+_UNASKED_LINES = ("^RSSI",)
+_ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
+"""Commands, and the other names under which they answer."""
 _UNASKED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
 _TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi)(?:\s|$)")
 
@@ -72,7 +77,8 @@ def decode(command: str, raw: bytes) -> Decoded:
     ----------
     command : str
         What was asked: an AT command, or the command line of a tool. Empty if it is not known; then answers
-        without a prefix of their own are passed over.
+        to any are taken, but those without a prefix of their own. `UNASKED` if nothing was asked: then an
+        answer is one that came too late, and only what modems say by themselves is taken.
     raw : bytes
         Everything that came, with echo, final result and whatever was not asked for in the middle.
     """
@@ -82,7 +88,15 @@ def decode(command: str, raw: bytes) -> Decoded:
     refused = ["more lines than any answer has"] if len(lines) > MOST_LINES else []
     usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]
     refused += ["a line longer than any answer"] * (min(len(lines), MOST_LINES) - len(usable))
-    return _of_lines(command_name(command), usable, refused)
+    return _of_lines(command if command == UNASKED else command_name(command), usable, refused)
+
+
+def tells(answer: Answer) -> bool:
+    """Return whether an answer is an error, or has a line beside echo, result and unasked words."""
+    if answer.result != "OK":
+        return True
+    words = (line.strip().upper() for line in lines_of(answer.raw))
+    return any(not (is_final(w) or _UNASKED.fullmatch(w) or w == answer.command.upper()) for w in words)
 
 
 def _of_lines(asked: str, lines: list[str], refused: list[str]) -> Decoded:
@@ -91,15 +105,27 @@ def _of_lines(asked: str, lines: list[str], refused: list[str]) -> Decoded:
     rest: list[str] = []
     for line in lines:
         name, text = prefixed(line) or ("", "")
-        if not block and name in _BLOCKS:
+        if not asked and not block and name in _BLOCKS:
             block = name
         if name in _LINES or name in _REGISTRATIONS:
-            readings += _attempt(name, partial(_of_line, name, text), refused)
+            if asked in ("", name) or (asked, name) in _ALSO or _comes_by_itself(name, text):
+                readings += _attempt(name, partial(_of_line, name, text), refused)
         elif _is_of_block(line, name, block):
             rest.append(line)
     if block:
         readings += _attempt(block, partial(_BLOCKS[block], rest), refused)
     return Decoded(readings, refused)
+
+
+def _comes_by_itself(name: str, text: str) -> bool:
+    """Return whether a line has the form that modems say unasked, and that no answer has."""
+    if name not in _REGISTRATIONS:
+        return name in _UNASKED_LINES
+    try:
+        fields = fields_of(text)
+    except AnswerError:
+        return False
+    return not standard.was_asked(Fields([field for field, _ in fields]), [quoted for _, quoted in fields])
 
 
 def _is_of_block(line: str, name: str, block: str) -> bool:

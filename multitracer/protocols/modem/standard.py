@@ -80,11 +80,9 @@ def cesq(fields: Fields) -> list[Reading]:
 def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
     """Read `+CREG`, `+CGREG`, `+CEREG` or `+C5GREG`, asked for or not (clauses 7.2, 10.1.20, .22, .47).
 
-    An answer begins with `<n>,<stat>`, an unsolicited line with `<stat>`: the second field of the latter is
-    absent, quoted, or has the four digits of an area code.
+    An answer begins with `<n>,<stat>`, an unsolicited line with `<stat>`.
     """
-    asked = len(fields) > 1 and not quoted[1] and _STAT.fullmatch(fields.text(1)) is not None
-    first = 1 if asked else 0
+    first = 1 if was_asked(fields, quoted) else 0
     stat = fields.integer(first, 0, 11)
     area, cell, act = first + 1, first + 2, first + 3
     if len(fields.text(cell)) <= 2 < len(fields.text(cell + 1)):  # a routing area in between, TS 27.007 8.6
@@ -98,6 +96,14 @@ def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
             rat=TECHNOLOGY.get(int(technology), "") if _ACT.fullmatch(technology) else "",
         )
     ]
+
+
+def was_asked(fields: Fields, quoted: list[bool]) -> bool:
+    """Return whether a registration is an answer.
+
+    The second field of an unsolicited one is absent, quoted, or has the four digits of an area code.
+    """
+    return len(fields) > 1 and not quoted[1] and _STAT.fullmatch(fields.text(1)) is not None
 
 
 def cops(fields: Fields) -> list[Reading]:
