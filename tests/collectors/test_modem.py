@@ -235,7 +235,9 @@ def terminal() -> Iterator[tuple[int, str]]:
 
 def test_hostile_answers_stay_data(terminal: tuple[int, str], log: Path, tmp_path: Path) -> None:
     device, name = terminal
-    argv = command("modem", "-o", log, "--device", name, "--profile", "3gpp", "--hz", 5)
+    profile = tmp_path / "mine.toml"
+    profile.write_text('name = "mine"\n[[ask]]\ncommand = "AT+COPS?"\n[[ask]]\ncommand = "AT+CSQ"\n')
+    argv = command("modem", "-o", log, "--device", name, "--profile", profile, "--hz", 5)
     child = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     os.set_blocking(device, False)
     try:
@@ -248,9 +250,9 @@ def test_hostile_answers_stay_data(terminal: tuple[int, str], log: Path, tmp_pat
             except BlockingIOError:
                 return False
             for _ in range(asked.count(b"\r")):
-                write_all(device, b"\r\nOK\r\n" if asked == b"AT\r" else HOSTILE[said % len(HOSTILE)])
+                write_all(device, b"\r\nOK\r\n" if asked == b"AT\r" else HOSTILE[said // 2 % len(HOSTILE)])
                 said += asked != b"AT\r"
-            return said > 3 * len(HOSTILE)
+            return said > 6 * len(HOSTILE)
 
         until(converse)
         assert end(child) == 0
@@ -258,7 +260,7 @@ def test_hostile_answers_stay_data(terminal: tuple[int, str], log: Path, tmp_pat
         child.kill()
         errors = child.communicate()[1]
     assert errors == ""
-    assert sorted(path.name for path in tmp_path.iterdir()) == [log.name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [profile.name, log.name]
     text = log.read_bytes()
     assert text.isascii()
     assert not set(text) & set(range(10)) - {10}
