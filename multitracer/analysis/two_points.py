@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.matching import copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
     from multitracer.analysis.tcp import Analysis
-
-_FIELDS = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
 
 
 class Outcome(IntEnum):
@@ -117,7 +116,7 @@ def compare(
     far_rows = _rows(far, far_connection, reverse=reverse)
     near_key, near_copy = _identities(near.capture.segments, near_rows)
     far_key, far_copy = _identities(far.capture.segments, far_rows)
-    near_index, far_index = _join(near_key, near_copy, far_key, far_copy)
+    near_index, far_index = join(near_key, near_copy, far_key, far_copy)
     pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
@@ -188,7 +187,7 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
     near_rows, far_rows : ndarray of int64
         Rows in them, of one direction of one connection.
     """
-    return _join(*_identities(near, near_rows), *_identities(far, far_rows))
+    return join(*_identities(near, near_rows), *_identities(far, far_rows))
 
 
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
@@ -204,28 +203,11 @@ def _shared_packets(near: Analysis, number: int, far: Analysis, other: int) -> i
     for reverse in (False, True):
         mine = _identities(near.capture.segments, _rows(near, number, reverse=reverse))
         theirs = _identities(far.capture.segments, _rows(far, other, reverse=reverse))
-        shared += len(_join(*mine, *theirs)[0])
+        shared += len(join(*mine, *theirs)[0])
     return shared
 
 
-def _identities(segments: Table, rows: Array) -> tuple[Array, Array]:
+def _identities(capture: Capture, rows: Array) -> tuple[Array, Array]:
     """Return what tells each packet, and how many with the same identity came before it."""
-    columns = [np.ascontiguousarray(segments[name][rows], dtype=np.uint32) for name in _FIELDS]
-    key = np.stack(columns, axis=1).view(f"V{4 * len(columns)}").ravel()
-    _, identity = np.unique(key.view(np.void), return_inverse=True)
-    order = np.argsort(identity, kind="stable")
-    starts = np.flatnonzero(np.diff(identity[order], prepend=-1))
-    copy = np.empty(len(rows), dtype=np.int64)
-    copy[order] = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
-    return key, copy
-
-
-def _join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
-    """Return the indexes of the packets that are the same at both points, in order of the near one."""
-    _, identity = np.unique(np.concatenate([near_key, far_key]), return_inverse=True)
-    most = int(max(near_copy.max(initial=0), far_copy.max(initial=0))) + 1
-    name = identity * most + np.concatenate([near_copy, far_copy])
-    near_name, far_name = name[: len(near_key)], name[len(near_key) :]
-    _, near_index, far_index = np.intersect1d(near_name, far_name, return_indices=True)
-    order = np.argsort(near_index)
-    return near_index[order], far_index[order]
+    key = identities(capture.segments, rows)
+    return key, copies(key)[0]
