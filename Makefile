@@ -5,6 +5,7 @@ VENV ?= .venv
 JOBS ?= 2
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 600
+SOAK_MINUTES ?= 30
 BENCH_ARGS ?=
 
 SHELL := /bin/sh
@@ -20,7 +21,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench fuzz pictures utilization clean debian
+.PHONY: help demo test lint bench soak fuzz pictures utilization clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -43,6 +44,9 @@ lint: $(VENV)/.developer  ## style, types, and which room may import which
 bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy on own recordings (some minutes, 4 GB)
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)
 	$(IN_VENV) tests.benchmarks.ns3_judge
+
+soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow
+	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
 
 fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
