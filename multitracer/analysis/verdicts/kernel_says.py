@@ -100,18 +100,28 @@ def _with_parts(copies: Copies, spoken_of: Array) -> Array:
 def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
     """Return which packet each report speaks of, -1 for none: the last one before it that is still free.
 
-    Of packets sent in one burst each finds a report, though the two clocks are some microseconds apart.
+    What finds none so may lie behind its report by as much as the two clocks are apart.
     """
-    behind = np.searchsorted(time_ns, report_ns + _CLOCKS_NS, side="right").tolist()
-    sent, spoken_of = time_ns.tolist(), np.full(len(report_ns), -1)
+    spoken_of = _last_free(time_ns, report_ns)
+    waiting = np.flatnonzero(spoken_of < 0)
+    free = np.setdiff1d(np.arange(len(time_ns)), spoken_of)
+    later = _last_free(time_ns[free], report_ns[waiting] + _CLOCKS_NS)
+    spoken_of[waiting[later >= 0]] = free[later[later >= 0]]
+    return spoken_of
+
+
+def _last_free(time_ns: Array, report_ns: Array) -> Array:
+    """Return for each report the last packet before it that no report before it has taken; else -1."""
+    behind = np.searchsorted(time_ns, report_ns, side="right").tolist()
+    sent, taken = time_ns.tolist(), np.full(len(report_ns), -1)
     free: list[int] = []
     seen = 0
     for report, (end, at) in enumerate(zip(behind, report_ns.tolist(), strict=True)):
         free.extend(range(seen, end))
         seen = max(seen, end)
         if free and at - sent[free[-1]] < _AT_ONCE_NS:
-            spoken_of[report] = free.pop()
-    return spoken_of
+            taken[report] = free.pop()
+    return taken
 
 
 def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, evidence: Array) -> None:
