@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.series import stretched
-from multitracer.figures.stack import BIT_RATE, SECONDS
+from multitracer.figures.stack import BIT_RATE, SECONDS, TIME_TITLE
 
 if TYPE_CHECKING:
     from multitracer.figures.places import Place
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel, Unit
+
+
+def axis_title(speed: float) -> str:
+    """Return what stands below the time axis of a link that ran `speed` times as fast as a real one."""
+    return TIME_TITLE if speed == 1 else f"link {TIME_TITLE} ({speed:g} to a recorded one)"
 
 
 def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[Panel]:

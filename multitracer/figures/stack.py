@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BOUND_NOTE = "bound"
 """The name of a note that holds for the whole time only; `figure.js` writes its own for each view."""
 
+TIME_TITLE = "seconds from the start of the capture"
+"""What stands below the time axis of a link that ran at its own speed."""
+
 _GAP = 0.055
 _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
@@ -189,7 +192,9 @@ def frame_words(series: Series) -> Array | None:
     return np.char.add(np.char.add(words, " of file "), (series.file.astype(int) + 1).astype("U"))
 
 
-def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName) -> dict[str, Any]:
+def layout(
+    panels: list[Panel], *, origin_ns: int, theme: ThemeName, time_title: str = TIME_TITLE
+) -> dict[str, Any]:
     """Return the layout: one time axis, a value axis per panel, titles, shades, and why a panel is empty."""
     frame: dict[str, Any] = {
         "template": {"layout": template(theme)},
@@ -201,7 +206,7 @@ def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName) -> dict[str
         "shapes": [shape for panel in panels if panel.shades for shape in _shades(panel, origin_ns, theme)],
         "xaxis": {
             "anchor": "y" if len(panels) == 1 else f"y{len(panels)}",
-            "title": {"text": "seconds from the start of the capture", "standoff": 8},
+            "title": {"text": time_title, "standoff": 8},
             "showspikes": True,
             "spikemode": "across",
             "spikethickness": 1,

@@ -18,7 +18,7 @@ from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.figures.downsample import thin
 from multitracer.figures.link_panels import link_panel_series
-from multitracer.figures.link_time import in_link_time, place_in_link_time
+from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.marks import Mark, with_marks
 from multitracer.figures.places import Place, places
 from multitracer.figures.presets import with_presets
@@ -125,10 +125,7 @@ def stacked(
     drawn = figure(
         panels, origin_ns=origin_ns, theme=theme, height_px=max(_LEAST_PX, round(_HEIGHT_PX * share))
     )
-    if layers.speed != 1:
-        drawn.update_xaxes(
-            title_text=f"link seconds from the start of the capture ({layers.speed:g} to a recorded one)"
-        )
+    drawn.update_xaxes(title_text=axis_title(layers.speed))
     with_marks(drawn, panels, view.marks, origin_ns=origin_ns, theme=theme)
     worth = [place for place in stacked_places(layers) if place.meets(view.from_ns, view.to_ns)]
     return with_presets(drawn, worth, origin_ns=origin_ns, theme=theme)

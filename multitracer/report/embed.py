@@ -10,7 +10,7 @@ from multitracer.figures.downsample import BINS, DEEPEST, RARE_LIMIT, levels
 from multitracer.figures.palette import LOOKS, THEMES, ThemeName
 from multitracer.figures.presets import TITLES
 from multitracer.figures.series import seconds_since
-from multitracer.figures.stack import layout, placeholders, style
+from multitracer.figures.stack import TIME_TITLE, layout, placeholders, style
 from multitracer.report.pack import pack, tick_for
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ _MARGIN = 0.01
 
 
 def embed(
-    panels: list[Panel], places: list[Place], *, identity: str, origin_ns: int, budget_bytes: int
+    panels: list[Panel],
+    places: list[Place],
+    *,
+    identity: str,
+    origin_ns: int,
+    budget_bytes: int,
+    time_title: str = TIME_TITLE,
 ) -> dict[str, Any]:
     """Return a figure as JSON for `figure.js`.
 
@@ -42,6 +48,8 @@ def embed(
         What the time axis calls 0.
     budget_bytes : int
         How long the packed series may be: the finest levels are left out until the rest fits.
+    time_title : str
+        What stands below the time axis.
     """
     drawn = [(series, panel) for panel in panels for series in panel.drawn]
     first = min((int(s.time_ns[0]) for s, _ in drawn), default=origin_ns)
@@ -51,7 +59,7 @@ def embed(
         "id": identity,
         "span": _seconds(first, last, origin_ns),
         "view": _view(first, last, origin_ns),
-        "themes": {theme: _look(panels, origin_ns, theme) for theme in THEMES},
+        "themes": {theme: _look(panels, origin_ns, theme, time_title) for theme in THEMES},
         "panels": [
             {
                 "key": p.key,
@@ -137,11 +145,11 @@ def _deepest(counts: list[Array], whole: list[bool], budget_points: int) -> list
     return deepest
 
 
-def _look(panels: list[Panel], origin_ns: int, theme: ThemeName) -> dict[str, Any]:
+def _look(panels: list[Panel], origin_ns: int, theme: ThemeName, time_title: str) -> dict[str, Any]:
     traces = [style(s, panel, axis, theme=theme) for axis, panel in enumerate(panels, 1) for s in panel.drawn]
     return {
         "traces": traces + placeholders(panels),
-        "layout": layout(panels, origin_ns=origin_ns, theme=theme),
+        "layout": layout(panels, origin_ns=origin_ns, theme=theme, time_title=time_title),
     }
 
 

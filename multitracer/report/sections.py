@@ -30,6 +30,12 @@ def verdict_of(parts: Sequence[Part]) -> str:
     return max((part.analysis.trust.verdict for part in parts), key=_VERDICTS.index, default="poor")
 
 
+_FAST = (
+    "The link ran {:g} times as fast as a real one. These numbers, and those of the table below, are as they "
+    "were recorded; the figure is drawn in the link's own seconds."
+)
+
+
 def trust_section(parts: Sequence[Part]) -> Markup:
     """Return how far the captures can be trusted, with every reason."""
     trusts = [(part, part.analysis.trust) for part in parts]
@@ -54,8 +60,8 @@ def more(number: int) -> Markup | None:
     return element("li", f"and {number:,} more") if number > 0 else None
 
 
-def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "") -> Markup:
-    """Return the summary: one sentence, the numbers behind it, and how sure the clock is, in a line."""
+def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", speed: float = 1) -> Markup:
+    """Return the summary: one sentence, the numbers behind it, how sure the clock is, and its speed."""
     if drawn is None:
         return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
     which = f"This is connection {drawn.number} of {connections:,}; all of them are listed below the figure."
@@ -64,6 +70,7 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "") -
         element("h2", "Summary"),
         element("p", sentence(drawn), class_="lead"),
         element("dl", _facts(drawn), class_="facts") if drawn.direction["unique_bytes"] else None,
+        element("p", _FAST.format(speed), class_="muted clock") if speed != 1 else None,
         element("p", f"Clock: {printable(clock)}.", class_="muted clock") if clock else None,
         element("p", which, class_="muted") if connections > 1 else None,
     )

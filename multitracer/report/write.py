@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multitracer.figures.link_time import in_link_time, place_in_link_time
+from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
@@ -76,6 +76,11 @@ class Request:
     clocks: Clocks | None = None
     diagnosis: Diagnosis | None = None
 
+    @property
+    def speed(self) -> float:
+        """Link seconds in a recorded second."""
+        return 1.0 if self.logs is None else self.logs.speed
+
 
 def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: Request = Request()) -> None:
     """Write one self-contained HTML report.
@@ -98,7 +103,9 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
     body = [
         _diagnosis(first, request),
         trust_section(parts),
-        summary_section(first, connections=_count(parts), clock=_clock(parts, first, request)),
+        summary_section(
+            first, connections=_count(parts), clock=_clock(parts, first, request), speed=request.speed
+        ),
         figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
         connection_section(parts, drawn, most=MOST_ROWS),
         provenance_section(parts, command=request.command, notes=request.notes, hashes=digests(parts)),
@@ -183,8 +190,7 @@ def _figure(
 ) -> dict[str, Any]:
     begin, end = request.from_ns, request.to_ns
     if layers is None:
-        speed = 1.0 if request.logs is None else request.logs.speed
-        panels, worth = _of_packets(drawn, begin, end, speed)
+        panels, worth = _of_packets(drawn, begin, end, request.speed)
     else:
         panels, worth = stacked_panels(layers, View(begin, end)), stacked_places(layers)
     figure = embed(
@@ -193,6 +199,7 @@ def _figure(
         identity=identity,
         origin_ns=origin_ns(drawn.part),
         budget_bytes=budget_bytes,
+        time_title=axis_title(request.speed),
     )
     return figure | {
         "options": f"--connection {drawn.number}",

@@ -20,6 +20,7 @@ from multitracer.figures.trends import Fit
 from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording import Part
+from multitracer.report.write import Request, write_report
 from multitracer.scenario import load_scenario
 from multitracer.sender import TCP_STATE
 from multitracer.session import Log, Session, open_session
@@ -279,6 +280,16 @@ def test_a_faster_link_is_shown_in_its_own_time(typical: Path, layers: Layers, t
     worst = [{place.key: place for place in stacked_places(each)}["worst_rtt"] for each in (layers, fast)]
     assert worst[1].about_ns == 20 * worst[0].about_ns
     assert "link seconds" in stacked(fast).layout.xaxis.title.text
+
+
+def test_a_report_tells_of_a_faster_link(typical: Path, tmp_path: Path) -> None:
+    session = open_session(edited(typical, tmp_path / "fast", speed=20))
+    parts = [Part(point, analyse(capture), 0) for point, capture in session.captures()][:1]
+    for logs, told in ((SenderLogs.of(session), True), (None, False)):
+        write_report(parts, tmp_path / "r.html", Request(logs=logs))
+        text = (tmp_path / "r.html").read_text("utf-8")
+        assert ("The link ran 20 times as fast as a real one." in text) == told
+        assert ("link seconds from the start of the capture (20 to a recorded one)" in text) == told
 
 
 @pytest.mark.parametrize("speed", ["20", True, -1, 0, 10**9, None, float("inf")])
