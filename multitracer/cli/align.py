@@ -45,9 +45,10 @@ def command(
 ) -> None:
     """Find how the clocks of a session, or of two or more loose files, relate: offset, drift, error, steps.
 
-    Nothing has to be known beforehand. Of loose files, the first edge is that from the first file to the
-    second: to = from + offset + drift * (from - first stamp of from). What the data cannot tell is refused,
-    with the reason and what would help. The clock doctor's findings follow.
+    Nothing has to be known beforehand. Loose files are captures, or logs of TCP variables, a link or a radio
+    beside one; the first edge leads from the first file to the second: to = from + offset + drift * (from -
+    first stamp of from). What the data cannot tell is refused, with the reason and what would help. The clock
+    doctor's findings follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, standard_output, warn

@@ -19,6 +19,7 @@ from multitracer.clock.claps import CLAPS, relations_of_claps
 from multitracer.clock.claps_found import heard_in, written
 from multitracer.clock.doctors_round import doctors_round
 from multitracer.clock.evidence import with_packets
+from multitracer.clock.foreign import relations_of_logs
 from multitracer.clock.gps_time import relate_gps
 from multitracer.clock.graph import ClockGraph
 from multitracer.clock.link_slots import relate_slots
@@ -123,6 +124,7 @@ def clocks_of(
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
     _add_captures(largest, graph, thorough=thorough, evidence=evidence)
+    graph.relations += relations_of_logs(session, largest, graph.refused)
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts, graph)
     complaints = tuple(doctors_round(session, captures, hosts, graph, chosen))
