@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import multitracer
 from multitracer.errors import CollectorError
 from multitracer.manifest import CollectorRun
 from multitracer.testbed.names import VARIABLE
@@ -130,9 +131,10 @@ class Children:
         return self._children[-1]
 
     def _environment(self) -> dict[str, str]:
-        """Put our Python first, so that `python` in a recorded command line means it on any machine."""
-        here = str(Path(sys.executable).parent)
-        return os.environ | {VARIABLE: str(self._maker), "PATH": f"{here}:{os.environ.get('PATH', '')}"}
+        """Put our Python and our packages first, so that a recorded `python -m ...` means them everywhere."""
+        first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(multitracer.__file__).parents[1]}
+        paths = {name: f"{path}:{os.environ.get(name, '')}".rstrip(":") for name, path in first.items()}
+        return os.environ | paths | {VARIABLE: str(self._maker)}
 
     @property
     def runs(self) -> list[CollectorRun]:
