@@ -207,7 +207,7 @@ def _shared_packets(near: Analysis, number: int, far: Analysis, other: int) -> i
     return shared
 
 
-def _identities(capture: Capture, rows: Array) -> tuple[Array, Array]:
+def _identities(segments: Table, rows: Array) -> tuple[Array, Array]:
     """Return what tells each packet, and how many with the same identity came before it."""
-    key = identities(capture.segments, rows)
+    key = identities(segments, rows)
     return key, copies(key)[0]
