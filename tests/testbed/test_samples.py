@@ -118,6 +118,34 @@ def test_the_summary_has_the_kernels_counts(folder: Path) -> None:
     assert summary["checksum_errors"] == kernel[FAR[host]]["TcpInCsumErrors"]
 
 
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("typical-1450k", {"rlp_slope_bytes_per_s": (940, 965), "rlp_retransmissions": (100, 300),
+                           "tcp_timeouts": (0, 0), "tcp_fast_retransmits": (15, 40), "max_rtt_s": (8, 10)}),
+        ("fig4-slow-start", {"tcp_fast_retransmits": (1, 3), "max_rtt_s": (7, 10)}),
+        ("overbuffered", {"max_rtt_s": (20, 40), "tcp_retransmissions": (40, 70)}),
+        ("fig8-resets-vj", {"rlp_resets": (2, 2), "tcp_timeouts": (2, 2), "checksum_errors": (15, 40),
+                            "longest_receiver_hole_s": (10, 25)}),
+        ("fig8-resets-plain", {"rlp_resets": (2, 2), "tcp_timeouts": (0, 0), "checksum_errors": (0, 0),
+                               "longest_receiver_hole_s": (0, 3)}),
+        ("fig10-backoff", {"rlp_resets": (3, 3), "tcp_timeouts": (3, 4), "longest_receiver_hole_s": (60, 180)}),
+        ("fig11-fade", {"rlp_retransmissions": (15, 70), "tcp_retransmissions": (0, 0),
+                        "longest_receiver_hole_s": (1.2, 2.5)}),
+        ("fade-n2-20", {"rlp_resets": (0, 0), "tcp_retransmissions": (0, 0),
+                        "longest_receiver_hole_s": (3.5, 6)}),
+        ("sack-modern", {"tcp_timeouts": (0, 0), "tcp_fast_retransmits": (2, 4), "checksum_errors": (15, 40)}),
+        ("second-connection", {"tcp_timeouts": (4, 8)}),
+    ],
+)  # fmt: skip
+def test_a_sample_shows_the_papers_effect(name: str, bounds: dict[str, tuple[float, float]]) -> None:
+    summary = document(SAMPLES / name, "summary.json")
+    outside = {
+        key: summary[key] for key, (least, most) in bounds.items() if not least <= summary[key] <= most
+    }
+    assert outside == {}
+
+
 def repeated(name: str) -> tuple[int, int]:
     """Return the segments sent twice, by the capture at the sender, and the kernel's count of them."""
     folder = SAMPLES / name
