@@ -86,7 +86,7 @@ def test_frames_of_both_directions_become_the_links_table(log: Path) -> None:
 def test_damaged_frames_other_types_and_nonsense_are_kept_and_counted(log: Path) -> None:
     broken = bytearray(information(3, 0))
     broken[10] ^= 1
-    others = [gsmtap(bytes(23), uplink=True, kind=0x01), b"", b"x" * 9, os.urandom(40_000)]
+    others = [gsmtap(bytes(23), uplink=True, kind=0x01), b"", b"x" * 9, os.urandom(65_507)]
     record(log, [gsmtap(bytes(broken), uplink=True), *others])
     frames = tables(log)["link_frames"]
     assert frames["fcs_ok"].tolist() == [False]
