@@ -47,9 +47,12 @@ def doctors_round(
             yield from _against(clock, reference, graph)
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
     if own is not None and session.folder is not None:
-        apart = [log for log in logs if Clock(hosts[log.name]) not in (reference, *graph.clocks)]
-        for log in (*apart, *_others(session)):
-            yield from compare_spans(log, own)
+        for log in logs:
+            if Clock(hosts[log.name]) not in (reference, *graph.clocks):
+                yield from compare_spans(log, own)
+        at_host = {hosts[log.name]: log for log in logs}
+        for host, log in _others(session):
+            yield from compare_spans(log, at_host.get(host, own))
 
 
 def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Complaint]:
@@ -60,9 +63,9 @@ def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Comp
         yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")
 
 
-def _others(session: Session) -> Iterator[Stamps]:
-    """Yield the stamps of the session's logs that are no captures; they are taken to cover the same time."""
+def _others(session: Session) -> Iterator[tuple[str, Stamps]]:
+    """Yield host and stamps of the session's logs that are no captures; they cover the same time."""
     for layer, name in _STAMPED.items():
         for log, tables in session.tables(layer):
             if name in tables and len(tables[name]):
-                yield Stamps(log.path, tables[name]["time_ns"])
+                yield log.host, Stamps(log.path, tables[name]["time_ns"])
