@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TextIO
 
+    from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording import Part, Recording
     from multitracer.tables import Array, Table
 
@@ -83,6 +84,8 @@ class Judge:
     receiver: Part | None = None
     numbers: dict[int, int] = field(default_factory=dict, init=False)
     """Connections here -> the same at the receiver."""
+    transfers: dict[tuple[int, bool], Transfer] = field(default_factory=dict, init=False)
+    """What was read already, by connection and direction."""
 
     def __post_init__(self) -> None:
         if self.receiver is not None:
@@ -114,7 +117,9 @@ class Judge:
         from multitracer.diagnosis.transfer import Transfer
 
         assert self.recording is not None
-        transfer = Transfer.of(self.recording, self.part.offset + number, reverse=reverse)
+        transfer = self.transfers.get((number, reverse))
+        if transfer is None:
+            transfer = Transfer.of(self.recording, self.part.offset + number, reverse=reverse)
         return _Judged(transfer.sender, transfer.verdicts, transfer.layers.part is self.part)
 
 
@@ -266,23 +271,33 @@ def judge_of(file: str, receiver: str | None) -> Judge:
     from multitracer.cli._options import Reading, Window
     from multitracer.errors import InputError
 
-    recordings = [
-        load(Reading((name,), None, Window(), None)) for name in (file, receiver) if name is not None
-    ]
-    parts = [_main_part(recording) for recording in recordings]
-    if receiver is None:
-        alone = recordings[0].session.folder is None
-        return Judge(parts[0], None if alone else recordings[0])
-    found = Judge(parts[0], receiver=parts[1])
-    if not found.numbers:
-        raise InputError(f"{receiver}: shares no packet with {file}; name a capture of the same connections")
-    return found
+    names = [name for name in (file, receiver) if name is not None]
+    recordings = [load(Reading((name,), None, Window(), None)) for name in names]
+    if receiver is not None:
+        found = Judge(_main_part(recordings[0]), receiver=_main_part(recordings[1]))
+        if not found.numbers:
+            raise InputError(
+                f"{receiver}: shares no packet with {file}; name a capture of the same connections"
+            )
+        return found
+    if recordings[0].session.folder is None:
+        return Judge(_main_part(recordings[0]))
+    return _judge_of_session(recordings[0])
 
 
 def _main_part(recording: Recording) -> Part:
-    """Return the capture nearest to the sender of the largest connection."""
+    """Return the capture with the largest connection."""
+    return recording.largest()[0] if len(recording) else recording.parts[0]
+
+
+def _judge_of_session(recording: Recording) -> Judge:
+    """Return what judges a session by all its logs; the capture is that nearest to most data's sender."""
     from multitracer.diagnosis.transfer import Transfer
 
-    if len(recording.parts) == 1:
-        return recording.parts[0]
-    return Transfer.of(recording).layers.part
+    if not len(recording):
+        return Judge(recording.parts[0])
+    transfer = Transfer.of(recording)
+    layers = transfer.layers
+    found = Judge(layers.part, recording)
+    found.transfers[layers.connection, transfer.reverse] = transfer
+    return found
