@@ -8,12 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from multitracer.analysis import analyse
 from multitracer.cli._run import run
-from multitracer.layers import SenderLogs
-from multitracer.recording import Part
-from multitracer.report.write import Request, write_report
-from multitracer.session import open_session
 from tests.report.chromium import Browser
 
 ROOT = Path(__file__).parents[1]
@@ -28,11 +23,7 @@ def main() -> None:
     """Write the pictures."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        parts: list[Part] = []
-        session = open_session(SAMPLE)
-        for point, capture in session.captures():
-            parts.append(Part(point, analyse(capture), sum(map(len, parts))))
-        write_report(parts, page, Request(title=SAMPLE.name, logs=SenderLogs.of(session)))
+        _run("report", str(SAMPLE), "-o", str(page))
         with Browser(Path(folder) / "profile") as browser:
             _desktop(browser, page)
             _places(browser, page)
@@ -41,10 +32,16 @@ def main() -> None:
                 _plot(browser, name, options, Path(folder) / "plot.html")
 
 
+def _run(*arguments: str) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = run(list(arguments))
+    if status:
+        raise ChildProcessError(f"{arguments}: exit status {status}")
+
+
 def _plot(browser: Browser, name: str, options: tuple[str, ...], page: Path) -> None:
     """Draw a session as `multitracer plot` does, without the buttons that a picture has no use for."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        run(["plot", str(ROOT / "sample_traces" / name), "-o", str(page), *options])
+    _run("plot", str(ROOT / "sample_traces" / name), "-o", str(page), *options)
     browser.resize(1200, 1110)
     browser.prefer("light")
     browser.open(page)
