@@ -18,7 +18,7 @@ import numpy as np
 
 from multitracer.diagnosis.inferred import inferred
 from multitracer.diagnosis.measured import measured
-from multitracer.diagnosis.use import LOST, Use
+from multitracer.diagnosis.use import LOST, Cause, Use
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
@@ -70,6 +70,12 @@ class Account:
         """Part of the time that the link neither waited for TCP nor worked in vain; NaN without any time."""
         available_s = self.total_s - self.seconds[Use.IDLE_APP]
         return 1 - self.lost_s / available_s if available_s > 0 else math.nan
+
+    @property
+    def far_buffer_s(self) -> float:
+        """Time of idle gaps in which the far end still read what the link had brought: part of `xoff`."""
+        chosen = self.uses["cause"] == Cause.FAR_BUFFER
+        return float(self.uses["seconds"][chosen].sum())
 
     @property
     def rounded_up_percent(self) -> int | None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING
+
+import parsers
+from multitracer.errors import MultiTracerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -11,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.session import Session
 
 _BEFORE, _AFTER = "nstat_before.json", "nstat_after.json"
-_MOST_BYTES = 1 << 20
+_MOST_LINES = 10_000
 
 
 def counters_of(session: Session) -> dict[str, dict[str, int]]:
@@ -24,24 +28,21 @@ def counters_of(session: Session) -> dict[str, dict[str, int]]:
     hosts = sorted({point.name for point in session.points} | {log.host for log in session.logs})
     found = {}
     for host in hosts:
-        readings = [_reading(session, session.folder / host / name) for name in (_BEFORE, _AFTER)]
-        before, after = readings
+        before, after = (_reading(session, session.folder / host, name) for name in (_BEFORE, _AFTER))
         if before is not None and after is not None:
             found[host] = {name: count - before.get(name, 0) for name, count in after.items()}
     return found
 
 
-def _reading(session: Session, path: Path) -> dict[str, int] | None:
-    if not path.is_file() or path.is_symlink():
+def _reading(session: Session, folder: Path, name: str) -> dict[str, int] | None:
+    """Return the counters of one reading, plain or compressed; None if there is none that can be read."""
+    paths = [path for path in sorted(folder.glob(f"{name}*")) if path.is_file() and not path.is_symlink()]
+    if not paths:
         return None
     try:
-        with path.open("rb") as stream:
-            document = json.loads(stream.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        session.warnings.append(f"{path}: not what nstat writes ({error}); passed over")
+        text = "".join(islice(parsers.read_lines(str(paths[0])), _MOST_LINES))
+        counters = json.loads(text)["kernel"]
+        return {counter: count for counter, count in counters.items() if type(count) is int}
+    except (MultiTracerError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        session.warnings.append(f"{paths[0]}: not what nstat writes ({error}); passed over")
         return None
-    counters = document.get("kernel") if isinstance(document, dict) else None
-    if not isinstance(counters, dict):
-        session.warnings.append(f"{path}: holds no kernel counters; passed over")
-        return None
-    return {name: count for name, count in counters.items() if type(count) is int}

@@ -49,12 +49,13 @@ def inferred(transfer: Transfer) -> Table:
     sent = np.clip(transfer.sender["time_ns"][rows] - begin_ns, 0, None)
     sent = np.maximum.accumulate(sent)
     seen = _seen(transfer, rows)
-    left = _departures(view, rows, sent, seen)
+    fresh, rest = _fresh(transfer, rows, seen)
+    left = _departures(view, rows, sent, seen, in_vain=(rest != Use.OTHER) & (fresh == 0))
     limit = end_ns - begin_ns
     sent, left = np.minimum(sent, limit), np.minimum(left, limit)
     before = np.concatenate([[0], left[:-1]])
     per_ns = transfer.speed / NS_PER_S
-    served = _served(transfer, rows, seen, (np.maximum(sent, before), left), per_ns)
+    served = _served(transfer, rows, (fresh, rest), (np.maximum(sent, before), left), per_ns)
     idle_begin, idle_end = np.append(before, left[-1]), np.append(np.maximum(sent, before), limit)
     ender = _next_occupying(transfer, np.append(rows, NA))
     gaps = np.flatnonzero(idle_end > idle_begin)
@@ -107,17 +108,25 @@ def _seen(transfer: Transfer, rows: Array) -> Array:
 def _acknowledged(transfer: Transfer, rows: Array) -> Array:
     """Return when the ACK of exactly each segment came; NOT_A_TIME for what was sent again or behind a hole.
 
-    The ACK of what lies behind a hole tells when the hole was filled, not when it arrived.
+    The ACK of what lies behind a hole tells when the hole was filled, not when it arrived. An ACK that a
+    timer's retransmission may have brought about tells nothing either: the first one may have been lost.
     """
-    rtt = transfer.sender["rtt_ns"][rows]
-    return np.where(rtt == NOT_A_TIME, NOT_A_TIME, transfer.sender["time_ns"][rows] + rtt)
+    rtt, time = transfer.sender["rtt_ns"][rows], transfer.sender["time_ns"]
+    known = rtt != NOT_A_TIME
+    verdicts = transfer.verdicts
+    asked = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
+    timers = np.append(np.sort(time[verdicts["row"][asked]]), np.iinfo(np.int64).max)
+    soonest = int(rtt[known].min()) if known.any() else 0
+    came = time[rows] + np.where(known, rtt, 0)
+    known &= timers[np.searchsorted(timers[:-1], time[rows], side="right")] > came - soonest
+    return np.where(known, came, NOT_A_TIME)
 
 
-def _departures(view: SenderView, rows: Array, sent: Array, seen: Array) -> Array:
+def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_vain: Array) -> Array:
     """Return when each segment had left the link, ns since the transfer began, ascending.
 
-    What left no trace follows the one before it, after the time of its own octets, but does not delay what
-    did leave one.
+    What left no trace follows the one before it, after the time of its own octets, as far as what did leave
+    one gives it that time: on a link that is busy all along there was none for a copy that was dropped.
     """
     transfer = view.transfer
     units = transfer.sender["payload_bytes"][rows] + _HEADERS_BYTES
@@ -127,12 +136,34 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array) -> Arra
     since = np.where(known, seen - transfer.begin_ns, 0)
     prompt = known & (since >= sent + own)
     rest = (since - sent - own)[prompt].min() if prompt.any() else 0.0
-    by_sight = np.maximum(since - rest, sent)
-    own[known] = 0.0
-    passed = np.cumsum(own)
-    left = np.maximum.accumulate(np.where(known, by_sight, sent + own) - passed) + passed
-    latest = np.minimum.accumulate(np.where(known, by_sight, np.inf)[::-1])[::-1]
-    return np.asarray(np.rint(np.maximum.accumulate(np.minimum(left, latest))).astype(np.int64))
+    by_sight = np.where(known, np.maximum(since - rest, sent), sent + own)
+    unseen = np.where(known, 0.0, own)
+    unseen[in_vain] *= _part_that_fits(unseen, (by_sight - own, by_sight), known, in_vain)[in_vain]
+    passed = np.cumsum(unseen)
+    left = np.maximum.accumulate(np.where(known, by_sight, sent + unseen) - passed) + passed
+    latest = np.minimum.accumulate(np.where(known, by_sight - own, np.inf)[::-1])[::-1]
+    left = np.where(known, left, np.minimum(left, latest))
+    return np.asarray(np.rint(np.maximum.accumulate(left)).astype(np.int64))
+
+
+def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, in_vain: Array) -> Array:
+    """Return which part of the copies in vain fits between the known departures around each segment.
+
+    Parameters
+    ----------
+    unseen : ndarray of float64
+        Time that the octets of each segment take, 0 for those whose departure is known.
+    service : two ndarray of float64
+        When the link began with each segment, and when it was done; valid for the known ones.
+    known, in_vain : ndarray of bool
+    """
+    stretch = np.cumsum(known)
+    room = np.append(service[0][known], np.inf) - np.append(0.0, service[1][known])
+    sums = [
+        np.bincount(stretch, np.where(each, unseen, 0.0), minlength=len(room)) for each in (~in_vain, in_vain)
+    ]
+    part = np.clip((room - sums[0]) / np.maximum(sums[1], 1.0), 0.0, 1.0)
+    return np.asarray(part[stretch])
 
 
 def _rate(view: SenderView) -> float:
@@ -157,11 +188,15 @@ def _rate(view: SenderView) -> float:
 
 
 def _served(
-    transfer: Transfer, rows: Array, seen: Array, service: tuple[Array, Array], per_ns: float
+    transfer: Transfer,
+    rows: Array,
+    use: tuple[Array, Array],
+    service: tuple[Array, Array],
+    per_ns: float,
 ) -> Uses:
     """Return what the time in which the link carried each segment was for."""
     payload = transfer.sender["payload_bytes"][rows].astype(np.int64)
-    fresh, rest = _fresh(transfer, rows, seen)
+    fresh, rest = use
     share = fresh / np.maximum(payload, 1)
     seconds = (service[1] - service[0]) * per_ns
     facts: dict[str, Any] = {"source": "sender", "row": rows}

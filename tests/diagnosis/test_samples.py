@@ -1,0 +1,60 @@
+"""The account of real recordings: its books agree with the kernels' own counters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.analysis.verdicts import Cause as Why
+from multitracer.diagnosis.account import account
+from multitracer.diagnosis.join import Fate
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.diagnosis.use import Use
+from multitracer.tables import NA
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUNS = sorted(folder for folder in SAMPLES.iterdir() if (folder / "scenario.toml").is_file())
+
+
+@pytest.fixture(scope="module", params=RUNS, ids=lambda folder: folder.name)
+def transfer(request: pytest.FixtureRequest) -> Transfer:
+    folder: Path = request.param
+    return Transfer.of(folder)
+
+
+def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
+    found = account(transfer)
+    assert not found.inferred
+    assert found.outcome == "complete"
+    assert sum(found.seconds.values()) == pytest.approx(found.total_s, abs=1e-6)
+    assert found.total_s == pytest.approx(transfer.total_s, abs=0.05)  # slots are served late, never lost
+    assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
+    assert found.payload_bytes == transfer.variables["parameters"]["traffic"][0]["bytes"]
+
+    joined = found.joined
+    carriages = joined.carriages.take(joined.carriages["segment_row"] != NA)
+    in_vain = (carriages["new_bytes"] < carriages["payload_bytes"]).sum()
+    dropped = np.isin(joined.dropped, transfer.data).sum()
+    refused = (transfer.verdicts["cause"] == Why.LOCAL_DROP).sum()  # never entered the queue
+    assert len(transfer.retransmitted) == dropped + refused + in_vain
+
+
+def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) -> None:
+    damaged = (transfer.joined.carriages["fate"] == Fate.DAMAGED).sum()
+    assert damaged == transfer.counted("TcpInCsumErrors", at_receiver=True)
+
+
+def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: Transfer) -> None:
+    whole = account(transfer)
+    by_packets = replace(transfer, near=None, far=None)
+    at_sender = replace(by_packets, receiver=None, receiver_view=None)
+    for found in map(account, (by_packets, at_sender)):
+        assert found.inferred
+        assert found.payload_bytes == whole.payload_bytes
+        assert found.utilization == pytest.approx(whole.utilization, abs=0.03)
