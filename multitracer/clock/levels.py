@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _CLASSES = 12
 _LOWEST = (3, 4, 5, 7, 10, 14, 20, 30)
 _OUT_OF_QUESTION = 12.0
+_BLUNT_OF = 5
 _ASTRAY = 0.02
 """How likely it is that the least delay says nothing of the level, were it only the least of two."""
 _GAPS = 160
@@ -116,15 +117,21 @@ def _size_class(delay: Array, size: Array, ns_per_byte: float, slot_ns: float) -
     first = int(np.argmin(flat))
     kept = np.sort(np.partition(flat, min(len(flat), _LOWEST[-1]) - 1)[: _LOWEST[-1]])
     kept -= kept[0]
-    sharp, blunt, order = np.inf, np.inf, 1.0
+    sharp, blunt, order = np.inf, 0.0, 1.0
     for k in _LOWEST:
         if k <= len(kept):
             spread = max(kept[k - 1], slot_ns / 4, _LEAST_GAP_NS)
-            blunt = min(blunt, spread / (np.sqrt(k) - 1))
+            if k <= _BLUNT_OF:
+                blunt = max(blunt, spread / (np.sqrt(k) - 1))
             if spread / (k - 2) < sharp:
                 sharp, order = max(spread / (k - 2), _SHARPEST_NS), k - 1.0
     return SizeClass(
-        float(delay[first]), float(size[first]), sharp, order, max(blunt, _SHARPEST_NS), _bluntness(kept)
+        float(delay[first]),
+        float(size[first]),
+        sharp,
+        order,
+        max(blunt, _SHARPEST_NS),
+        _bluntness(kept) if slot_ns <= 0 else 0.0,
     )
 
 
@@ -135,9 +142,9 @@ def _bluntness(lowest: Array) -> float:
     1.56 times, (sqrt(30) - 1) / (sqrt(15) - 1), where it rises linearly.
     """
     if len(lowest) < _LOWEST[-1]:
-        return 0.3
+        return 0.5
     ratio = lowest[-1] / max(float(lowest[_LOWEST[-1] // 2 - 1]), 1.0)
-    return 0.1 + 0.6 * float(np.clip((2.0 - ratio) / 0.44, 0.0, 1.0))
+    return 0.25 + 0.6 * float(np.clip((2.0 - ratio) / 0.44, 0.0, 1.0))
 
 
 def level_at_known_rate(

@@ -88,8 +88,34 @@ def _largest(ways: Ways, known: list[Step]) -> Step | None:
     best = max(score for score, _, _ in found)
     likely = [(clock, row) for score, clock, row in found if score > best / 2]
     steps = [Step(clock, row, *_measured(_courses(ways, clock), row)) for clock, row in likely]
-    step = min(steps, key=lambda one: _roughness(ways, one))
-    return step if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
+    step = min(steps, key=lambda one: _roughness(_near(ways, one), one))
+    return _placed(_near(ways, step), step) if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
+
+
+def _near(ways: Ways, step: Step) -> Ways:
+    """Return the packets of both directions about a jump."""
+    parts = []
+    for way in (ways.out, ways.back):
+        i = int(np.argmax(after(way, step)))
+        parts.append(way.take(np.arange(max(0, i - 2 * _AROUND), min(len(way), i + 2 * _AROUND))))
+    return Ways(parts[0], parts[1], ways.first_ns, ways.base_ns)
+
+
+def _placed(near: Ways, step: Step) -> Step:
+    """Return the jump at the place and of the clock that leave the packets about it smoothest."""
+    best = (_roughness(near, step), step)
+    for clock in _CLOCKS:
+        rows = np.unique(np.concatenate([_rows(way, clock) for way in (near.out, near.back)]))
+        for row in rows[1:].tolist():
+            other = Step(clock, row, step.shift_ns, step.error_ns)
+            rough = _roughness(near, other)
+            if rough < best[0] - abs(step.shift_ns):
+                best = (rough, other)
+    return best[1]
+
+
+def _rows(way: Way, clock: Clock) -> Array:
+    return way.row if clock == "a" else way.other_row
 
 
 def _is_known(place: tuple[float, Clock, int], known: list[Step]) -> bool:
@@ -103,18 +129,12 @@ def _places(ways: Ways, clock: Clock) -> list[tuple[float, Clock, int]]:
     return sorted((place for place in scored if place[0] > 0), reverse=True)[:_MOST_PLACES]
 
 
-def _roughness(ways: Ways, step: Step) -> float:
+def _roughness(near: Ways, step: Step) -> float:
     """Return how much the delays of neighbours differ about a jump when it is corrected.
 
     A packet that is taken for stamped before the jump, and was stamped after it, is off by the whole jump.
     """
-    total = 0.0
-    for way in (ways.out, ways.back):
-        near = np.flatnonzero(np.diff(after(way, step).astype(np.int8), prepend=0))
-        i = int(near[0]) if len(near) else 0
-        part = way.take(np.arange(max(0, i - 2 * _AROUND), min(len(way), i + 2 * _AROUND)))
-        total += float(np.abs(np.diff(_without(part, step).delay_ns)).sum())
-    return total
+    return sum(float(np.abs(np.diff(_without(way, step).delay_ns)).sum()) for way in (near.out, near.back))
 
 
 def without(ways: Ways, step: Step) -> Ways:
@@ -125,8 +145,7 @@ def without(ways: Ways, step: Step) -> Ways:
 
 def after(way: Way, step: Step) -> Array:
     """Return which packets the jumping clock stamped after its jump."""
-    rows = way.row if step.clock == "a" else way.other_row
-    later: Array = rows >= step.row
+    later: Array = _rows(way, step.clock) >= step.row
     return later
 
 
@@ -187,7 +206,7 @@ def _courses(ways: Ways, clock: Clock) -> list[_Course]:
 
 
 def _course(way: Way, clock: Clock) -> _Course:
-    rows = way.row if clock == "a" else way.other_row
+    rows = _rows(way, clock)
     order = np.argsort(rows, kind="stable")
     delay = way.delay_ns[order]
     return _Course(way.sign, rows[order], np.maximum.accumulate(way.time_ns[order]), delay, _noise(delay))
@@ -291,7 +310,9 @@ class Interval:
     ways: Ways
 
 
-def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[Interval]:
+def intervals(
+    ways: Ways, steps: list[Step], *, offset_ns: float, skew: float, margin_ns: float
+) -> list[Interval]:
     """Return the intervals between jumps in order of time.
 
     Parameters
@@ -302,8 +323,12 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
         The jumps.
     offset_ns, skew : float
         B - A at time 0, and how much faster B runs, without the jumps.
+    margin_ns : float
+        By how much the offset may be off: so much is kept from a jump of B, whose moment is known by B only.
     """
-    moments = sorted(((*_moment(ways, step, offset_ns, skew), step) for step in steps), key=lambda m: m[:2])
+    moments = sorted(
+        ((*_moment(ways, step, offset_ns, skew, margin_ns), step) for step in steps), key=lambda m: m[:2]
+    )
     times = np.concatenate([ways.out.time_ns, ways.back.time_ns])
     lasts = [last for last, _, _ in moments] + [float(times.max())]
     firsts = [float(times.min())] + [first for _, first, _ in moments]
@@ -326,7 +351,7 @@ def _between(way: Way, ordered: list[Step], number: int) -> Way:
     return way.take(jumps == number)
 
 
-def _moment(ways: Ways, step: Step, offset_ns: float, skew: float) -> tuple[float, float]:
+def _moment(ways: Ways, step: Step, offset_ns: float, skew: float, margin_ns: float) -> tuple[float, float]:
     """Return when the jumping clock stamped its last packet before the jump and its first one after it.
 
     By A's clock without jumps.
@@ -338,4 +363,5 @@ def _moment(ways: Ways, step: Step, offset_ns: float, skew: float) -> tuple[floa
             stamped = stamped + way.sign * way.delay_ns - offset_ns - skew * stamped
         last = max(last, float(stamped[~later].max(initial=-np.inf)))
         first = min(first, float(stamped[later].min(initial=np.inf)))
-    return min(last, first), first
+    margin = margin_ns if step.clock == "b" else 0.0
+    return min(last, first) - margin, first + margin

@@ -156,7 +156,13 @@ def _related(near: Capture, far: Capture) -> list[Estimate]:
     at = offsets[skew]
     turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
     line = _Line(at.centre_ns, at.half_ns, skew, error, -turn)
-    found = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
+    found = intervals(
+        ways,
+        steps,
+        offset_ns=line.offset_ns,
+        skew=skew,
+        margin_ns=line.half_ns + sum(s.error_ns for s in steps),
+    )
     return [_estimate(ways, line, interval) for interval in found]
 
 
