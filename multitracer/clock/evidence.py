@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.estimate import BACKWARD, FORWARD, Evidence
+from multitracer.clock.relation import Clock, Relation
 from multitracer.clock.ways import both_ways
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.capture import Capture
     from multitracer.clock.estimate import Array, Estimate
+
+_LONGEST_DELAY_NS = 10 * NS_PER_S
 
 
 def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> list[Estimate]:
@@ -27,10 +32,27 @@ def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> 
     others = np.concatenate([ways.out.other_row, ways.back.other_row])
     direction = np.repeat(np.array([FORWARD, BACKWARD], dtype=np.int8), [len(ways.out), len(ways.back)])
     start, end = near.segments["time_ns"][rows[order]], far.segments["time_ns"][others[order]]
-    return [replace(e, points=_covered(e, start, end, direction[order])) for e in estimates]
+    index = _intervals(estimates, start, end, direction[order])
+    parts = [np.flatnonzero(index == i) for i in range(len(estimates))]
+    return [
+        replace(e, points=Evidence(start[part], end[part], direction[order][part]))
+        for e, part in zip(estimates, parts, strict=True)
+    ]
 
 
-def _covered(estimate: Estimate, start: Array, end: Array, direction: Array) -> Evidence:
-    """Return the packets of an interval; where two claim a stamp, those that its line fits better."""
-    here = np.flatnonzero(estimate.covers(start))
-    return Evidence(start[here], end[here], direction[here])
+def _intervals(estimates: Sequence[Estimate], start: Array, end: Array, direction: Array) -> Array:
+    """Return the interval of each packet, by its stamp there; one that was under way at a step by its delay.
+
+    Of two lines the one counts on which it took the least time that is not negative.
+    """
+    relation = Relation(Clock("near"), Clock("far"), tuple(estimates))
+    index = relation.intervals(start)
+    for i, (earlier, later) in enumerate(pairwise(estimates)):
+        left = earlier.last_ns, int(earlier.at(earlier.last_ns))
+        away = np.minimum(np.abs(start - left[0]), np.abs(end - left[1]))
+        near = np.flatnonzero(((index == i) | (index == i + 1)) & (away < _LONGEST_DELAY_NS))
+        took = [direction[near] * (end[near] - e.at(start[near])) for e in (earlier, later)]
+        slack = [e.bound_ns(start[near]) for e in (earlier, later)]
+        cost = [np.where(t < -s, np.inf, np.abs(t)) for t, s in zip(took, slack, strict=True)]
+        index[near] = np.where(cost[1] < cost[0], i + 1, i)
+    return index

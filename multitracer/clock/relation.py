@@ -161,6 +161,10 @@ class Relation:
             status[other] = Status.AMBIGUOUS
         return time_ns, bound_ns, status
 
+    def intervals(self, stamps: Array) -> Array:
+        """Return the index of the estimate that holds for each stamp of `source`, in order of its records."""
+        return self._intervals(np.asarray(stamps, dtype=np.int64))[0]
+
     def _intervals(self, stamps: Array) -> tuple[Array, list[Array]]:
         """Return the index of the estimate that holds for each stamp, and which are in doubt at each step."""
         index = np.zeros(len(stamps), dtype=np.int64)

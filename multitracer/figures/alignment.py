@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.clock.estimate import Estimate
-    from multitracer.clock.relation import Relation
+    from multitracer.clock.relation import Clock, Relation
     from multitracer.clock.session_clock import Clocks
     from multitracer.figures.palette import ThemeName
 
@@ -70,8 +70,8 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
     for axis, (relation, panel) in enumerate(zip(shown, panels, strict=True), 1):
         _mark_steps(drawn, relation, axis, theme)
         _look_closely(drawn, panel, axis)
-        short = f"{relation.source} to {relation.target}"
-        drawn.update_traces({"legendgrouptitle.text": plain(short)}, {"legendgroup": panel.key})
+        names = f"{_short(relation.source)} to {_short(relation.target)}"
+        drawn.update_traces({"legendgrouptitle.text": plain(names)}, {"legendgroup": panel.key})
     drawn.for_each_trace(_as_band, {"name": _BOUND_NAME})
     return drawn
 
@@ -108,11 +108,17 @@ def _panel(number: int, relation: Relation) -> Panel:
     return Panel(f"clock{number}", _title(relation), SECONDS, share, series, from_zero=False)
 
 
+def _short(clock: Clock) -> str:
+    """Return a clock's name; of a file the last two parts of its path."""
+    parts = clock.host.split("/")
+    return str(clock) if len(parts) == 1 else "/".join(parts[-2:])
+
+
 def _title(relation: Relation) -> str:
     first = relation.estimates[0]
     drift = f", {first.skew_ppm:+.2f} ppm" if first.skew_ppm else ""
     return (
-        f"{relation.source} to {relation.target}: {seconds(first.offset_ns)}{drift}, "
+        f"{_short(relation.source)} to {_short(relation.target)}: {seconds(first.offset_ns)}{drift}, "
         f"± {span(first.uncertainty_ns)} ({relation.method})"
     )
 

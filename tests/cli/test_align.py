@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,6 +24,8 @@ from tests.session.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.clock.restamp import Times
 
 SAMPLE = SAMPLES / "cellular_upload"
 SENDER, RECEIVER = SAMPLE / "mobile" / "tcp-0.pcap.gz", SAMPLE / "fixed" / "tcp-0.pcap.gz"
@@ -189,3 +193,26 @@ def test_the_figure_shows_residuals_envelopes_and_error(session: Path, tmp_path:
     html = tmp_path / "clocks.html"
     call("align", "--no-keep", "-o", html, SAMPLE)
     assert "plotly" in html.read_text()
+
+
+def test_a_step_is_drawn_and_each_packet_stands_on_its_side_of_it(tmp_path: Path) -> None:
+    def stepped(t: Times) -> Times:
+        return t + 2 * S * (np.arange(len(t)) > 3000)
+
+    jumped, target = restamp(RECEIVER, tmp_path / "jumped.pcap", stepped), tmp_path / "clocks.json"
+    call("align", "-o", target, SENDER, jumped)
+    figure = json.loads(target.read_text())
+    (step,) = (note["text"] for note in figure["layout"]["annotations"] if note["text"].startswith("step"))
+    assert float(step.split()[1]) == pytest.approx(2, abs=0.02)
+    (there,) = (trace for trace in figure["data"] if trace.get("name") == "there")
+    delays = floats(there["y"])
+    assert len(delays) > 1000
+    assert delays.min() > 0.02
+    assert delays.max() < 0.6
+
+
+def floats(packed: Any) -> np.ndarray:
+    """Return the numbers of a trace, which plotly packs in base 64."""
+    if isinstance(packed, dict):
+        return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
+    return np.array(packed, dtype=float)
