@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.cli._text import no_formula, printable
 from multitracer.units import NS_PER_S
 
@@ -20,8 +22,14 @@ if TYPE_CHECKING:
 _TOLD = ("label", "unit", "source", "doc")
 
 
-def write_series(folder: Path, series: Iterable[Table], *, origin_ns: int) -> None:
-    """Write each of SERIES to `LABEL.csv`.
+def write_series(
+    folder: Path,
+    series: Iterable[Table],
+    *,
+    origin_ns: int,
+    bounds_ns: tuple[int | None, int | None] = (None, None),
+) -> None:
+    """Write each of SERIES to `LABEL.csv`, unless it has no point within the bounds.
 
     Parameters
     ----------
@@ -31,11 +39,22 @@ def write_series(folder: Path, series: Iterable[Table], *, origin_ns: int) -> No
         With their provenance.
     origin_ns : int
         What the column `seconds` counts from.
+    bounds_ns : pair of int or None
+        Begin and end of the points to write, the end not included; None leaves a side open.
     """
-    for table in series:
+    for table in filter(len, (_between(whole, *bounds_ns) for whole in series)):
         path = folder / f"{table.provenance['label']}.csv"
         with path.open("w", encoding="utf-8", newline="") as stream:
             stream.writelines(_lines(table, origin_ns))
+
+
+def _between(series: Table, begin_ns: int | None, end_ns: int | None) -> Table:
+    inside = np.ones(len(series), dtype=bool)
+    if begin_ns is not None:
+        inside &= series["time_ns"] >= begin_ns
+    if end_ns is not None:
+        inside &= series["time_ns"] < end_ns
+    return series.take(inside)
 
 
 def _lines(table: Table, origin_ns: int) -> Iterator[str]:

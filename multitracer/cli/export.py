@@ -132,19 +132,22 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     """Write each labelled series of one connection to a file of its own, such as TcpSnd_cwnd.csv.
 
     By default of the connection with the most unique bytes. A session folder gives the series of both
-    captures and of the sender's own variables. A file begins with its label, unit, source and meaning.
+    captures, of the sender's own variables and of the link. A file begins with its label, unit, source and
+    meaning. With --from and --to only that interval; numbers stay those of the whole.
     """
-    from multitracer.cli._load import load, one
+    from multitracer.cli._load import axis_bounds_ns, load, one
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._series import write_series
     from multitracer.figures.connection import layers_of
 
-    recording = load(reading, output=output, files="*.csv")
+    recording = load(reading, output=output, files="*.csv", cut=False)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
     layers = layers_of(recording, part, number, reverse=reverse)
+    bounds = axis_bounds_ns([layers.part.capture], reading.window, speed=layers.speed)
     with replacing_folder(output) as folder:
-        write_series(folder, layers.series().values(), origin_ns=layers.part.capture.first_ns or 0)
+        origin_ns = layers.part.capture.first_ns or 0
+        write_series(folder, layers.series().values(), origin_ns=origin_ns, bounds_ns=bounds)
 
 
 @command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))

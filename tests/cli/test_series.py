@@ -80,3 +80,15 @@ def test_a_capture_alone_gives_what_it_shows(tmp_path: Path) -> None:
 def test_receiver_alone_gives_receiver_series(tmp_path: Path, sample_session: Path) -> None:
     call("export", "series", "-o", tmp_path / "out", sample_session / "fixed" / "tcp-0.pcap.gz")
     assert {path.stem for path in (tmp_path / "out").iterdir()} == {"TcpRcv_data", "TcpRcv_ack"}
+
+
+def test_an_interval_cuts_every_series_and_keeps_its_numbers(
+    tmp_path: Path, folder: Path, sample_session: Path
+) -> None:
+    call("export", "series", "-o", tmp_path / "out", sample_session, "--from", "10", "--to", "12")
+    for label in ("TcpSnd_data", "TcpSnd_cwnd", "TcpRcv_ack"):
+        whole, cut = (rows(where / f"{label}.csv")[1][1:] for where in (folder, tmp_path / "out"))
+        assert cut == [row for row in whole if 10 <= float(row[1]) < 12]
+        assert cut
+    call("export", "series", "-o", tmp_path / "none", sample_session, "--from", "100", "--to", "101")
+    assert list((tmp_path / "none").iterdir()) == []
