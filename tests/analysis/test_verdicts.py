@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multitracer.analysis import analyse
 from multitracer.analysis.segment_class import SegmentClass, classify
@@ -14,6 +16,7 @@ from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, ev
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE
 from multitracer.tables import NA, NOT_A_TIME, Schema, Table
+from tests.analysis.test_engine_equals_oracle import exchanges, transfers
 from tests.analysis.test_slow_links import (
     MSS,
     C,
@@ -252,3 +255,24 @@ def test_words_are_those_of_the_files() -> None:
     ]  # fmt: skip
     assert [word(necessity) for necessity in Necessity] == ["undecided", "necessary", "spurious", "ack-lost"]
     assert evidence_words(Evidence.EIFEL | Evidence.D_SACK) == "d-sack+eifel"
+
+
+# --- whatever a capture holds ---
+
+
+@given(st.one_of(exchanges(), transfers()), st.booleans(), st.booleans())
+def test_every_retransmission_of_a_hostile_capture_has_one_verdict(
+    segments: list[Segment], stamped: bool, reverse: bool
+) -> None:
+    if stamped:
+        segments = [replace(s, stamp=(i // 3, i // 5)) for i, s in enumerate(segments)]
+    analysis = analyse(capture(segments))
+    for number in range(1, len(analysis.connections) + 1):
+        table, sacks = analysis.tcp_segments(number), analysis.sack_blocks(number)
+        fates = np.resize(np.array([1, 0, NA], dtype=np.int8), len(table))
+        for beside in (Beside(), Beside(receiver=table), Beside(arrived=fates)):
+            found = judge(table, sacks, reverse=reverse, vantage=NEAR_SENDER, beside=beside)
+            kind = classify(table, at_sender=(True, True))
+            resent = (kind == SegmentClass.RETRANSMISSION) & (table["reverse"] == reverse)
+            assert found["row"].tolist() == np.flatnonzero(resent).tolist()
+            assert (found["earlier_row"] < found["row"]).all()
