@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus import CentaurusConfig, Received, SessionEnded, UdpWorker
+from multitracer.protocols.centaurus import CentaurusConfig, Extension, Received, SessionEnded, UdpWorker
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
 from multitracer.protocols.centaurus.packet import Packet, seal
 from tests.protocols import centaurus_wire as wire
@@ -230,6 +230,23 @@ def test_replayed_session_delivers_nothing_again() -> None:
     net.run(20)
     assert net.received("b") == [b"pay 5"]
     assert net.ends["b"].counters.authentication == 0
+
+
+def test_token_serves_early_segments_once() -> None:
+    net = Network("a", "b", config=CentaurusConfig(extensions=Extension.EARLY_START))
+    for _ in range(2):
+        net.ends["a"].send("b", 1, bytes(600), net.now_ns)
+        net.run(3)
+    early = next(i for i, (*_, octets) in enumerate(net.wire) if octets[17:19] == b"OB" and octets[43] & 0x80)
+    session = [octets for _, source, _, octets in net.wire[early:] if source == "a"]
+    assert [wire.read_packet(octets)["message"] for octets in session[:4]] == ["OBJ", "PK", "PK", "DONE"]
+    before = len(net.wire)
+    for octets in session:
+        net.post("a", "b", octets)
+    net.run(20)
+    answers = [wire.read_packet(octets) for _, source, _, octets in net.wire[before:] if source == "b"]
+    assert [(answer["message"], answer["extensions"] >> 7) for answer in answers] == [("PROCEED", 0)]
+    assert len(net.received("b")) == 2
 
 
 def test_worker_steps_stay_short_and_memory_bounded_with_a_thousand_peers() -> None:
