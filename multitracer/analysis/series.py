@@ -28,6 +28,8 @@ _STATE = {
     "TcpSnd_srtt": ("srtt_ns", "ns", "smoothed round-trip time"),
     "TcpSnd_rto": ("rto_ns", "ns", "retransmission timeout, back-off included"),
 }
+_FARTHEST_NS = 2.0**61
+"""73 years: so far from any time of this century there still is a time (they end in 2262)."""
 _RECONSTRUCTED = {
     "TcpSnd_srtt_rfc6298": ("srtt_ns", "smoothed round-trip time"),
     "TcpSnd_rto_rfc6298": ("rto_ns", "retransmission timeout without back-off"),
@@ -190,6 +192,9 @@ def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
 
 
 def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
-    """Return times (int64 ns) `speed` times as far from `origin_ns`, to the ns for days."""
-    since = (time_ns - origin_ns) * speed
+    """Return times (int64 ns) `speed` times as far from `origin_ns`, to the ns for days.
+
+    What a hostile log places centuries away stays within what a time can be.
+    """
+    since = np.clip((time_ns - origin_ns) * float(speed), -_FARTHEST_NS, _FARTHEST_NS)
     return np.rint(since).astype(np.int64) + origin_ns

@@ -10,7 +10,13 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.analysis.sender_state import in_bytes
-from multitracer.analysis.series import packet_series, receiver_series, rtt_series, state_series
+from multitracer.analysis.series import (
+    packet_series,
+    receiver_series,
+    rtt_series,
+    state_series,
+    stretched,
+)
 from multitracer.protocols.sock_diag import ReadBy
 from tests.analysis.test_phases import MSS, ack, data, rounds
 from tests.analysis.test_tcp_state import S, capture, joined, probe, reading
@@ -109,3 +115,12 @@ def test_readings_without_time_are_left_out() -> None:
     tables = capture((1, 99))
     row = reading(1, method=ReadBy.SS, cwnd_bytes=1000) | {"time_ns": np.iinfo(np.int64).min}
     assert state_series(joined([row], tables)) == {}
+
+
+@pytest.mark.parametrize("speed", [1.0, 20.0, 1000.0])
+def test_times_in_link_time_stay_times(speed: float) -> None:
+    times = np.array([START_NS, START_NS + 1, START_NS + S, 2**63 - 1, -(2**63)])
+    link = stretched(times, speed=speed, origin_ns=START_NS)
+    assert (link[:3] - START_NS).tolist() == [0, speed, speed * S]
+    assert link[3] > START_NS + S
+    assert link.dtype == np.int64
