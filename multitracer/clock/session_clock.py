@@ -31,7 +31,7 @@ from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.capture import Capture
     from multitracer.clock.complaints import Complaint
@@ -106,8 +106,8 @@ def clocks_of(
     reference : str, optional
         HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
     thorough : bool
-        Compare the captures of all hosts. Otherwise only those of hosts that nothing else relates, which is
-        all that is needed to map stamps, and faster.
+        Look at everything, and ask the doctor. Otherwise only at what is needed to map the stamps of the
+        captures, which is faster.
     evidence : bool
         Keep the packets behind each estimate, for a figure.
 
@@ -119,16 +119,18 @@ def clocks_of(
     hosts = {point.name: _host(session, point) for point, _ in captures}
     graph = ClockGraph()
     graph.relations += _of_readings(session, [point for point, _ in captures], hosts, heard=thorough)
-    _add_links(session, graph)
-    _add_positions(session, graph)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
+    if thorough or not _all_related(graph, largest):
+        _add_links(session, graph)
     _add_captures(largest, graph, thorough=thorough, evidence=evidence)
-    graph.relations += relations_of_logs(session, largest, graph.refused)
+    if thorough:
+        _add_positions(session, graph)
+        graph.relations += relations_of_logs(session, largest, graph.refused)
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts, graph)
-    complaints = tuple(doctors_round(session, captures, hosts, graph, chosen))
-    return Clocks(graph, chosen, complaints, hosts, tuple(warnings))
+    complaints = doctors_round(session, captures, hosts, graph, chosen) if thorough else ()
+    return Clocks(graph, chosen, tuple(complaints), hosts, tuple(warnings))
 
 
 def _host(session: Session, point: Point) -> str:
@@ -193,6 +195,10 @@ def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: b
         if thorough or not _related(graph, one, other):
             near, far = largest[one.host], largest[other.host]
             _add(graph, one, other, partial(_of_packets, near, far, evidence=evidence))
+
+
+def _all_related(graph: ClockGraph, hosts: Iterable[str]) -> bool:
+    return all(_related(graph, one, other) for one, other in combinations(map(Clock, hosts), 2))
 
 
 def _related(graph: ClockGraph, one: Clock, other: Clock) -> bool:

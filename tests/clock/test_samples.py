@@ -66,7 +66,7 @@ def test_both_ways_together_lead_from_host_to_host(shifted: ClockGraph) -> None:
 @pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)
 def test_the_clocks_of_the_recorded_sessions_are_sound(folder: Path) -> None:
     session = open_session(folder)
-    found = clocks_of(session, list(session.captures()), thorough=False)
+    found = clocks_of(session, list(session.captures()))
     assert found.complaints == ()
     assert found.warnings == ()
     placed = found.place(np.array([begun_ns(folder) + 10 * S]), FIXED, MOBILE)

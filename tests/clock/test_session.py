@@ -138,7 +138,7 @@ def test_a_radio_log_in_local_time_is_named(tmp_path: Path) -> None:
     moments = (f"{datetime.fromtimestamp(begun + i + 7_200, tz=UTC):%Y-%m-%dT%H:%M:%S}" for i in range(27))
     lines = "".join(f"{moment}+00:00\nAT+CSQ\n\n+CSQ: 17,3\n\nOK\n" for moment in moments)
     (tmp_path / "drive" / "mobile" / "modem.txt").write_text(lines)
-    found = clocks(tmp_path / "drive", thorough=False)
+    found = clocks(tmp_path / "drive")
     (complaint,) = found.complaints
     assert (complaint.code, complaint.shift_ns) == ("time-zone", -7_200 * S)
     assert complaint.source.endswith("modem.txt")
@@ -195,4 +195,4 @@ def test_a_connection_is_found_at_the_other_host_though_its_clock_is_hours_away(
     )  # fmt: skip
     record_virtual(scenario, folder)
     assert "TcpRcv_data" in mt.open(folder).series()
-    assert [complaint.code for complaint in clocks(folder, thorough=False).complaints] == ["time-zone"]
+    assert [complaint.code for complaint in clocks(folder).complaints] == ["time-zone"]
