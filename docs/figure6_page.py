@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from docs.figure6 import ROOT, read_rows
+from multitracer.diagnosis.account import account
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram
 from tests.report.chromium import Browser
 
@@ -32,7 +35,7 @@ def percent(rows: Rows) -> list[int]:
 
 def parts() -> dict[str, str]:
     """Return the generated parts of the page by name."""
-    return {"beside": _beside(), "bins": _bins(), "worst": _worst()}
+    return {"recorded": _recorded(), "beside": _beside(), "bins": _bins(), "worst": _worst()}
 
 
 def filled(text: str) -> str:
@@ -61,6 +64,26 @@ def draw() -> None:
         browser.open(page)
         browser.evaluate("new Promise((done) => setTimeout(done, 500))")
         browser.screenshot(PICTURE)
+
+
+def _recorded() -> str:
+    """Return the accounts of the recorded data calls."""
+    head = "| session | utilization, % | strict, % | T, s | lost, s | largest losses, s |\n"
+    head += "|---|---|---|---|---|---|\n"
+    folders = sorted(path.parent for path in (ROOT / "sample_traces").glob("*/scenario.toml"))
+    return head + "".join(map(_recorded_line, folders))
+
+
+def _recorded_line(folder: Path) -> str:
+    books = account(Transfer.of(folder))
+    available_s = books.total_s - books.seconds[Use.IDLE_APP]
+    strict = 1 - (books.lost_s + books.far_buffer_s) / available_s
+    losses = sorted(((books.seconds[use], use.label) for use in LOST), reverse=True)
+    shown = ", ".join(f"`{label}` {seconds:.1f}" for seconds, label in losses[:3] if seconds >= 0.5)
+    return (
+        f"| `{folder.name}` | {100 * books.utilization:.1f} | {100 * strict:.1f} | {books.total_s:.0f} | "
+        f"{books.lost_s:.1f} | {shown} |\n"
+    )
 
 
 def _beside() -> str:
