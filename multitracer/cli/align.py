@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import examples, named
+from multitracer.cli._options import debug_option, examples, named
 
 if TYPE_CHECKING:
     from multitracer.cli._clocks import Aligned
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     default=True,
     help="Write clock_edges and clock_mapping into the session's folder tables, or leave it as it is.",
 )
+@debug_option
 def command(
     inputs: tuple[str, ...],
     *,
