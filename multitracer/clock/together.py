@@ -26,6 +26,8 @@ MOST_SKEW_PPM = 500.0
 """The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
 UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""
+_MOST_STEPS = 1_000
+"""A clock that is set more often is none."""
 _SIGMAS = 1.96
 
 
@@ -50,7 +52,9 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
     offset = to_ns - from_ns
     low, high = offset - error_ns, offset + error_ns
     found, begin = [], 0
-    for end in [*_ends_of_agreement(low.tolist(), high.tolist()), len(offset)]:
+    ends = _ends_of_agreement(low.tolist(), high.tolist())
+    _check_steps(len(ends), method)
+    for end in [*ends, len(offset)]:
         rows = slice(begin, end)
         least, most = int(low[rows].max()), int(high[rows].min())
         found.append(
@@ -106,6 +110,7 @@ def fitted(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> lis
     order = np.argsort(from_ns, kind="stable")
     start, end, error = (np.asarray(column)[order] for column in (from_ns, to_ns, error_ns))
     cuts = _steps(start, end, error)
+    _check_steps(len(cuts), method)
     bounds = [0, *cuts.tolist(), len(start)]
     parts = [slice(a, b) for a, b in pairwise(bounds)]
     return [_line(start[part], end[part], error[part], method) for part in parts]
@@ -116,6 +121,14 @@ def _check(pairs: int, method: str) -> None:
         raise ClockError(
             f"{method}: not determinable, because there is no pair of readings; what would help: "
             "record clocks.jsonl, or clap in every log"
+        )
+
+
+def _check_steps(steps: int, method: str) -> None:
+    if steps > _MOST_STEPS:
+        raise ClockError(
+            f"{method}: not determinable, because the clocks jump {steps:,} times against each other; what "
+            "would help: a log whose stamps are of one clock"
         )
 
 

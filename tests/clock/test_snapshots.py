@@ -123,6 +123,13 @@ def test_what_is_no_reading_is_skipped_and_counted() -> None:
     assert "cut" in found.provenance["damaged"]
 
 
+def test_a_log_that_is_made_up_costs_little_and_says_nothing() -> None:
+    jumping = [reading(t, step_ns=t % 2 * S) for t in range(4_000)]
+    hosts = [reading(t, host=f"host {t}") for t in range(2_000)]
+    assert graph(*jumping).relations == []
+    assert len(graph(*hosts).clocks) < 300
+
+
 def test_an_absurdly_long_bracket_says_nothing() -> None:
     assert graph(reading(0, took_ns=5 * S)).relations == []
 
