@@ -9,6 +9,7 @@ Each packet is on disk at once; tags of the clapperboard and the end are lines o
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import socket
@@ -187,10 +188,12 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if the port is taken."""
+    """Raise PreflightError if the port is taken, or the loopback interface is down."""
     try:
         Listener(_address(LISTEN)).close()
     except InputError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRNOTAVAIL:
+            raise PreflightError(f"{LISTEN}: no such address here; `ip link set lo up`") from error
         raise PreflightError(f"{LISTEN}: is taken; `ss -lunp sport = {PORT}` says by whom") from error
 
 

@@ -93,7 +93,10 @@ def check() -> None:
         import scapy.all  # noqa: F401
     except ImportError as error:
         raise PreflightError("scapy: not installed; pip install 'multitracer[field]'") from error
-    _socket("lo", "").close()
+    try:
+        _socket("any", "").close()
+    except CollectorError as error:
+        raise PreflightError(str(error)) from error
 
 
 COLLECTOR = Collector(

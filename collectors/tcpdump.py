@@ -193,7 +193,7 @@ def _preflight() -> str:
 def check() -> None:
     """Raise PreflightError, with what to do, if tcpdump cannot open an interface here."""
     program = _preflight()
-    tcpdump = Tcpdump([program, "-i", "lo", "-w", "-", "-c", "1", "--", "less 1"])
+    tcpdump = Tcpdump([program, "-i", "any", "-w", "-", "-c", "1", "--", "less 1"])
     until = time.monotonic() + _PROBE_S
     while not (tcpdump.is_listening or tcpdump.has_ended) and time.monotonic() < until:
         time.sleep(0.01)

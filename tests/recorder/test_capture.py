@@ -309,6 +309,18 @@ def test_without_privileges_the_rest_is_recorded_and_the_repair_is_named(tmp_pat
     assert not recorded & {"tcpdump", "sniffer"}
 
 
+@pytest.mark.root
+def test_packets_are_recorded_in_a_namespace_whose_loopback_is_down(tmp_path: Path) -> None:
+    """So are the hosts of the testbed."""
+    folder = tmp_path / "drive"
+    first = 'ip link add d0 type veth peer d1 && ip address add 192.0.2.1/24 dev d0 && exec "$@"'
+    argv = ["unshare", "-n", "sh", "-c", first, "sh", *command(folder, "--duration", "1.5")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "tcpdump" in {run["name"] for run in manifest(folder)["collectors"]}
+    assert "`ip link set lo up`" in done.stderr
+
+
 def test_rehearsal_is_a_whole_drive_without_hardware(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     wanted = [word for name in ("modem", "gps", "host_clock", "tcp_info") for word in ("--with", name)]
