@@ -66,7 +66,7 @@ def fixture_folder() -> Path:
 
 @pytest.fixture
 def full_device(tmp_path: Path) -> Path:
-    """Return a device that is always full: root gets one of its own, lest a mistake replaces the machine's."""
+    """Return a device that is always full: root gets its own, lest a mistake replaces the machine's."""
     if os.geteuid() != 0:
         return Path("/dev/full")
     own = tmp_path / "full"

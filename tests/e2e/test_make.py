@@ -15,7 +15,7 @@ INSTALLED_BY_MAKE = Path(sys.prefix, ".user").exists()
 
 
 def _make(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run make as a user does, also when these tests were started by a make (which makes it say where it is)."""
+    """Run make as a user does, also when a make started these tests (it would say where it is)."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(["make", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
