@@ -33,8 +33,8 @@ class QueueConfig:
     policy: Literal["drop-tail", "codel"] = "drop-tail"
     local_drops: Literal["default", "told", "silent"] = "default"
     """Whether the host learns that its full queue refused a packet. By default it does in virtual time, where
-    its TcpProfile says what it makes of that; a real Linux does not, because it would send such a packet again
-    later, which no BSD did, and the losses of the paper would not happen."""
+    its TcpProfile says what it makes of that; a real Linux does not, because it would send such a packet
+    again later, which no BSD did, and the losses of the paper would not happen."""
     ecn: bool = False
     """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
