@@ -57,7 +57,6 @@ class BulkSender(Application):
         if self.written_bytes == self._size and not connection.sender.stream.closed:
             connection.close()
 
-
     def _allow_more(self, now_ns: int) -> None:
         """Let the application have its next second's bytes."""
         self._allowed_bytes = min(self._size, self._allowed_bytes + self._bytes_per_s)

@@ -57,8 +57,7 @@ def test_tools_in_a_loop_with_dates(output: bytes) -> None:
 def test_tool_run_once_has_a_value_and_no_time() -> None:
     (row,) = rows(MMCLI.rstrip(b"\n"))
     assert (row["source"], row["rsrp_dbm"], row["time_ns"]) == ("mmcli", -95.0, None)
-    lte, nr = rows(b'[{"type":"lte","rssi":-65,"rsrp":-95},{"type":"5gnr","rsrp":-90,"snr":-2.5}]\n'
-    )
+    lte, nr = rows(b'[{"type":"lte","rssi":-65,"rsrp":-95},{"type":"5gnr","rsrp":-90,"snr":-2.5}]\n')
     assert (lte["rsrp_dbm"], nr["rat"], nr["sinr_db"]) == (-95.0, "NR", -2.5)
 
 
