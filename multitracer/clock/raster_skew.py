@@ -21,7 +21,7 @@ _GRID = 2001
 _UNLIKE, _ROUND_NS = 0.02, 1e5
 _OUTLIER = 0.12
 """Of a slot: arrivals farther off were held up by something else."""
-_CORRELATED = 3.0
+_CORRELATED = 6.0
 """A host that is late is late for several packets in a row: so much larger is the error."""
 _LEAST_ARRIVALS = 30
 

@@ -35,7 +35,7 @@ _BESIDE, _LASTING, _AROUND = 5, 15, 60
 _FEWEST = 3
 _CANDIDATES = 80
 _MOST_PLACES = 24
-_SIGMAS = 5.0
+_SIGMAS, _SURE = 5.0, 20.0
 """By how much the clearer direction has to jump beyond what it does of itself."""
 _ALIKE = 0.04
 """How far the least delays of the two directions may be from telling the same jump."""
@@ -217,7 +217,7 @@ def _candidates(courses: list[_Course]) -> list[int]:
     rows: list[int] = []
     for course in courses:
         apart = np.abs(np.diff(course.delay_ns))
-        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 6 * course.noise_ns))
+        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 3 * course.noise_ns))
         large = large[np.argsort(-apart[large], kind="stable")[:_CANDIDATES]]
         rows += course.row[large + 1].tolist()
         rows += (course.row[large] + 1).tolist()
@@ -227,9 +227,8 @@ def _candidates(courses: list[_Course]) -> list[int]:
 def _score(courses: list[_Course], row: int) -> float:
     """Return how far a jump at a row exceeds what the clearer direction does of itself; 0 if it is none.
 
-    The clearer direction jumps right there and for good, and in both directions the least delays of the
-    minutes before and after are apart by the jump, which those of a queue that comes or goes are not. Where
-    queues are restless, the least delays of both directions have to tell the same jump.
+    The clearer direction jumps right there and for good, and so do its least delays of the minutes before and
+    after, which those of a queue that comes or goes do not. The other one has to bear it out, see `_agrees`.
     """
     if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
         return 0.0
@@ -238,13 +237,28 @@ def _score(courses: list[_Course], row: int) -> float:
     first = int(np.argmax(sigmas))
     clear, other, jump = courses[first], courses[1 - first], jumps[first]
     own, least = clear.least_moves(row), other.least_moves(row)
-    if abs(jump) < SMALLEST_STEP_NS or min(own / jump, least / jump) < _PART or own / jump > 2 - _PART:
+    if abs(jump) < SMALLEST_STEP_NS or not _PART < own / jump < 2 - _PART:
         return 0.0
-    alike = abs(own - least) < _ALIKE * abs(own) and abs(clear.jump(row, 1) - own) < _PART / 2 * abs(own)
-    there = min(clear.jump(row, 1) / jump, clear.jump(row, _LASTING) / jump)
-    if not alike and (sigmas[first] < _SIGMAS or there < _PART):
+    at_once = [course.jump(row, 1) for course in courses]
+    if abs(own - least) < _ALIKE * abs(own) and min(abs(j - own) for j in at_once) < _PART / 2 * abs(own):
+        return sigmas[first] + _SIGMAS
+    there = min(at_once[first], clear.jump(row, _LASTING), key=lambda part: part / jump) / jump
+    if sigmas[first] < _SIGMAS or there < _PART:
         return 0.0
-    return sigmas[first] + (_SIGMAS if alike else 0.0)
+    if least / jump >= _PART or (sigmas[first] > _SURE and _agrees(clear, other, row, jump)):
+        return sigmas[first]
+    return 0.0
+
+
+def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
+    """Return whether a direction with a restless queue may have jumped as the quiet one certainly did.
+
+    Where delays fall below all before, no queue can have done it, and the other direction need only not
+    contradict; where they rise, it has to rise as well.
+    """
+    moved = other.jump(row, 1)
+    possible = abs(moved - jump) < 3 * other.restlessness(row) + _PART / 2 * abs(jump)
+    return possible and (clear.sign * jump < 0 or moved / jump > _PART)
 
 
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
@@ -324,7 +338,7 @@ def intervals(
     offset_ns, skew : float
         B - A at time 0, and how much faster B runs, without the jumps.
     margin_ns : float
-        By how much the offset may be off: so much is kept from a jump of B, whose moment is known by B only.
+        By how much the offset may be off: so much is kept from a jump where B's stamps tell its moment.
     """
     moments = sorted(
         ((*_moment(ways, step, offset_ns, skew, margin_ns), step) for step in steps), key=lambda m: m[:2]
@@ -352,16 +366,16 @@ def _between(way: Way, ordered: list[Step], number: int) -> Way:
 
 
 def _moment(ways: Ways, step: Step, offset_ns: float, skew: float, margin_ns: float) -> tuple[float, float]:
-    """Return when the jumping clock stamped its last packet before the jump and its first one after it.
+    """Return between which times, by A's clock without jumps, the jump was for certain.
 
-    By A's clock without jumps.
+    Whichever clock jumped, a packet stamped before it had been sent before, and one stamped after it arrived
+    after it: so nothing hangs on which of the two clocks it was, where no packet was under way to tell.
     """
     last, first = -np.inf, np.inf
     for way in (ways.out, ways.back):
-        stamped, later = way.time_ns, after(way, step)
-        if step.clock == "b":
-            stamped = stamped + way.sign * way.delay_ns - offset_ns - skew * stamped
-        last = max(last, float(stamped[~later].max(initial=-np.inf)))
-        first = min(first, float(stamped[later].min(initial=np.inf)))
-    margin = margin_ns if step.clock == "b" else 0.0
-    return min(last, first) - margin, first + margin
+        later, here = after(way, step), way.time_ns
+        there = here + way.sign * way.delay_ns - offset_ns - skew * here
+        sent, arrived = (here, there + margin_ns) if way.sign > 0 else (there - margin_ns, here)
+        last = max(last, float(sent[~later].max(initial=-np.inf)))
+        first = min(first, float(arrived[later].min(initial=np.inf)))
+    return min(last, first), first

@@ -57,7 +57,7 @@ _STAMPING_NS = 20_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _BENT = 1.5
 """A jump that is corrected wrongly in the middle bends a line by so much of it over the whole time."""
-_MARGIN = 1.25
+_MARGIN, _MARGIN_SLOTTED = 1.25, 1.1
 """What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
 _CAUTION = 1.6
 """Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
@@ -239,7 +239,8 @@ def _offset(sides: list[_Side], skew: float) -> _Offset:
     weight = np.where(out + back >= 0, 1.0, 1e-9)
     if sides[0].spaced is None or sides[1].spaced is None:
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
-    found = _interval((out - back) / 2 + stamping, weight)
+    margin = _MARGIN if min(side.slot_ns for side in sides) <= 0 else _MARGIN_SLOTTED
+    found = _interval((out - back) / 2 + stamping, weight, margin)
     alike = _like_with_like(sides, skew)
     if alike is None:
         return found
@@ -267,13 +268,13 @@ def _like_with_like(sides: list[_Side], skew: float) -> float | None:
     return float(np.mean(near)) if near else None
 
 
-def _interval(values: Array, weight: Array) -> _Offset:
+def _interval(values: Array, weight: Array, margin: float) -> _Offset:
     order = np.argsort(values)
     share = np.cumsum(weight[order]) / weight.sum()
     low, high = (
         float(values[order][np.searchsorted(share, q).clip(max=len(order) - 1)]) for q in (0.025, 0.975)
     )
-    return _Offset((low + high) / 2, _MARGIN * (high - low) / 2)
+    return _Offset((low + high) / 2, margin * (high - low) / 2)
 
 
 def _level(side: _Side, skew: float) -> Level:

@@ -1,0 +1,222 @@
+"""How exact the alignment of two captures is: `python -m tests.clock.sweep [CASES]` prints the table.
+
+Three families of seeded cases, each with an offset of up to 30 s, a skew of up to 100 ppm, every third with a
+step of 2 s, every second with 30 % of the packets missing at both ends: a synthetic path (queues,
+serialization, jitter of some 20 ms, losses, rates from 9.6 kb/s, up to 8 times as fast one way), the GSM link
+in virtual time, and a real recording. `tests/clock/test_cases.py` judges some of each.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as Folder
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.two_captures import relate
+from tests.clock.altered import both_ends, error_ns, thinned, virtual, with_clock
+from tests.clock.paths import DOWN, UP, Case, Clock, Path, captures, true_offset_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from multitracer.capture import Capture
+
+RECORDING = Folder("sample_traces/cellular_upload")
+SCENARIOS = ("clean-bulk", "download", "fig5-typical", "fig4-slow-start", "clock-shift")
+RATES_BPS = (9_600, 19_200, 64_000, 256_000, 1_000_000, 4_000_000)
+JITTERS = ("uniform", "exponential", "half-normal", "normal", "none")
+SLOW_BPS = 60_000
+_HEAD = (
+    "cases", "n", "error ≤ max(2 ms, 3 σ)", "inside 95 %", "median ±, ms", "median error, ms",
+    "skew inside 95 %", "median ±, ppm", "causal", "steps",
+)  # fmt: skip
+
+
+def clock_of(luck: Any, *, stepped: bool, seconds: float) -> Clock:
+    """Return a clock with the errors that every family has."""
+    steps = ((float(luck.uniform(0.2, 0.8)) * seconds, float(luck.choice([-2.0, 2.0]))),) if stepped else ()
+    return Clock(offset_s=float(luck.uniform(-30, 30)), skew_ppm=float(luck.uniform(-100, 100)), steps=steps)
+
+
+def case(seed: int) -> Case:
+    """Return a case: rates, asymmetry, jitter, losses, missing packets and the clock's error by the seed."""
+    luck = np.random.default_rng([seed, 4711])
+    slow = RATES_BPS[seed % len(RATES_BPS)]
+    ratio = float(luck.choice([1, 1, 2, 4, 8]))
+    jitter = JITTERS[int(luck.integers(len(JITTERS)))]
+    mss = 460 if slow < 64_000 else 1448
+    propagation = float(0.02 + 0.2 * luck.random())
+    ways = [
+        Path(
+            rate_bps=rate, propagation_s=propagation,
+            jitter=jitter, jitter_s=0.0 if jitter == "none" else (0.02 if jitter == "uniform" else 0.008),
+            loss=float(luck.choice([0, 0.001, 0.01])),
+            queue_bytes=60_000,
+        )
+        for rate in (slow, slow * ratio)
+    ]  # fmt: skip
+    if luck.random() < 0.3:
+        ways.reverse()
+    clock = clock_of(luck, stepped=seed % 3 == 0, seconds=200)
+    pattern = int(luck.integers(3))
+    return Case(
+        up=ways[0], down=ways[1], duration_s=200, mss=mss, window=int(luck.integers(6, 30)),
+        transfer_bytes=int([1 << 40, slow / 8 * 20, slow / 8 * 8][pattern]),
+        directions=((UP,), (DOWN,), (UP, DOWN))[int(luck.integers(3))],
+        delayed_acks=int(luck.integers(1, 3)), fixed=clock,
+        missing=0.3 if seed % 2 else 0.0, seed=seed,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Two captures and the truth of their clocks."""
+
+    name: str
+    family: str
+    near: Capture
+    far: Capture
+    truth: Callable[[Any], Any]
+    """Far less near clock at a stamp of the near one, ns."""
+    skew_ppm: float
+    intervals: int
+
+
+def synthetic(seed: int) -> Subject:
+    one = case(seed)
+    near, far = captures(one)
+    slow = min(one.up.rate_bps, one.down.rate_bps)
+    family = f"path, {slow / 1000:g} kb/s" if slow < SLOW_BPS else "path, 64 kb/s and more"
+    clock = one.fixed
+    return Subject(
+        f"{family} {seed}: up {one.up.rate_bps:.0f} down {one.down.rate_bps:.0f} {one.up.jitter} "
+        f"missing {one.missing} directions {one.directions} bytes {one.transfer_bytes:.1e} window {one.window} loss {one.up.loss}",
+        family, near, far, lambda stamp: true_offset_ns(one, stamp), clock.skew_ppm, 1 + len(clock.steps),
+    )  # fmt: skip
+
+
+@cache
+def _recorded(name: str, seed: int) -> tuple[Capture, Capture]:
+    if name == str(RECORDING):
+        return both_ends(RECORDING)
+    with tempfile.TemporaryDirectory() as folder:
+        return virtual(name, Folder(folder) / "session", seed=seed)
+
+
+def altered(name: str, family: str, seed: int) -> Subject:
+    """Return a recording with another clock at its far end, besides the error that it has itself."""
+    luck = np.random.default_rng([seed, 815])
+    near, far = _recorded(name, 1 + seed % 5)
+    begin = int(near.segments["time_ns"][0])
+    seconds = float(np.ptp(near.segments["time_ns"])) / 1e9
+    clock = clock_of(luck, stepped=seed % 3 == 0, seconds=seconds)
+    own = Clock(offset_s=0.8, skew_ppm=30.0) if name == "clock-shift" else Clock()
+    share = 0.3 if seed % 2 else 0.0
+    changed = with_clock(far, clock, begin)
+    return Subject(
+        f"{family} {seed}: {name} missing {share} {clock}", family,
+        thinned(near, share, seed=seed), thinned(changed, share, seed=seed + 1_000),
+        lambda stamp: error_ns(clock, stamp, begin) + error_ns(own, stamp, begin),
+        clock.skew_ppm + own.skew_ppm, 1 + len(clock.steps),
+    )  # fmt: skip
+
+
+def gsm(seed: int) -> Subject:
+    return altered(SCENARIOS[seed % len(SCENARIOS)], "GSM link in virtual time, 9.6 kb/s", seed)
+
+
+def recording(seed: int) -> Subject:
+    return altered(str(RECORDING), "recording, 2 Mb/s", seed)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one case came to; of several intervals the worst."""
+
+    family: str
+    error_ns: float
+    half_ns: float
+    skew_error_ppm: float
+    skew_half_ppm: float
+    causal: bool
+    steps_found: bool
+    seconds: float
+
+    @property
+    def good(self) -> bool:
+        return self.error_ns <= max(2e6, 3 * self.half_ns / 1.96)
+
+    @property
+    def inside(self) -> bool:
+        return self.error_ns <= self.half_ns
+
+
+def judge(subject: Subject) -> Result:
+    """Align one case's captures and compare with the truth."""
+    begin = time.process_time()
+    found = relate(subject.near, subject.far)
+    seconds = time.process_time() - begin
+    truths = [float(subject.truth(e.first_ns)) for e in found]
+    worst = max(
+        range(len(found)), key=lambda k: abs(truths[k] - found[k].offset_ns) / found[k].uncertainty_ns
+    )
+    causal = all(e.lower_ns <= t <= e.upper_ns for e, t in zip(found, truths, strict=True))
+    e = found[worst]
+    return Result(
+        subject.family, abs(truths[worst] - e.offset_ns), e.uncertainty_ns,
+        abs(e.skew_ppm - subject.skew_ppm), e.skew_uncertainty_ppm, causal, len(found) == subject.intervals, seconds,
+    )  # fmt: skip
+
+
+def table(results: Iterable[Result]) -> str:
+    """Return the table of docs/clock_accuracy.md."""
+    done = list(results)
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---" * len(_HEAD) + "|"]
+    for family in [*sorted({r.family for r in done}), "all"]:
+        chosen = [r for r in done if family in (r.family, "all")]
+        share = [
+            f"{100 * np.mean(values):.1f} %"
+            for values in (
+                [r.good for r in chosen], [r.inside for r in chosen],
+                [r.skew_error_ppm <= r.skew_half_ppm for r in chosen],
+                [r.causal for r in chosen], [r.steps_found for r in chosen],
+            )
+        ]  # fmt: skip
+        middle = [
+            f"{np.median(values):.2f}"
+            for values in (
+                [r.half_ns / 1e6 for r in chosen], [r.error_ns / 1e6 for r in chosen],
+                [r.skew_half_ppm for r in chosen],
+            )
+        ]  # fmt: skip
+        cells = [family, str(len(chosen)), *share[:2], *middle[:2], share[2], middle[2], *share[3:]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    kinds = [synthetic] * 14 + [gsm] * 4 + [recording] * 2
+    results = []
+    for seed in range(count):
+        subject = kinds[seed % len(kinds)](seed)
+        result = judge(subject)
+        results.append(result)
+        if not (result.good and result.inside and result.causal and result.steps_found):
+            print(  # noqa: T201
+                f"{subject.name}: error {result.error_ns / 1e6:.3f} ± {result.half_ns / 1e6:.3f} ms, "
+                f"causal {result.causal}, steps found {result.steps_found}",
+                flush=True,
+            )
+    print(table(results))  # noqa: T201
+    print(f"{sum(r.seconds for r in results):.1f} s of CPU")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
