@@ -71,8 +71,8 @@ def _with_later_copies(copies: Copies, came: Array) -> Array:
     The path keeps the order: of the copies behind, the one that came first is the next.
     """
     order = np.lexsort((copies.row, copies.begin))[::-1]
-    starts = np.flatnonzero(np.diff(copies.begin[order], prepend=-1))
-    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    group = np.zeros(len(order), dtype=np.int64)
+    np.cumsum(np.diff(copies.begin[order]) != 0, out=group[1:])
     # a minimum that begins anew with each group: earlier groups lie above by whole spans
     span = int(came.max(initial=0)) + 1
     lowered = np.minimum.accumulate(came[copies.row[order]] - group * span) + group * span
