@@ -9,58 +9,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import Kind, analyse
+from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points import Outcome, compare, same_connections
+from multitracer.analysis.two_points import Outcome, compare
 from multitracer.analysis.verdicts import Beside, judge
 from multitracer.capture import Flag
 from multitracer.diagnosis.clocks import clock_of_captures, clock_of_slots
 from multitracer.diagnosis.counters import counters_of
 from multitracer.diagnosis.join import Fate, Join, join
+from multitracer.diagnosis.sources import LinkSide, link_sides, other_logs, receiver_view, recording_of
 from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
-from multitracer.recording import Part, Recording
-from multitracer.session import Session, open_session
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from multitracer.analysis import Analysis
     from multitracer.clock.estimate import Estimate
+    from multitracer.recording import Part, Recording
+    from multitracer.session import Session
     from multitracer.tables import Array
+
+__all__ = ["LinkSide", "Pairs", "Transfer", "recording_of"]
 
 SLOT_NS = 20 * NS_PER_MS
 """Time of an RLP frame, where the log does not tell (3GPP TS 24.022)."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkSide:
-    """The link's log of one host.
-
-    Attributes
-    ----------
-    host : str
-        Name of the host's folder.
-    frames : Table
-        LINK_FRAMES, in order of the log.
-    events : Table
-        LINK_EVENTS, in order of the log.
-    facts : dict of str to str
-        What the head of the log tells: side, slot_ns, speed, t1_ms, n2, ...
-    """
-
-    host: str
-    frames: Table
-    events: Table
-    facts: dict[str, str] = field(default_factory=dict)
-
-    def rows(self, *names: str) -> Array:
-        """Return the rows of the events with one of these names, in order."""
-        return np.flatnonzero(np.isin(self.events["event"], names))
 
 
 class Pairs(NamedTuple):
@@ -147,9 +125,8 @@ class Transfer:
         part, number = recording.largest() if connection is None else recording.numbered(connection)
         logs = SenderLogs.of(recording.session) if logs is None else logs
         layers = Layers.of(recording.parts, logs, part, number, reverse=reverse)
-        view = _receiver_view(recording, layers)
-        links = {host: _link_side(host, tables) for host, tables in logs.link.items()}
-        near, far = _sides(links, layers, view)
+        view = receiver_view(recording, layers)
+        near, far = link_sides(logs, layers, view)
         manifest = recording.session.manifest
         return cls(
             layers,
@@ -159,7 +136,7 @@ class Transfer:
             near,
             far,
             dict(manifest.variables) if manifest else {},
-            _other_logs(recording.session),
+            other_logs(recording.session),
             counters_of(recording.session),
         )
 
@@ -353,54 +330,6 @@ class Transfer:
         found = compare(*views[0], *views[1], reverse=reverse).pairs
         sent, arrived = (_connection_rows(*view) for view in views)
         return Pairs(found, _renumbered(found["near_row"], sent), _renumbered(found["far_row"], arrived))
-
-
-def recording_of(source: str | PathLike[str] | Session | Recording) -> Recording:
-    """Return a session, read and analysed."""
-    if isinstance(source, Recording):
-        return source
-    session = source if isinstance(source, Session) else open_session(fspath(source))
-    parts: list[Part] = []
-    for point, capture in session.captures():
-        parts.append(Part(point, analyse(capture), sum(map(len, parts))))
-    return Recording(session, parts)
-
-
-def _receiver_view(recording: Recording, layers: Layers) -> tuple[Part, int] | None:
-    """Return the capture at the receiver that shows the connection, None if there is none."""
-    for part in recording.parts:
-        if part is layers.part:
-            continue
-        numbers = dict(same_connections(layers.part.analysis, part.analysis))
-        number = numbers.get(layers.connection)
-        if number is not None and _vantage(part, number, reverse=layers.reverse) != NEAR_SENDER:
-            return part, number
-    return None
-
-
-def _vantage(part: Part, number: int, *, reverse: bool) -> int:
-    return int(part.analysis.directions["vantage"][2 * (number - 1) + reverse])
-
-
-def _link_side(host: str, tables: dict[str, Table]) -> LinkSide:
-    frames = tables["link_frames"]
-    return LinkSide(host, frames, tables["link_events"], dict(frames.provenance.get("header", {})))
-
-
-def _sides(
-    links: dict[str, LinkSide], layers: Layers, view: tuple[Part, int] | None
-) -> tuple[LinkSide | None, LinkSide | None]:
-    """Return the link logs of the data's sender and receiver, by the hosts of the captures."""
-    at_receiver = layers.vantage == NEAR_RECEIVER
-    here = layers.part.point.name
-    there = view[0].point.name if view else next((host for host in links if host != here), "")
-    sender, receiver = (there, here) if at_receiver else (here, there)
-    return links.get(sender), links.get(receiver)
-
-
-def _other_logs(session: Session) -> dict[str, list[tuple[str, dict[str, Table]]]]:
-    layers = sorted({log.layer for log in session.logs} - {"tcp", "link"})
-    return {layer: [(log.host, tables) for log, tables in session.tables(layer)] for layer in layers}
 
 
 def _connection_rows(analysis: Analysis, number: int) -> Array:
