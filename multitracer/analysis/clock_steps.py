@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SMALLEST_STEP_NS = NS_PER_S // 2
 """Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
 _LEAST_SEGMENTS = 20
+_LEAST_CALM = 10
+"""So many segments have to follow each other without a long pause before the rate of the ticks is known."""
 _LARGEST_SKEW = 0.01
 _RATES_HZ = (1, 2000)
 _USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
@@ -28,27 +30,36 @@ _QUEUE_SKEW = 0.1
 
 
 def clock_steps(analysis: Analysis) -> Array:
-    """Return by how many ns the capture's clock stepped, as its busiest sender of timestamps shows it."""
-    nothing = np.empty(0, dtype=np.int64)
+    """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
+
+    A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
+    """
     packets = np.where(analysis.directions["timestamps"], analysis.directions["packets"], 0)
     if not len(packets) or packets.max() < _LEAST_SEGMENTS:
-        return nothing
-    parts, segments = analysis.partition, analysis.capture.segments
+        return np.empty(0, dtype=np.int64)
     busiest = int(np.argmax(packets))
-    rows = parts.order[parts.bounds[busiest] : parts.bounds[busiest + 1]]
+    senders = [d for d in (busiest, busiest ^ 1) if packets[d] >= _LEAST_SEGMENTS]
+    told = [steps for d in senders if (steps := _seen_by(analysis, d)) is not None]
+    return min(told, key=len, default=np.empty(0, dtype=np.int64))
+
+
+def _seen_by(analysis: Analysis, direction: int) -> Array | None:
+    """Return the steps that the timestamps of a direction show; None if their rate is not known."""
+    parts, segments = analysis.partition, analysis.capture.segments
+    rows = parts.order[parts.bounds[direction] : parts.bounds[direction + 1]]
     rows = rows[has(segments["marks"][rows], Mark.HAS_TIMESTAMPS)]
     elapsed = np.diff(segments["time_ns"][rows])
     ticks = np.diff(segments["tsval"][rows]).view(np.int32).astype(np.int64)
     return _disagreements(elapsed, ticks)
 
 
-def _disagreements(elapsed: Array, ticks: Array) -> Array:
+def _disagreements(elapsed: Array, ticks: Array) -> Array | None:
     """Return where `elapsed` differs from what the ticks say by more than rates and resolution explain."""
     calm = np.abs(elapsed) < SMALLEST_STEP_NS
     spent, ticked = int(elapsed[calm].sum()), int(ticks[calm].sum())
     rate = ticked * NS_PER_S / spent if spent > 0 else 0.0
-    if not _RATES_HZ[0] <= rate <= _RATES_HZ[1]:
-        return elapsed[:0]
+    if np.count_nonzero(calm) < _LEAST_CALM or not _RATES_HZ[0] <= rate <= _RATES_HZ[1]:
+        return None
     expected = ticks * (NS_PER_S / _nominal(rate))
     differs = elapsed - expected
     step = np.abs(differs) > SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + 2 * NS_PER_S / rate

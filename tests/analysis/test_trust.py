@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +13,10 @@ from parsers import read_capture
 from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from multitracer.analysis.trust import Note
 
 C, S = 1001, 5001
+RECORDED = Path(__file__).parents[2] / "sample_traces"
 
 
 def data(offset: int, size: int = 100, **how: Any) -> Segment:
@@ -180,3 +180,37 @@ def test_a_deep_queue_that_drains_is_no_step_of_the_clock():
         segments.append(data(100 * i, time_ns=START_NS + seen_ms * MS, stamp=(sent_ms // 10, 0)))
         segments.append(ack(100 * i + 100, time_ns=START_NS + (seen_ms + 1) * MS, stamp=(0, sent_ms // 10)))
     assert "clock-step" not in judged(segments)[1]
+
+
+def test_the_rate_of_a_sender_is_not_read_off_the_one_gap_that_is_short():
+    """Segments leave a queue 540 ms apart, two of each tick; the last is small and comes sooner."""
+    segments = [
+        data(460 * i, 460, time_ns=START_NS + i * 540 * MS, stamp=(i // 2 * 600, 0)) for i in range(48)
+    ]
+    last = data(460 * 48, 99, time_ns=START_NS + (47 * 540 + 300) * MS, stamp=(23 * 600 + 30, 0))
+    acks = [ack(460 * i + 460, time_ns=START_NS + (i * 540 + 1) * MS) for i in range(48)]
+    in_order = sorted([*segments, *acks, last], key=lambda s: s.time_ns or 0)
+    assert "clock-step" not in judged(in_order)[1]
+
+
+def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step():
+    """The timestamps of the receiver, beside the capture, ran on with the capture's clock."""
+    steps = stamped({30: 37_000})
+    steady = [
+        Segment(**(s.__dict__ | {"stamp": ((s.time_ns - START_NS) // (10 * MS), s.stamp[1])}))
+        if s.side == 1 and s.time_ns is not None and s.stamp
+        else s
+        for s in steps
+    ]
+    assert "clock-step" not in judged(steady)[1]
+    both = [
+        Segment(**(s.__dict__ | {"stamp": (s.stamp[1], s.stamp[1])})) if s.side == 1 and s.stamp else s
+        for s in steps
+    ]
+    assert judged(both)[1]["clock-step"].count == 1
+
+
+@pytest.mark.parametrize("session", sorted(RECORDED.glob("fig*")), ids=lambda folder: folder.name)
+def test_the_recorded_calls_are_good_at_both_ends(session: Path):
+    for end in ("mobile", "fixed"):
+        assert analyse(read_capture(sorted((session / end).glob("tcp-*")))).trust.verdict == "good"
