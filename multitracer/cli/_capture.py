@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
-import tempfile
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors import collectors
@@ -18,6 +13,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from collectors import Collector
 
@@ -36,7 +32,6 @@ _INSTEAD = {"sniffer": "tcpdump"}
 """Used only where the better one does not work."""
 _PORTS = ("modem", "gps")
 """Collectors whose port can be given."""
-_REHEARSED = ("modem", "gps")
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
     "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list,
@@ -186,33 +181,3 @@ def _labels(labels: Iterable[str]) -> dict[str, str]:
         if not equals or not key:
             raise InputError(f"{key}{equals}{value}: not KEY=VALUE")
     return {key: value for key, _, value in pairs}
-
-
-@contextlib.contextmanager
-def rehearsal(*, wanted: bool) -> Iterator[Options]:
-    """Run a modem, a GPS receiver and some traffic beside the body, if wanted; give the options to them."""
-    if not wanted:
-        yield {}
-        return
-    with contextlib.ExitStack() as stack:
-        ports = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="multitracer-rehearsal-")))
-        links = {name: str(ports / name) for name in _REHEARSED}
-        for name, link in links.items():
-            stack.callback(_stop, _started(f"collectors._rehearsal.{name}", "--link", link))
-        stack.callback(_stop, _started("collectors._rehearsal.traffic"))
-        yield links
-
-
-def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
-    quiet = subprocess.DEVNULL
-    command = [sys.executable, "-m", module, *options]
-    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
-    try:
-        child.wait(5)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()

@@ -52,7 +52,8 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     Every collector that works on this machine runs as a process of its own. One that dies is started again;
     the gap is in the manifest. Press m to set a marker with a note.
     """
-    from multitracer.cli._capture import plan_of, rehearsal
+    from multitracer.cli._capture import plan_of
+    from multitracer.cli._rehearsal import rehearsal
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 

@@ -334,3 +334,33 @@ def test_rehearsal_is_a_whole_drive_without_hardware(tmp_path: Path) -> None:
     position = next(tables["position"] for _, tables in session.tables("position"))
     assert radio["rssi_dbm"][0] < -30
     assert position["lat_deg"][0] == pytest.approx(40, abs=1)
+
+
+def test_next_rehearsal_removes_what_a_killed_one_left_and_nothing_else(tmp_path: Path) -> None:
+    places = tmp_path / "places"
+    places.mkdir()
+    foreign = places / "multitracer-rehearsal-foreign"
+    foreign.mkdir()
+    (foreign / "letter").write_text("not ours")
+    environment = os.environ | {"TMPDIR": str(places)}
+    options = ("--rehearse", "--with", "modem")
+
+    def folders() -> set[Path]:
+        return set(places.iterdir()) - {foreign}
+
+    with capturing(tmp_path / "killed", *options, env=environment) as child:
+        (left,) = folders()
+        for pid in {child.pid, *processes_of(left)}:
+            os.kill(pid, signal.SIGKILL)
+        child.communicate()
+    assert {path.name for path in left.iterdir()} == {"gps", "modem"}, "nobody was left to tidy up"
+    with (
+        capturing(tmp_path / "first", *options, env=environment) as first,
+        capturing(tmp_path / "second", *options, env=environment) as second,
+    ):
+        assert len(folders() - {left}) == 2, "that of the living stays"
+        assert not left.exists()
+        end(first)
+        end(second)
+    assert not folders()
+    assert (foreign / "letter").exists()

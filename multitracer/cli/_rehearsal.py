@@ -1,0 +1,85 @@
+"""What `capture --rehearse` runs beside the collectors: a modem, a GPS receiver and some traffic."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DEVICES = ("modem", "gps")
+_PREFIX = "multitracer-rehearsal-"
+
+
+@contextlib.contextmanager
+def rehearsal(*, wanted: bool) -> Iterator[dict[str, Any]]:
+    """Run a modem, a GPS receiver and some traffic beside the body, if wanted; give the options to them."""
+    if not wanted:
+        yield {}
+        return
+    with contextlib.ExitStack() as stack:
+        ports = stack.enter_context(_folder())
+        links = {name: str(ports / name) for name in _DEVICES}
+        for name, link in links.items():
+            stack.callback(_stop, _started(f"collectors._rehearsal.{name}", "--link", link))
+        stack.callback(_stop, _started("collectors._rehearsal.traffic"))
+        yield links
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """Make a folder for the names of the ports, and remove those of rehearsals that were killed.
+
+    Who lives holds a lock on its folder; the kernel takes it from the dead.
+    """
+    _remove_stale(Path(tempfile.gettempdir()))
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield path
+    finally:
+        _remove(path, descriptor)
+        os.close(descriptor)
+
+
+def _remove_stale(place: Path) -> None:
+    for path in place.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # a link, somebody else's, in use, or removed just now
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(path, descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _remove(path: Path, descriptor: int) -> None:
+    """Remove the ports' names and the folder; anything else in it is not ours and keeps it."""
+    for name in _DEVICES:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=descriptor)
+    path.rmdir()
+
+
+def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
