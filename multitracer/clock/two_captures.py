@@ -23,13 +23,14 @@ import numpy as np
 
 from multitracer.clock.envelope import envelope
 from multitracer.clock.estimate import PPM, Estimate
+from multitracer.clock.intervals import Interval, intervals, refined
 from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
 from multitracer.clock.mode import skew_posterior, window_lows
 from multitracer.clock.own_queue import is_consistent, own_queue_ns, without_mistakes
 from multitracer.clock.raster import raster_ns
 from multitracer.clock.raster_skew import raster_skew
 from multitracer.clock.serialization import Spacing, slowest_ns_per_byte, spacing
-from multitracer.clock.steps import Interval, find_steps, intervals
+from multitracer.clock.steps import Step, find_steps, without
 from multitracer.clock.ways import Way, Ways, both_ways
 
 if TYPE_CHECKING:
@@ -149,6 +150,10 @@ def _related(near: Capture, far: Capture) -> list[Estimate]:
     steps, ways = find_steps(both_ways(near, far))
     sides = _sides(near, far, ways)
     skew, error, _ = _skew(sides)
+    if steps:
+        steps, ways = _refined(near, far, sides, skew, steps)
+        sides = _sides(near, far, ways)
+        skew, error, _ = _skew(sides)
     times = np.concatenate([ways.out.time_ns, ways.back.time_ns])
     bent = sum(step.error_ns for step in steps) * _BENT / _WIDTH_95 / float(np.ptp(times))
     error = float(np.hypot(error, bent))
@@ -164,6 +169,18 @@ def _related(near: Capture, far: Capture) -> list[Estimate]:
         margin_ns=line.half_ns + sum(s.error_ns for s in steps),
     )
     return [_estimate(ways, line, interval) for interval in found]
+
+
+def _refined(
+    near: Capture, far: Capture, sides: list[_Side], skew: float, steps: list[Step]
+) -> tuple[list[Step], Ways]:
+    """Return the jumps, measured anew with what is known now, and the packets without them."""
+    out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
+    ways = both_ways(near, far)
+    better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps)
+    for step in better:
+        ways = without(ways, step)
+    return better, ways
 
 
 @dataclass(frozen=True, slots=True)
