@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-    from multitracer.tables import Column, Table
+    from multitracer.tables import Column, Schema, Table
 
 _SCHEMAS = {"radio": RADIO, "position": POSITION}
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
@@ -156,6 +156,19 @@ def _zone(text: Any) -> timezone | None:
     return timezone(offset if found[1] == "+" else -offset)
 
 
+def own_map(schema: Schema) -> ColumnMap:
+    """Return the map of a CSV whose columns are those of a table, named as they are there."""
+    cells = {name: Cell(name) for name in schema.names if name not in ("time_ns", "line")}
+    return ColumnMap(Cell("time_ns"), "epoch_ns", None, ((schema.name, cells, {}),))
+
+
+def names_own_columns(head: bytes, schema: Schema, *, needed: set[str]) -> bool:
+    """Return whether a first line names columns of a table, some needed ones among them, and no others."""
+    first, newline, _ = head.partition(b"\n")
+    names = first.rstrip(b"\r").decode("utf-8", "replace").split(",")
+    return bool(newline) and names[0] == "time_ns" and needed <= set(names) <= set(schema.names)
+
+
 def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -> dict[str, Table]:
     """Return the tables of a log.
 
@@ -233,6 +246,8 @@ class _Log:
             return cell.words.get(text)
         if column.dtype.startswith("U"):
             return "".join(c for c in text if c.isprintable())[: int(column.dtype[1:])]
+        if column.unit == "ns since 1970":
+            return self._time_ns(text)
         value = _number(text, cell)
         least, most = _RANGES.get(column.name, (-_MOST, _MOST))
         if value is None or not least <= value <= most:
