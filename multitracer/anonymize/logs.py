@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _POSITION_DIGITS = 2
+_ROAD_COLUMNS = ("heading_deg", "altitude_m")
+"""With the speed, they would tell the road that was driven."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
 _UDP_GSMTAP_BYTES = 20 + 8 + 16
 _GSMTAP_TYPE, _GSM_RLP = 20 + 8 + 2, 0x14
@@ -122,16 +124,20 @@ def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
         column = table.columns[name]
         known = ~table.missing(name)
         column[known] = [pseudonyms.cell(int(number)) for number in column[known]]
-    return _as_csv(table, into / f"{_stem(path)}.csv.gz", "decoded readings; the raw answers stayed behind")
+    return _as_csv(
+        table, pseudonyms, into / f"{_stem(path)}.csv.gz", "decoded readings; the raw answers stayed behind"
+    )
 
 
 def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Write the fixes of a position log as a table, rounded."""
-    del pseudonyms
+    """Write the fixes of a position log as a table, rounded; what would tell the road is missing."""
     table = _table(path, POSITION.name)
+    for name in _ROAD_COLUMNS:
+        table.columns[name][:] = np.nan
     for name in ("lat_deg", "lon_deg"):
         table.columns[name] = np.round(table.columns[name], _POSITION_DIGITS)
-    return _as_csv(table, into / f"{_stem(path)}.csv.gz", f"rounded to {10**-_POSITION_DIGITS} degrees")
+    why = f"rounded to {10**-_POSITION_DIGITS} degrees, without heading and altitude"
+    return _as_csv(table, pseudonyms, into / f"{_stem(path)}.csv.gz", why)
 
 
 def _table(path: Path, name: str) -> Table:
@@ -141,7 +147,11 @@ def _table(path: Path, name: str) -> Table:
     return parsed[name]
 
 
-def _as_csv(table: Table, path: Path, why: str) -> Written:
+def _as_csv(table: Table, pseudonyms: Pseudonyms, path: Path, why: str) -> Written:
+    for column in table.schema:
+        if column.dtype.startswith("U"):
+            values = table.columns[column.name]
+            values[:] = [pseudonyms.in_words(str(value)) for value in values]
     with _compressed(path) as stream:
         for line in _csv_lines(table):
             stream.write(f"{line}\n".encode())
@@ -156,7 +166,7 @@ def _csv_lines(table: Table) -> Iterator[str]:
 
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
 
 def _stem(path: Path) -> str:

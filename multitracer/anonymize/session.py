@@ -5,9 +5,11 @@ packet         pcap of IP headers, `packets.py`
 link           as it is; left out if its frames hold what users sent
 tcp, clock     JSON lines and text with every address mapped
 radio          the readings as a table, cells mapped; the raw answers stay behind
-position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre)
+position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
+               and altitude, which with the speed would tell the road
 claps          as they are, their destination mapped
 manifest.json  addresses, names of machines and command lines mapped; labels stay: they are the engineer's own
+file names     addresses and long numbers in them mapped
 anything else  left out, markers too: their notes are free text
 =============  ==========================================================================================
 """
@@ -70,14 +72,19 @@ def anonymize(session: Session, into: Path, *, key: bytes | None = None) -> dict
     pseudonyms = Pseudonyms(key)
     said: dict[str, str] = {}
     for layer, path in _logs(session):
-        place = into / path.parent.relative_to(session.folder)
+        place = into / pseudonyms.in_words(path.parent.relative_to(session.folder).as_posix())
         place.mkdir(parents=True, exist_ok=True)
         written = _written(layer, path, place, pseudonyms)
+        if written.name:
+            (place / written.name).rename(place / pseudonyms.in_words(written.name))
         if written.why:
             said[path.relative_to(session.folder).as_posix()] = written.why
-    said |= dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
-    write_manifest(into, _manifest(session, into, pseudonyms, said))
-    return said
+    others = dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
+    told = {pseudonyms.in_words(name): why for name, why in said.items()}
+    if others:  # their names may tell whose they are
+        told["other files"] = f"{len(others)} left out"
+    write_manifest(into, _manifest(session, into, pseudonyms, told))
+    return said | others
 
 
 def _logs(session: Session) -> Iterator[tuple[str, Path]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
+import operator
 import shutil
 import struct
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,7 @@ from multitracer.anonymize.packets import anonymous
 from multitracer.anonymize.pseudonyms import Pseudonyms
 from multitracer.manifest import changed_files, read_manifest, write_manifest
 from multitracer.protocols.tcp.packet import parse_packet
+from multitracer.session import open_session
 from tests.cli.program import analyze, run
 
 if TYPE_CHECKING:
@@ -98,6 +102,61 @@ def test_hostile_session_is_copied_without_what_it_smuggles(tmp_path: Path, samp
     assert not list((tmp_path / "shared").rglob("passwd"))
     assert not list((tmp_path / "shared").rglob("notes.txt"))
     assert "490154203237518" not in (tmp_path / "shared" / "manifest.json").read_text()
+
+
+IMSI, IMEI = "262011234567890", "490154203237518"
+DRIVE_S = 1763633700
+_CLOCK = {
+    "kind": "clock",
+    "monotonic_before_ns": 10,
+    "realtime_ns": DRIVE_S * 10**9,
+    "monotonic_after_ns": 20,
+}
+
+
+def _drive(session: Path) -> Path:
+    """Put a modem's and a receiver's log into a session, both full of what tells who drove where."""
+    modem: list[dict[str, object]] = [{"kind": "header", "format": "multitracer-modem", "version": 1}, _CLOCK]
+    answers = (
+        ("AT+CIMI", f"\r\n{IMSI}\r\n\r\nOK\r\n"),
+        ("AT+CGSN", f"\r\n{IMEI}\r\n\r\nOK\r\n"),
+        ("AT+CSQ", "\r\n+CSQ: 15,99\r\n\r\nOK\r\n"),
+        ("AT+COPS?", f'\r\n+COPS: 0,0,"{IMSI}",7\r\n\r\nOK\r\n'),
+        ("AT+CEREG?", '\r\n+CEREG: 2,1,"2A01","01A2D003",7\r\n\r\nOK\r\n'),
+    )
+    for n, (command, raw) in enumerate(answers, start=1):
+        asked = {"asked_ns": 100 * n, "answered_ns": 100 * n + 50, "result": "OK"}
+        modem.append({"kind": "answer", "read": n, "command": command, **asked, "raw": raw})
+    gps: list[dict[str, object]] = [{"kind": "header", "format": "multitracer-gps", "version": 1}, _CLOCK]
+    sentence = "GPRMC,101500.00,A,4807.0380,N,01131.0001,E,022.4,084.4,201125,,,A"
+    checksum = functools.reduce(operator.xor, sentence.encode())
+    gps.append({"kind": "sentence", "at_ns": 500, "raw": f"${sentence}*{checksum:02X}"})
+    host = session / "mobile"
+    for name, records in ((f"radio-{IMSI}.jsonl", modem), ("gps-0.jsonl", gps)):
+        (host / name).write_text(
+            "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+        )
+    (host / "markers.jsonl").write_text(json.dumps({"kind": "marker", "note": f"Alice, {IMSI}"}) + "\n")
+    (host / f"\x1b[31mAlice {IMEI}.txt").write_text("hello")
+    return session
+
+
+def test_drive_is_shared_without_who_drove_where(tmp_path: Path, sample_session: Path) -> None:
+    folder = _drive(shutil.copytree(sample_session, tmp_path / "session"))
+    shared = tmp_path / "shared"
+    run("export", "session", "--anonymize", folder, "-o", shared)
+    for path in shared.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        told = (gzip.decompress(data) if path.suffix == ".gz" else data) + str(path).encode()
+        for secret in (IMSI, IMEI, "Alice", "4807.03", str(0x1A2D003), "1A2D003"):
+            assert secret.encode() not in told, (secret, path)
+    session = open_session(shared)
+    (radio,) = [tables["radio"] for _, tables in session.tables("radio")]
+    (position,) = [tables["position"] for _, tables in session.tables("position")]
+    assert -83.0 in radio["rssi_dbm"]
+    assert np.isfinite(position["speed_mps"]).all()
+    assert np.isnan(position["heading_deg"]).all()
+    assert (position["lat_deg"][0], position["lon_deg"][0]) == (48.12, 11.52)
 
 
 @pytest.mark.parametrize("inside", ["x", "."])
