@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 METHOD = "two captures"
-SLOWEST_NS_PER_BYTE = 1.3e6
-"""A link slower than 6 kb/s is not thought of unless its own arrivals show it."""
+SLOWEST_NS_PER_BYTE = 1.15e6
+"""A link slower than 7 kb/s is not thought of unless its own arrivals show it."""
 _FASTEST_NS_PER_BYTE = 1e-2
 _RATES = 160
 _ZOOMS = 3
 _DRAWS = 8192
-_UNLIKE = 1.0
+_UNLIKE = 0.9
 """Spread of the logarithm of the ratio of the two ways' rates, where one of them is not measured."""
 _LARGEST_OVERHEAD_BYTES = 16
 _WIDTH_95 = 1.96
@@ -58,7 +58,7 @@ _STAMPING_NS = 20_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _BENT = 1.5
 """A jump that is corrected wrongly in the middle bends a line by so much of it over the whole time."""
-_MARGIN, _MARGIN_SLOTTED = 1.25, 1.1
+_MARGIN, _MARGIN_SLOTTED = 1.25, 1.05
 """What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
 _CAUTION = 1.6
 """Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
