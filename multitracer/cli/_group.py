@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SECTIONS: dict[str, tuple[str, ...]] = {
-    "Look and analyse": ("inspect", "analyze", "align", "plot", "report", "export"),
+    "Look and analyse": ("inspect", "analyze", "align", "diagnose", "plot", "report", "export", "dissect"),
     "Record": ("capture", "merge", "testbed", "measure"),
     "This installation": ("formats", "doctor", "completion"),
 }
