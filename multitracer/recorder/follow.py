@@ -19,9 +19,12 @@ class Follower:
     def __init__(self) -> None:
         self._path: Path | None = None
         self._place = 0
+        self.lines = 0
+        """Whole lines of the last look, other lines included."""
 
     def records(self, path: Path) -> Iterator[dict[str, Any]]:
         """Yield the whole records since the last call; a new path is followed from its begin."""
+        self.lines = 0
         if path != self._path:
             self._path, self._place = path, 0
         try:
@@ -34,7 +37,9 @@ class Follower:
             return
         whole = text.rpartition(b"\n")[0]
         self._place += len(whole) + 1 if whole else 0
-        for line in whole.splitlines():
+        lines = whole.splitlines()
+        self.lines = len(lines)
+        for line in lines:
             if (record := _record(line)) is not None:
                 yield record
 

@@ -54,4 +54,5 @@ def plain_line(status: Status) -> str:
 def _line(line: Line) -> str:
     dropped = f" dropped {line.dropped}" if line.dropped else ""
     restarts = f" restarts {line.restarts}" if line.restarts else ""
-    return f"{line.name} {line.state} {line.bytes_per_s / 1e3:.1f} kB/s{dropped}{restarts}"
+    why = f" ({line.last})" if line.state in ("no values", "waiting") and line.last else ""
+    return f"{line.name} {line.state}{why} {line.bytes_per_s / 1e3:.1f} kB/s{dropped}{restarts}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import termios
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
     from multitracer.recorder.status import Line, Status
 
 _BARS = "▁▂▃▄▅▆▇█"
-_STYLES = {"recording": "green", "silent": "yellow", "waiting": "red", "starting": "cyan", "ended": "dim"}
+_STYLES = {
+    "recording": "green",
+    "no values": "yellow",
+    "silent": "yellow",
+    "waiting": "red",
+    "starting": "cyan",
+    "ended": "dim",
+}
 _LONGEST_LAST = 48
 _ENTER, _ESCAPE, _ERASE, _MARK = "\r\n", "\x1b", "\x7f\b", "mM"
 
@@ -129,7 +137,8 @@ class ScreenView:
 def _collectors(lines: Iterable[Line]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("collector", "state", "rate", "bytes", "drops", "last"):
-        table.add_column(name, justify="right" if name in ("rate", "bytes", "drops") else "left")
+        side = "right" if name in ("rate", "bytes", "drops") else "left"
+        table.add_column(name, justify=side, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     for line in lines:
         state = line.state + (f" ({line.restarts} restarts)" if line.restarts else "")
         table.add_row(
@@ -138,7 +147,7 @@ def _collectors(lines: Iterable[Line]) -> Table:
             f"{line.records_per_s:.0f}/s",
             f"{line.bytes / 1e6:.2f} MB",
             str(line.dropped),
-            Text(_printable(line.last)[:_LONGEST_LAST]),
+            Text(line.last[:_LONGEST_LAST]),
         )
     return table
 
@@ -146,20 +155,22 @@ def _collectors(lines: Iterable[Line]) -> Table:
 def _series(status: Status) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     for label, values in status.series.items():
-        table.add_row(label, f"{values[-1]:,.1f}", sparkline(values))
+        newest = "–" if math.isnan(values[-1]) else f"{values[-1]:,.1f}"
+        table.add_row(label, Text(newest, justify="right"), sparkline(values))
     return table
 
 
 def sparkline(values: Iterable[float], *, width: int = 48) -> str:
-    """Return the last values as bars between their least and their largest; equal ones as the lowest bar."""
+    """Return the last values as bars between their least and their largest, NaN as a blank.
+
+    Equal ones are the lowest bar.
+    """
     shown = list(values)[-width:]
-    least, largest = min(shown, default=0.0), max(shown, default=0.0)
+    known = [value for value in shown if not math.isnan(value)]
+    least, largest = min(known, default=0.0), max(known, default=0.0)
     steps = (largest - least) or 1.0
-    return "".join(_BARS[int((value - least) / steps * (len(_BARS) - 1))] for value in shown)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "�" for c in text)
+    highest = len(_BARS) - 1
+    return "".join(" " if math.isnan(v) else _BARS[int((v - least) / steps * highest)] for v in shown)
 
 
 def _long(seconds: float) -> str:

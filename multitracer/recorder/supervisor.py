@@ -129,7 +129,8 @@ class Supervisor:
         status.elapsed_s = (now_ns - began_ns) / NS_PER_S
         status.lines = [watcher.look(status.series, now_ns) for watcher in self._watchers]
         status.room = self._disk.look(self._folder.bytes(), now_ns=now_ns)
-        status.message = "the disk is nearly full" if status.room.is_short else ""
+        alerts = [f"{line.name}: {line.alert}" for line in status.lines if line.alert]
+        status.message = "; ".join([*(["the disk is nearly full"] if status.room.is_short else []), *alerts])
         self._view.show(status)
 
     def _why_to_end(self, signals: Signals, elapsed_ns: int) -> str | None:

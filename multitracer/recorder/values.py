@@ -20,6 +20,12 @@ class Newest:
     """Label with unit -> value."""
     dropped: int | None = None
     """Packets, events or readings that were lost so far."""
+    gap: str | None = None
+    """Why the source gives no values now; empty if it gives some, None if nothing tells."""
+    alert: str = ""
+    """What the engineer should know of at once."""
+    packets: int | None = None
+    """How many were recorded so far, where no record of the log is one of them."""
 
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
@@ -35,32 +41,39 @@ def _numbers(record: Record, **labels: str) -> dict[str, float]:
 
 
 def _tcp_info(records: Sequence[Record]) -> Newest:
-    newest = Newest()
-    readings = [r for r in records if r.get("kind") == "reading" and isinstance(r.get("tcp_info"), dict)]
-    if readings:
-        busiest = max(readings, key=lambda r: _whole(r["tcp_info"].get("bytes_acked")))
-        info = busiest["tcp_info"]
-        newest.numbers = _numbers(info, snd_cwnd="cwnd, segments")
-        newest.numbers |= {
-            label: value / scale
-            for label, value, scale in (
-                ("RTT, ms", _whole(info.get("rtt")), 1e3),
-                ("throughput, kbit/s", _whole(info.get("delivery_rate")), 125),
-            )
-            if value
-        }
-        newest.words = (
-            f"{len({r.get('cookie') for r in readings})} sockets, busiest to {busiest.get('remote')}"
-        )
-    newest.dropped = _last(records, "missed")
+    newest = Newest(dropped=_last(records, "missed"))
+    sockets: dict[object, list[Record]] = {}
+    for record in records:
+        if record.get("kind") == "reading" and isinstance(record.get("tcp_info"), dict):
+            sockets.setdefault(record.get("cookie"), []).append(record)
+    if not sockets:
+        return newest
+    busiest = max(sockets.values(), key=lambda readings: (_moved_bytes(readings), _carried(readings[-1])))
+    info = busiest[-1]["tcp_info"]
+    newest.words = f"{len(sockets)} sockets, busiest to {busiest[-1].get('remote')}"
+    newest.numbers = _numbers(info, snd_cwnd="cwnd, segments")
+    if rtt_us := _whole(info.get("rtt")):
+        newest.numbers["RTT, ms"] = rtt_us / 1e3
+    span_ns = _whole(busiest[-1].get("read_before_ns")) - _whole(busiest[0].get("read_before_ns"))
+    if span_ns > 0:
+        newest.numbers["throughput, kbit/s"] = _moved_bytes(busiest) * 8e6 / span_ns
     return newest
 
 
+def _moved_bytes(readings: Sequence[Record]) -> int:
+    """Return what a socket carried between its first and its last reading."""
+    return _carried(readings[-1]) - _carried(readings[0])
+
+
+def _carried(reading: Record) -> int:
+    info = reading["tcp_info"]
+    return _whole(info.get("bytes_acked")) + _whole(info.get("bytes_received"))
+
+
 def _tcpdump(records: Sequence[Record]) -> Newest:
-    newest = Newest(dropped=_last(records, "dropped_kernel"))
-    captured = _last(records, "captured")
-    if captured is not None:
-        newest.words = f"{captured:,} packets"
+    newest = Newest(dropped=_last(records, "dropped_kernel"), packets=_last(records, "captured"))
+    if newest.packets is not None:
+        newest.words = f"{newest.packets:,} packets"
     return newest
 
 
@@ -80,7 +93,7 @@ _RADIO = {
 
 def _modem(records: Sequence[Record]) -> Newest:
     """Return the serving cell's newest values; an answer that told none gives none."""
-    newest = Newest(dropped=_last(records, "missed"))
+    newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
         shown = record.get("shown")
         for told in shown if isinstance(shown, list) else ():
@@ -88,24 +101,42 @@ def _modem(records: Sequence[Record]) -> Newest:
                 newest.numbers |= _numbers(told, **_RADIO)
                 words = [str(told[key]) for key in ("rat", "operator", "state") if told.get(key)]
                 newest.words = " ".join(words) or newest.words
-        if record.get("kind") == "missed":
-            newest.words = str(record.get("why", "nothing read"))
     return newest
 
 
 def _gps(records: Sequence[Record]) -> Newest:
-    newest = Newest()
+    newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
         told = record.get("shown")
-        if isinstance(told, dict) and isinstance(told.get("lat_deg"), float):
+        if not isinstance(told, dict):
+            continue
+        newest.words = "no fix"
+        if isinstance(told.get("lat_deg"), float):
             newest.words = f"{told['lat_deg']:.5f} {told.get('lon_deg', 0.0):.5f}"
             newest.numbers |= _numbers(told, speed_mps="speed, m/s")
     return newest
 
 
+def _gap(records: Sequence[Record]) -> str | None:
+    """Return why the last round gave nothing; empty if it gave something, None if there was none."""
+    gap = None
+    for record in records:
+        if record.get("kind") == "missed":
+            gap = str(record.get("why") or "nothing read")
+        elif record.get("shown"):
+            gap = ""
+    return gap
+
+
 def _host_clock(records: Sequence[Record]) -> Newest:
-    steps = [record for record in records if record.get("event") == "step"]
-    return Newest(words=f"the clock was set by {steps[-1].get('step_ns', 0) / 1e9:+.3f} s" if steps else "")
+    newest = Newest()
+    for record in records:
+        if "synchronized" in record:
+            error_s = _whole(record.get("max_error_ns")) / 1e9
+            newest.words = f"synchronised, ±{error_s:.3f} s" if record["synchronized"] else "not synchronised"
+        if record.get("event") == "step":
+            newest.alert = f"the clock was set by {_whole(record.get('step_ns')) / 1e9:+.3f} s"
+    return newest
 
 
 def _whole(value: object) -> int:

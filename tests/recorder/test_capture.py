@@ -106,6 +106,7 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
         child.communicate()
     assert took_s < 20, "2 s on a machine with nothing else to do"
     session = open_session(folder)
+    assert session.manifest is not None
     assert [run.outcome for run in session.manifest.collectors] == [None] * len(session.manifest.collectors)
     assert {log.format for log in session.logs} >= {"tcp-info"}
     if victims == "supervisor":

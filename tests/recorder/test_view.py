@@ -1,0 +1,75 @@
+"""What the engineer is shown is so: a gap is a gap, a rate a rate, and nothing acts on the terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.manifest import CollectorRun
+from multitracer.recorder.child import Child
+from multitracer.recorder.plan import Source
+from multitracer.recorder.screen import sparkline
+from multitracer.recorder.status import Watcher
+from multitracer.recorder.values import values_of
+from tests.collectors.rehearsal import device
+from tests.recorder.capturing import capturing, end
+
+if TYPE_CHECKING:
+    from collections import deque
+    from pathlib import Path
+
+S = 1_000_000_000
+
+
+def test_unplugged_modem_is_said_so_until_it_is_back_under_another_name(tmp_path: Path) -> None:
+    port, other = tmp_path / "port-a", tmp_path / "port-b"
+    options = ("--with", "modem", "--modem", f"{tmp_path}/port-*")
+    with device("modem", port) as modem, capturing(tmp_path / "drive", *options) as child:
+        assert child.stderr is not None
+        modem.do("unplug")
+        assert any("modem no values (unplugged)" in line for line in child.stderr)
+        modem.do("plug", link=str(other))
+        assert any("modem recording" in line for line in child.stderr)
+        end(child)
+
+
+def _told(rssi_dbm: float) -> str:
+    cell = {"role": "serving", "rssi_dbm": rssi_dbm, "rat": "LTE", "operator": "\x1b]0;mine\x07"}
+    return json.dumps({"kind": "answer", "shown": [cell]}) + "\n"
+
+
+def test_value_that_is_not_told_any_more_is_not_shown_as_if_it_were(tmp_path: Path) -> None:
+    child = Child(Source("modem", "radio", ".jsonl"), tmp_path)
+    child.runs.append(CollectorRun("modem", "", [], "", 0))
+    watcher, series = Watcher(child), dict[str, "deque[float]"]()
+    with (tmp_path / "radio-0.jsonl").open("w") as log:
+        for second in range(12):
+            if not 3 <= second < 9:
+                log.write(_told(-60 - second))
+                log.flush()
+            line = watcher.look(series, (100 + second) * S)
+    shown = list(series["RSSI, dBm"])
+    assert [value for value in shown if not math.isnan(value)] == [-60, -61, -62, -69, -70, -71]
+    assert [math.isnan(value) for value in shown[3:-3]] == [True] * 3, "three seconds may be a slow answer"
+    assert sparkline(shown) == "█▇▆   ▂▁▁"
+    assert line.last.isprintable()
+
+
+def test_throughput_is_what_was_carried_in_the_time() -> None:
+    """The kernel's delivery rate is that of bursts: over loopback, gigabits for an idle connection."""
+
+    def reading(at_ms: int, acked: int, cookie: int = 1) -> dict[str, object]:
+        info = {"bytes_acked": acked, "delivery_rate": 10**9, "snd_cwnd": 10, "rtt": 500}
+        return {"kind": "reading", "read_before_ns": at_ms * 10**6, "cookie": cookie, "tcp_info": info}
+
+    old = [reading(at, 10**9, cookie=2) for at in (0, 500)]
+    newest = values_of("tcp_info", [*old, reading(0, 1000), reading(500, 6000)])
+    assert newest.numbers == {"cwnd, segments": 10, "RTT, ms": 0.5, "throughput, kbit/s": pytest.approx(80)}
+
+
+def test_clock_that_was_set_is_told() -> None:
+    newest = values_of("host_clock", [{"synchronized": 0, "event": "step", "step_ns": -2 * S}])
+    assert (newest.words, newest.alert) == ("not synchronised", "the clock was set by -2.000 s")
