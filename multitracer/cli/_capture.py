@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +55,15 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
     Raises
     ------
     InputError
-        If an option or the declared session makes no sense.
+        If an option, the command or the declared session makes no sense.
     PreflightError
         If nothing at all can be recorded here.
     """
     declared = _declared(chosen["declared"]) if chosen["declared"] else {}
     given = {key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ())}
     options = declared | given | rehearsed
+    if command and shutil.which(command[0]) is None:
+        raise InputError(f"{command[0]}: no such command; check what stands after --")
     duration = options.get("duration")
     return Plan(
         role=options.get("role", "mobile"),

@@ -215,6 +215,15 @@ def test_ends_with_its_command(tmp_path: Path) -> None:
     assert manifest(folder)["ended_by"] == "the command ended with status 0"
 
 
+def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = command(folder, "--with", "tcp_info", "--", "/nonexistent")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "Error: /nonexistent: no such command; check what stands after --\n"
+    assert not folder.exists()
+
+
 def test_ends_after_its_duration(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     argv = command(folder, "--with", "tcp_info", "--duration", "1.5")
