@@ -54,11 +54,11 @@ _WIDTH_95 = 1.96
 _SURE = 4.0
 _SLACK = 5e-6
 _FEW_ALIKE = 20
-_STAMPING_NS = 20_000.0
+_STAMPING_NS = 40_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _BENT = 1.5
 """A jump that is corrected wrongly in the middle bends a line by so much of it over the whole time."""
-_MARGIN, _MARGIN_SLOTTED = 1.25, 1.05
+_MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
 """What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
 _CAUTION = 1.6
 """Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
