@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.cli._page import Page
-    from multitracer.manifest import Manifest
+    from multitracer.manifest import CollectorRun, Manifest
     from multitracer.recording import Recording
     from multitracer.session import Session
 
@@ -80,12 +80,16 @@ def _show_session(sheet: Page, session: Session) -> None:
         sheet.facts([*hosts, ("manifest", "absent: nothing is known of how it was recorded")])
         return
     sheet.facts(
-        [*hosts, *_manifest_facts(session.manifest), *_checksum_facts(session.folder, session.manifest)]
+        [
+            *hosts,
+            *_manifest_facts(session.folder, session.manifest),
+            *_checksum_facts(session.folder, session.manifest),
+        ]
     )
     sheet.blank()
 
 
-def _manifest_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
     from multitracer.report.words import moment
 
     yield "recorded", moment(manifest.created_ns)
@@ -95,11 +99,38 @@ def _manifest_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for name, value in islice(manifest.variables.items(), _MOST):
         yield _key(name), _short(value)
     for run in manifest.collectors[:_MOST]:
-        yield _key(run.name), f"on {_key(run.host)}, {_short(run.outcome or 'does not say how it ended')}"
+        yield _key(run.name), f"on {_key(run.host)}, {_ending(folder, run)}"
     for name, entries in (("hosts", manifest.hosts), ("variables", manifest.variables),
                           ("collectors", manifest.collectors)):  # fmt: skip
         if len(entries) > _MOST:
             yield name, f"{len(entries) - _MOST:,} more in manifest.json"
+
+
+def _ending(folder: Path, run: CollectorRun) -> str:
+    """Return how a collector ended, and when, unless that was in order."""
+    from multitracer.report.words import moment
+
+    if run.outcome is not None:
+        is_early = run.outcome != "ended" and run.ended_ns is not None
+        return f"{_short(run.outcome)}, at {moment(run.ended_ns)}" if is_early else _short(run.outcome)
+    written_ns = _last_written_ns(folder, run)
+    when = "" if written_ns is None else f"; its log was last written to at {moment(written_ns)}"
+    return f"does not say how it ended{when}"
+
+
+def _last_written_ns(folder: Path, run: CollectorRun) -> int | None:
+    """Return the time of a collector's log, if it lies where `capture` puts it."""
+    import stat
+    from pathlib import Path
+
+    told = [log for option, log in pairwise(run.command) if option == "-o"]
+    if not told or run.host not in {path.name for path in folder.iterdir() if not path.is_symlink()}:
+        return None
+    try:
+        found = (folder / run.host / Path(told[0]).name).lstat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns if stat.S_ISREG(found.st_mode) else None
 
 
 def _key(name: str) -> str:

@@ -33,6 +33,11 @@ def _pid(folder: Path, name: str) -> int:
     return found[0]
 
 
+def inspect(folder: Path) -> str:
+    argv = [sys.executable, "-m", "multitracer", "inspect", str(folder)]
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+
+
 def _records(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
 
@@ -89,6 +94,7 @@ def test_killed_collector_is_started_again_and_the_gap_is_in_the_manifest(tmp_pa
     assert first["outcome"] == "killed by signal 9 (Killed)"
     assert again["outcome"] == "ended"
     assert again["started_ns"] - first["ended_ns"] >= 400_000_000, "it waits before it starts anew"
+    assert "on mobile, killed by signal 9 (Killed), at 20" in inspect(folder)
     names = [Path(log.path).name for log in open_session(folder).logs if log.format == "tcp-info"]
     assert names == ["tcp_state-0.jsonl", "tcp_state-1.jsonl"]
 
@@ -109,6 +115,10 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
     assert session.manifest is not None
     assert [run.outcome for run in session.manifest.collectors] == [None] * len(session.manifest.collectors)
     assert {log.format for log in session.logs} >= {"tcp-info"}
+    said = inspect(folder)
+    assert said.count("does not say how it ended; its log was last written to at 20") == said.count(
+        " on mobile, "
+    )
     if victims == "supervisor":
         assert _records(folder / "mobile" / "tcp_state-0.jsonl")[-1]["reason"] == "parent ended"
 
