@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -77,7 +78,8 @@ def _show(sheet: Page, found: Diagnosis) -> None:
     sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
     sheet.blank()
     if not found.findings:
-        sheet.line("Nothing was found that made it slow.")
+        if not isnan(found.account.utilization):
+            sheet.line("No known fault was found.")
         return
     for finding in document["findings"]:
         sheet.line(f"{finding['kind']}, {finding['begin_s']:.1f} s to {finding['end_s']:.1f} s, "

@@ -67,9 +67,11 @@ class Account:
 
     @property
     def utilization(self) -> float:
-        """Part of the time that the link neither waited for TCP nor worked in vain; NaN without any time."""
+        """Part of the time that the link neither waited for TCP nor worked in vain; NaN if nothing tells."""
         available_s = self.total_s - self.seconds[Use.IDLE_APP]
-        return 1 - self.lost_s / available_s if available_s > 0 else math.nan
+        if available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
+            return math.nan
+        return max(0.0, 1 - self.lost_s / available_s)
 
     @property
     def far_buffer_s(self) -> float:

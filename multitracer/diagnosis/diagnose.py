@@ -9,6 +9,7 @@ import numpy as np
 
 from multitracer.diagnosis.account import Account, account
 from multitracer.diagnosis.case import Case, Finding
+from multitracer.diagnosis.inferred import untold
 from multitracer.diagnosis.rules import RULES
 from multitracer.diagnosis.use import LOST, SAYS
 from multitracer.findings import FINDINGS
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _DIGITS = 6
 _WORTH_SAYING = 0.01
 """Share of the time from which on a class of lost time is worth a sentence."""
+_EXPLAINED = 0.9
+"""Share of a class of lost time that findings must have cost to be its explanation."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,39 @@ def diagnose(transfer: Transfer) -> Diagnosis:
 
 def headline(diagnosis: Diagnosis) -> str:
     """Return a sentence or two: how well the channel was used, and what cost most."""
-    books = diagnosis.account
-    if not books.total_s:
-        return "Nothing was transferred."
+    books, transfer = diagnosis.account, diagnosis.transfer
+    if not len(transfer.data):
+        return "No data were sent in this direction."
+    took = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s"
+    why = untold(transfer) if books.inferred else ""
+    if why:
+        return f"{took}. How well the channel was used is not known: {why}."
     used = "an unknown share" if np.isnan(books.utilization) else f"{books.utilization:.1%}"
     basis = " (inferred from TCP alone)" if books.inferred else ""
     ended = " and was never completed" if books.outcome == "dropped" else ""
-    took = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s{ended}"
-    return f"{took}; the channel was used for {used}{basis}. {_worst(diagnosis)}".rstrip()
+    return f"{took}{ended}; the channel was used for {used}{basis}. {_worst(diagnosis)}".rstrip()
 
 
 def _worst(diagnosis: Diagnosis) -> str:
-    """Return what cost most: a finding, or a class of lost time that no finding explains."""
+    """Return what cost most: a kind of finding, or a class of lost time that no finding explains."""
     books = diagnosis.account
-    finding = next((each for each in diagnosis.findings if each.cost_s > 0), None)
     lost = max(LOST, key=lambda use: books.seconds[use])
-    if finding is not None and finding.cost_s >= books.seconds[lost]:
-        return finding.sentence
+    said, cost_s = _dearest_kind(diagnosis.findings)
+    if said and cost_s >= _EXPLAINED * books.seconds[lost]:
+        return said
     if books.seconds[lost] < _WORTH_SAYING * books.total_s:
-        return "" if finding is None else finding.sentence
+        return said
     return f"For {books.seconds[lost]:.1f} s {SAYS[lost]}."
+
+
+def _dearest_kind(findings: list[Finding]) -> tuple[str, float]:
+    """Return the sentence of the dearest finding of the kind that cost most, and that cost in seconds."""
+    costs: dict[str, float] = {}
+    for each in findings:
+        costs[each.kind] = costs.get(each.kind, 0.0) + each.cost_s
+    kind = max(costs, key=lambda name: costs[name], default="")
+    if not costs.get(kind):
+        return "", 0.0
+    own = [each for each in findings if each.kind == kind]  # the dearest first
+    more = f" This happened {len(own)} times and cost {costs[kind]:.1f} s in all." if len(own) > 1 else ""
+    return own[0].sentence + more, costs[kind]

@@ -10,6 +10,8 @@ Rules of the file
   at the transfer's rate. Copies but the last are `redundant`; with the receiver's capture, copies that did
   not arrive are `wasted`.
 - What the link itself did (arq, xoff, outage) cannot be told apart from `useful`.
+- One direction alone, or a capture made at the receiver, does not tell when the sender waited: all of the
+  time is `unknown` then.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from multitracer.diagnosis.ranges import first_covered
 from multitracer.diagnosis.sender_view import SenderView
 from multitracer.diagnosis.use import Use
 from multitracer.diagnosis.uses import Uses
+from multitracer.layers import NEAR_RECEIVER
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
@@ -44,8 +47,8 @@ def inferred(transfer: Transfer) -> Table:
     view = SenderView(transfer)
     rows = _carried_rows(transfer)
     begin_ns, end_ns = transfer.begin_ns, transfer.end_ns
-    if not len(rows):
-        return _untold(transfer)
+    if not len(rows) or untold(transfer):
+        return _unknown(transfer, rows)
     sent = np.clip(transfer.sender["time_ns"][rows] - begin_ns, 0, None)
     sent = np.maximum.accumulate(sent)
     seen = _seen(transfer, rows)
@@ -74,13 +77,23 @@ def inferred(transfer: Transfer) -> Table:
     return Uses.together([served, empty]).table(lambda places: begin_ns + np.rint(places).astype(np.int64))
 
 
-def _untold(transfer: Transfer) -> Table:
-    """Return the account of a direction of which no segment was captured."""
-    stamps = np.array([[transfer.begin_ns, transfer.end_ns]])[: int(transfer.total_s > 0)]
+def untold(transfer: Transfer) -> str:
+    """Return why the packets do not tell what the link was used for; empty if they do."""
+    if len(transfer.sent) in {0, len(transfer.sender)}:
+        return "only one direction was captured"
+    if transfer.layers.vantage == NEAR_RECEIVER:
+        return "it was captured at the receiver, where the sender's waiting does not show"
+    return ""
+
+
+def _unknown(transfer: Transfer, rows: Array) -> Table:
+    """Return the account of a transfer of which packets tell no more than what was delivered."""
+    seen = transfer.sender["time_ns"][rows]
+    payload = _fresh(transfer, rows, seen)[0].sum() if len(rows) else 0
+    stamps = np.array([[transfer.begin_ns, transfer.end_ns]])[: int(transfer.total_s > 0 or payload > 0)]
     seconds = np.full(len(stamps), transfer.total_s)
-    nothing = Uses.of(
-        stamps[:, 0] - transfer.begin_ns, stamps[:, 1] - transfer.begin_ns, Use.UNKNOWN, seconds
-    )
+    places = stamps - transfer.begin_ns
+    nothing = Uses.of(places[:, 0], places[:, 1], Use.UNKNOWN, seconds, payload=np.full(len(stamps), payload))
     return nothing.table(lambda places: transfer.begin_ns + places.astype(np.int64))
 
 

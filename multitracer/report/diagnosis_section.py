@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import headline
@@ -42,8 +43,11 @@ def diagnosis_section(found: Diagnosis, *, origin_ns: int, figure: bool) -> Mark
         "section",
         element("h2", "Why was it slow?"),
         element("p", printable(headline(found)), class_="lead"),
-        _bar(found),
-        element("dl", _legend(found), class_="uses"),
+        *(
+            []
+            if isnan(found.account.utilization)
+            else [_bar(found), element("dl", _legend(found), class_="uses")]
+        ),
         _findings(found, origin_ns, figure=figure),
         class_="diagnosis",
     )
@@ -84,7 +88,8 @@ def _legend(found: Diagnosis) -> Iterator[Markup]:
 
 def _findings(found: Diagnosis, origin_ns: int, *, figure: bool) -> Markup:
     if not found.findings:
-        return element("p", "Nothing was found that made it slow.", class_="muted")
+        told = not isnan(found.account.utilization)
+        return element("p", "No known fault was found.", class_="muted") if told else element("div")
     items = [
         element("li", _finding(found, finding, origin_ns, figure=figure))
         for finding in found.findings[:_MOST]

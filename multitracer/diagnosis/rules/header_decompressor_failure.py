@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.join import Fate
-from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -26,44 +26,64 @@ KIND = "header-decompressor-failure"
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding for each run of packets with wrong headers."""
+    """Yield one finding for each reset after which packets had wrong headers."""
     joined = case.transfer.joined
     if joined is None or joined.delivery is None:
         return
+    for run, reset in _runs(joined):
+        yield _finding(case, joined, run, reset)
+
+
+def _runs(joined: Join) -> Iterator[tuple[Array, int]]:
+    """Yield the carriages with wrong headers after each reset, and its row in near.events.
+
+    Where no reset came before (row NA) each run up to the next good packet is one of its own.
+    """
+    assert joined.transfer.near is not None
     fate = joined.carriages["fate"]
-    for run in _runs(fate):
-        yield _finding(case, joined, run)
-
-
-def _runs(fate: Array) -> Iterator[Array]:
-    """Yield the carriages of each run of wrong headers; what was broken between them belongs to it."""
     wrong = np.flatnonzero(np.isin(fate, (Fate.DAMAGED, Fate.TOSSED)))
-    good = np.flatnonzero(fate == Fate.DELIVERED)
-    episode = np.searchsorted(good, wrong)  # the good packets before it
-    if len(wrong):
-        yield from np.split(wrong, np.flatnonzero(np.diff(episode)) + 1)
+    resets = joined.transfer.near.rows("reset_started")
+    number = np.searchsorted(resets, joined.carriages["event_row"][wrong])  # the resets before each
+    episode = np.searchsorted(np.flatnonzero(fate == Fate.DELIVERED), wrong)  # the good packets before it
+    other = (np.diff(number) != 0) | ((number[1:] == 0) & (np.diff(episode) != 0))
+    for run in np.split(np.arange(len(wrong)), np.flatnonzero(other) + 1):
+        if len(run):
+            before = int(number[run[0]])
+            yield wrong[run], int(resets[before - 1]) if before else NA
 
 
-def _finding(case: Case, joined: Join, run: Array) -> Finding:
-    transfer, carriages = case.transfer, joined.carriages
-    mine = carriages["segment_row"][run]
-    segments = mine[mine != NA]
-    near = transfer.near
+def _finding(case: Case, joined: Join, run: Array, reset: int) -> Finding:
+    transfer, near = case.transfer, case.transfer.near
     assert near is not None
-    begin_ns = int(near.events["time_ns"][carriages["event_row"][run[0]]])
+    mine = joined.carriages["segment_row"][run]
+    segments = mine[mine != NA]
+    begin_ns = int(near.events["time_ns"][joined.carriages["event_row"][run[0]]])
     end_ns = _ended_ns(case, joined, int(run[-1]))
-    idle_s = case.seconds(Use.IDLE_RTO, begin_ns=begin_ns, end_ns=end_ns)
-    cost_s = idle_s + case.seconds(Use.WASTED, begin_ns=begin_ns, end_ns=end_ns)
+    waits = _waits(case, reset, begin_ns, end_ns)
+    end_ns = max([end_ns, *case.uses["end_ns"][waits].tolist()])
+    wasted_s = case.seconds(Use.WASTED, begin_ns=begin_ns, end_ns=end_ns)
+    cost_s = wasted_s + float(case.uses["seconds"][waits].sum())
     payload = int(transfer.sender["payload_bytes"][segments].sum())
-    reset = near.rows("reset_started")
-    before = reset[near.events["time_ns"][reset] <= begin_ns]
-    evidence = rows("near.events", before[-1:]) + rows("sender", segments)
+    evidence = rows("near.events", [] if reset == NA else [reset]) + rows("sender", segments)
     sentence = (
-        f"After a loss on the link the header decompressor was out of step: {len(run)} segments "
-        f"arrived with wrong "
-        f"headers and were discarded, until a timeout {cost_s:.1f} s later sent a whole header again."
+        f"After a loss on the link the header decompressor was out of step: {len(run)} segments arrived with "
+        f"wrong headers and were discarded. It took {case.link_s(begin_ns, end_ns):.1f} s until TCP had sent "
+        "again, with whole headers."
     )
     return Finding(KIND, begin_ns, end_ns, cost_s, payload, evidence, sentence)
+
+
+def _waits(case: Case, reset: int, begin_ns: int, end_ns: int) -> Array:
+    """Return the rows of LINK_USE in which TCP waited for its repair.
+
+    Those within the run, and the timer's that its reset began, however few segments were damaged.
+    """
+    uses = case.uses
+    timer = uses["use"] == Use.IDLE_RTO
+    repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == Cause.RECOVERY)
+    within = (uses["begin_ns"] >= begin_ns) & (uses["end_ns"] <= end_ns)
+    by_reset = (reset != NA) & (uses["source"] == "near.events") & (uses["row"] == reset)
+    return np.flatnonzero((timer | repair) & within | timer & by_reset)
 
 
 def _ended_ns(case: Case, joined: Join, last: int) -> int:
