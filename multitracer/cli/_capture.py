@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shutil
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors import collectors
@@ -14,7 +17,6 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from collectors import Collector
 
@@ -132,14 +134,32 @@ def _working(
             continue
         given = _options_of(collector.name, options)
         try:
-            if collector.name not in _PORTS or not given:  # what has a port of its own waits for it
+            if collector.name not in _PORTS or not given:
                 collector.check()
+            elif given[0] == "--device":  # what has a port of its own waits for it
+                _warn_of_closed_ports(given[1])
         except PreflightError as error:
             if insisted:
                 raise
             warn(f"{collector.name} is left out: {error}")
         else:
             yield collector.name, given
+
+
+def _warn_of_closed_ports(name: str) -> None:
+    """Say which of the ports that a path or a pattern names may not be opened, and who may."""
+    for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
+        if not os.access(port, os.R_OK | os.W_OK):
+            group = _group_of(port)
+            warn(f"{port}: port not permitted; `sudo usermod -aG {group} $USER`, then log in again")
+
+
+def _group_of(port: str) -> str:
+    """Return the group that a device belongs to; that of Debian's serial ports if it has no name."""
+    try:
+        return Path(port).group()
+    except (KeyError, OSError):
+        return "dialout"
 
 
 def _works(collector: Collector) -> bool:

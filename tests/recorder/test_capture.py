@@ -225,6 +225,29 @@ def test_ends_with_its_command(tmp_path: Path) -> None:
     assert manifest(folder)["ended_by"] == "the command ended with status 0"
 
 
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv"
+)
+def test_port_that_may_not_be_opened_is_told_with_the_group_that_may(tmp_path: Path) -> None:
+    device, port = pty.openpty()
+    name = os.ttyname(port)
+    os.chown(name, 1, 1)
+    group = Path(name).group()
+    Path(name).chmod(0o060)
+    argv = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    try:
+        done = subprocess.run(
+            [*argv, *command(tmp_path / "drive", "--with", "modem", "--modem", name, "--duration", "2.5")],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(device)
+        os.close(port)
+    assert done.returncode == 0, done.stderr
+    assert f"Warning: {name}: port not permitted; `sudo usermod -aG {group} $USER`" in done.stderr
+    assert "modem no values (port not permitted)" in done.stderr
+
+
 def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     argv = command(folder, "--with", "tcp_info", "--", "/nonexistent")
