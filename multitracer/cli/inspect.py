@@ -140,7 +140,7 @@ def _key(name: str) -> str:
 def _short(value: object) -> str:
     """Return a value of the manifest; one that nests deeper than once only by its size."""
     if isinstance(value, dict | list):
-        members = value.items() if isinstance(value, dict) else enumerate(value)
+        members = list(value.items() if isinstance(value, dict) else enumerate(value))
         if any(isinstance(member, dict | list) for _, member in members):
             return f"({len(value)} entries)"
         value = ", ".join(f"{key} {each}" if isinstance(value, dict) else str(each) for key, each in members)

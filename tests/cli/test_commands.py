@@ -83,6 +83,14 @@ def test_inspect_of_a_huge_manifest_stays_short(tmp_path: Path) -> None:
     assert len(shown) < 300_000
 
 
+def test_inspect_shows_the_members_of_a_list(tmp_path: Path) -> None:
+    hosts = {"mobile": {"addresses": ["10.0.0.1", "fd00::1"], "nested": [[1], [2]]}}
+    write_manifest(tmp_path, Manifest("call", hosts=hosts, variables={"missing": ["tcp_probe"]}))
+    lines = [line.split(maxsplit=1) for line in run("inspect", tmp_path).stdout.splitlines() if line]
+    assert ["host", "mobile  addresses 10.0.0.1, fd00::1, nested (2 entries)"] in lines
+    assert ["missing", "tcp_probe"] in lines
+
+
 def test_inspect_shows_a_hostile_manifest_as_text(tmp_path: Path, sample_session: Path) -> None:
     folder = tmp_path / "session"
     shutil.copytree(sample_session, folder)
