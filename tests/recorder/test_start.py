@@ -1,0 +1,116 @@
+"""What a capture says before it starts: options, privileges, ports, and a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.recorder.capturing import command, manifest
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv"
+)
+def test_port_that_may_not_be_opened_is_told_with_the_group_that_may(tmp_path: Path) -> None:
+    device, port = pty.openpty()
+    name = os.ttyname(port)
+    os.chown(name, 1, 1)
+    group = Path(name).group()
+    Path(name).chmod(0o060)
+    argv = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    try:
+        done = subprocess.run(
+            [*argv, *command(tmp_path / "drive", "--with", "modem", "--modem", name, "--duration", "2.5")],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(device)
+        os.close(port)
+    assert done.returncode == 0, done.stderr
+    assert f"Warning: {name}: port not permitted; `sudo usermod -aG {group} $USER`" in done.stderr
+    assert "modem no values (port not permitted)" in done.stderr
+
+
+def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = command(folder, "--with", "tcp_info", "--", "/nonexistent")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "Error: /nonexistent: no such command; check what stands after --\n"
+    assert not folder.exists()
+
+
+def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "evidence").write_text("kept")
+    done = subprocess.run(command(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "is not empty, and logs are never overwritten" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rolle = 'mobile'", "rolle: no such option"),
+        ("role = 'both'", "it is mobile or fixed"),
+        ("duration = 'long'", "it must be float"),
+        ("with = ['tcp_nfo']", "tcp_nfo: no such collector"),
+        ("= 3", "see docs/capture.md"),
+        ("clap = 'nowhere'", "nowhere: not HOST:PORT"),
+    ],
+)
+def test_declared_session_that_makes_no_sense(tmp_path: Path, text: str, sentence: str) -> None:
+    declared = tmp_path / "session.toml"
+    declared.write_text(text)
+    argv = command(tmp_path / "drive", "--session", declared)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert not (tmp_path / "drive").exists()
+
+
+def test_declared_session_is_recorded_as_declared(tmp_path: Path) -> None:
+    declared = tmp_path / "session.toml"
+    declared.write_text('role = "fixed"\nwith = ["tcp_info"]\nduration = 1\n[labels]\nlocation = "tower 7"\n')
+    argv = command(tmp_path / "drive", "--session", declared)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert list(manifest(tmp_path / "drive")["hosts"]) == ["fixed"]
+    assert manifest(tmp_path / "drive")["variables"] == {"location": "tower 7"}
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="drops privileges with setpriv"
+)
+def test_without_privileges_the_rest_is_recorded_and_the_repair_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = ["setpriv", "--bounding-set=-net_raw,-net_admin,-dac_override,-dac_read_search"]
+    done = subprocess.run(
+        [*argv, *command(folder, "--duration", "1.5")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tcpdump is left out" in done.stderr
+    assert "sudo setcap cap_net_raw,cap_net_admin+eip" in done.stderr
+    recorded = {run["name"] for run in manifest(folder)["collectors"]}
+    assert "tcp_info" in recorded
+    assert not recorded & {"tcpdump", "sniffer"}
+
+
+@pytest.mark.root
+def test_packets_are_recorded_in_a_namespace_whose_loopback_is_down(tmp_path: Path) -> None:
+    """So are the hosts of the testbed."""
+    folder = tmp_path / "drive"
+    first = 'ip link add d0 type veth peer d1 && ip address add 192.0.2.1/24 dev d0 && exec "$@"'
+    argv = ["unshare", "-n", "sh", "-c", first, "sh", *command(folder, "--duration", "1.5")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "tcpdump" in {run["name"] for run in manifest(folder)["collectors"]}
+    assert "`ip link set lo up`" in done.stderr
