@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 FIXTURES = Path(os.environ.get("MULTITRACER_FIXTURES") or ROOT.parent / "shared" / "fixtures")
 SAMPLES = ROOT / "sample_traces"
 _NAMESPACE_TOOLS = ("ip", "tc", "nft", "ethtool", "tcpdump", "sysctl")
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, by the programs under test too
 
 _SLOW_MACHINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_MACHINE)

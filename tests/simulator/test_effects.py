@@ -19,7 +19,7 @@ def test_the_ledger_is_even_and_the_transfer_ends(name: str) -> None:
     seen = watched(name)
     assert seen.summary.ledger.is_even
     assert seen.summary.ledger.bytes_in > 10_000
-    assert max(p.time_s for p in seen.packets) < 600
+    assert max(p.time_s for p in seen.packets) < 200 + sum(t.bytes for t in seen.scenario.traffic) / 600
 
 
 @pytest.mark.parametrize("name", bundled_names())
@@ -163,7 +163,7 @@ class TestResets:
     def test_the_two_differ_only_in_compression(self) -> None:
         plain, compressed = watched("fig8-resets-plain").scenario, watched("fig8-resets-vj").scenario
         same = replace(compressed.link, header_compression="none")
-        assert replace(compressed, name=plain.name, title=plain.title, link=same) == plain
+        assert replace(compressed, name=plain.name, title=plain.title, link=same, source=plain.source) == plain
         assert not plain.mobile.timestamps
 
     def test_throughput_falls_as_the_paper_says(self) -> None:

@@ -24,6 +24,7 @@ CONTRACT = {
     "fig10-backoff", "fig11-fade", "fig12-flow-control", "overbuffered", "sack-modern", "download",
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
+    "slow-writer",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 
