@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
 _HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 _LAST_NS = 2**63 - 1
 """What the times of a capture are counted in ends here, in the year 2262."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -142,6 +143,13 @@ def named(text: str) -> str:
     if text == "-":
         raise click.BadParameter("this does not go to standard output; name a file or a folder")
     return target(text)
+
+
+def page(text: str) -> str:
+    """Return the page that -o names; one named like a picture would open nowhere."""
+    if text.lower().endswith(_PICTURES):
+        raise click.BadParameter("this writes a page; name it .html, and save a picture from there")
+    return named(text)
 
 
 def _input(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named
+from multitracer.cli._options import debug_option, examples, page
 
 if TYPE_CHECKING:
     from multitracer.cli._clocks import Aligned
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     metavar="CLOCK",
     help="HOST or HOST:DOMAIN onto which the others are mapped; by default the TCP sender's wall clock.",
 )
-@click.option("-o", "--output", type=named, metavar="FILE", help="Draw the graph into this .html file.")
+@click.option("-o", "--output", type=page, metavar="FILE", help="Draw the graph into this .html file.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @click.option(
     "--keep/--no-keep",

@@ -84,6 +84,12 @@ def test_plot_names_its_file_after_the_input(tmp_path: Path, capture: Path) -> N
     assert "<script" in (tmp_path / "a.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize("name", ["a.png", "A.SVG"])
+def test_no_page_is_written_under_the_name_of_a_picture(tmp_path: Path, capture: Path, name: str) -> None:
+    call("plot", capture, "-o", name, status=2)
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("name", ["../../<b>$(x).pcap.gz", ".pcap", "--x.pcap"])
 def test_default_file_names_are_tame(name: str) -> None:
     from multitracer.cli._output import output_name
