@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.layers import SenderLogs
     from multitracer.recording import Recording
     from multitracer.report.index import Input
     from multitracer.session import Session
@@ -84,14 +85,14 @@ def _readable(sessions: list[Session], reading: Reading, failed: list[str]) -> I
             yield recording
 
 
-def _diagnosis(recording: Recording, connection: int | None) -> Diagnosis | None:
+def _diagnosis(recording: Recording, connection: int | None, logs: SenderLogs) -> Diagnosis | None:
     """Return why the connection that is drawn first was slow; None where there is none with data."""
     from multitracer.diagnosis.diagnose import diagnose
     from multitracer.diagnosis.transfer import Transfer
 
     if not len(recording):
         return None
-    transfer = Transfer.of(recording, connection)
+    transfer = Transfer.of(recording, connection, logs=logs)
     return diagnose(transfer) if len(transfer.data) else None
 
 
@@ -121,6 +122,6 @@ def _analysed(session: Session, reading: Reading, *, output: str | None = None) 
         notes=session.warnings,
         logs=logs,
         clocks=recording.clocks,
-        diagnosis=_diagnosis(recording, chosen),
+        diagnosis=_diagnosis(recording, chosen, logs),
     )
     return Input(session.name, recording.parts, request)

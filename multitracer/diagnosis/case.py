@@ -68,9 +68,13 @@ class Case:
 
 def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
     """Return rows as evidence; of many the first and the last few."""
-    named = [f"{table}:{int(number)}" for number in numbers]
+    return few([f"{table}:{int(number)}" for number in numbers])
+
+
+def few(places: list[str]) -> tuple[str, ...]:
+    """Return rows named already as evidence; of many the first and the last few."""
     half = MOST_EVIDENCE // 2
-    return tuple(named if len(named) <= MOST_EVIDENCE else named[:half] + named[-half:])
+    return tuple(places if len(places) <= MOST_EVIDENCE else places[:half] + places[-half:])
 
 
 def episodes(times_ns: Array, *, apart_ns: int) -> list[tuple[int, int]]:

@@ -28,7 +28,7 @@ _ORDER = (
 """Of the bar: what the link did, then what it could not help, then what TCP lost."""
 
 
-def diagnosis_section(found: Diagnosis, *, origin_ns: int, figure: bool) -> Markup:
+def diagnosis_section(found: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup:
     """Return the section.
 
     Parameters
@@ -36,6 +36,8 @@ def diagnosis_section(found: Diagnosis, *, origin_ns: int, figure: bool) -> Mark
     found : Diagnosis
     origin_ns : int
         What the figure calls 0.
+    speed : float
+        Seconds of the figure in a second of the recording.
     figure : bool
         Whether the first figure of the page shows the transfer, so that findings can lead there.
     """
@@ -48,7 +50,7 @@ def diagnosis_section(found: Diagnosis, *, origin_ns: int, figure: bool) -> Mark
             if isnan(found.account.utilization)
             else [_bar(found), element("dl", _legend(found), class_="uses")]
         ),
-        _findings(found, origin_ns, figure=figure),
+        _findings(found, origin_ns, speed, figure=figure),
         class_="diagnosis",
     )
 
@@ -86,12 +88,12 @@ def _legend(found: Diagnosis) -> Iterator[Markup]:
         )
 
 
-def _findings(found: Diagnosis, origin_ns: int, *, figure: bool) -> Markup:
+def _findings(found: Diagnosis, origin_ns: int, speed: float, *, figure: bool) -> Markup:
     if not found.findings:
         told = not isnan(found.account.utilization)
         return element("p", "No known fault was found.", class_="muted") if told else element("div")
     items = [
-        element("li", _finding(found, finding, origin_ns, figure=figure))
+        element("li", _finding(finding, origin_ns, speed, figure=figure))
         for finding in found.findings[:_MOST]
     ]
     rest = len(found.findings) - _MOST
@@ -110,8 +112,7 @@ def _findings(found: Diagnosis, origin_ns: int, *, figure: bool) -> Markup:
     )
 
 
-def _finding(found: Diagnosis, finding: Finding, origin_ns: int, *, figure: bool) -> list[Markup]:
-    speed = found.transfer.speed
+def _finding(finding: Finding, origin_ns: int, speed: float, *, figure: bool) -> list[Markup]:
     begin_s, end_s = ((stamp - origin_ns) * speed / 1e9 for stamp in (finding.begin_ns, finding.end_ns))
     room_s = max((end_s - begin_s) * _AROUND, _LEAST_ROOM_S)
     cost = f"{finding.cost_s:.1f} s" if finding.cost_s > 0 else "no time"

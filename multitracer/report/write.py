@@ -123,7 +123,7 @@ def _diagnosis(drawn: Drawn | None, request: Request) -> Markup | None:
         return None
     layers = found.transfer.layers
     shows = layers.part is drawn.part and layers.connection == drawn.connection
-    return diagnosis_section(found, origin_ns=origin_ns(layers.part), figure=shows)
+    return diagnosis_section(found, origin_ns=origin_ns(layers.part), speed=request.speed, figure=shows)
 
 
 def summary(parts: Sequence[Part], connection: int | None = None) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from multitracer.analysis.verdicts import Cause as Why
 from multitracer.diagnosis.account import account
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
@@ -19,6 +20,25 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
+DEEP = {"link-flow-control", "overbuffered-link"}
+RESET = DEEP | {"link-reset", "header-decompressor-failure"}
+EXPECTED = {
+    "clock-shift": DEEP,
+    "download": DEEP | {"local-buffer-overflow"},
+    "fade-n2-20": DEEP | {"rlp-retransmission-burst"},
+    "fig10-backoff": RESET | {"ack-loss", "exponential-back-off"},
+    "fig11-fade": {"overbuffered-link", "rlp-retransmission-burst"},
+    "fig4-slow-start": DEEP | {"local-buffer-overflow"},
+    "fig8-resets-plain": DEEP | {"link-reset"},
+    "fig8-resets-vj": RESET | {"ack-loss"},
+    "local-drop-ring": DEEP | {"local-buffer-overflow"},
+    "local-drop-silent": DEEP | {"local-buffer-overflow"},
+    "overbuffered": DEEP | {"local-buffer-overflow"},
+    "sack-modern": RESET,
+    "second-connection": DEEP,
+    "typical-1450k": DEEP | {"local-buffer-overflow", "rlp-retransmission-burst"},
+}
+"""What each recording was made to have: no more and no less is found."""
 RUNS = sorted(folder for folder in SAMPLES.iterdir() if (folder / "scenario.toml").is_file())
 
 
@@ -43,6 +63,14 @@ def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
     dropped = np.isin(joined.dropped, transfer.data).sum()
     refused = (transfer.verdicts["cause"] == Why.LOCAL_DROP).sum()  # never entered the queue
     assert len(transfer.retransmitted) == dropped + refused + in_vain
+
+
+def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfer) -> None:
+    found = diagnose(transfer)
+    assert {finding.kind for finding in found.findings} == EXPECTED[transfer.variables["scenario"]]
+    for failure in (each for each in found.findings if each.kind == "header-decompressor-failure"):
+        assert failure.evidence[0].startswith("near.events:"), "the reset"
+        assert 5 < failure.cost_s < 20
 
 
 def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) -> None:

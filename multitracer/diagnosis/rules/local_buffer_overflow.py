@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Evidence
-from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.case import Case, Finding, episodes, few
 from multitracer.diagnosis.use import Use
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +22,7 @@ KIND = "local-buffer-overflow"
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each run of drops that one recovery repaired."""
     transfer = case.transfer
-    dropped, evidence, table = _dropped(case)
-    order = np.argsort(dropped)
-    dropped, evidence = dropped[order], evidence[order]
+    dropped, places = _dropped(case)
     times, repaired = transfer.sender["time_ns"][dropped], _repaired_ns(case, dropped)
     for first, last in episodes(times, apart_ns=_longest_rtt_ns(case)):
         lost = dropped[first:last]
@@ -36,18 +35,34 @@ def find(case: Case) -> Iterator[Finding]:
             f"The queue of the interface was full {case.at_s(begin_ns):.1f} s into the transfer and dropped "
             f"{what} of ours; TCP waited {cost_s:.1f} s for the repair."
         )
-        yield Finding(KIND, begin_ns, end_ns, cost_s, payload, rows(table, evidence[first:last]), sentence)
+        yield Finding(KIND, begin_ns, end_ns, cost_s, payload, few(places[first:last]), sentence)
 
 
-def _dropped(case: Case) -> tuple[Array, Array, str]:
-    """Return rows of `sender` that the host dropped, and what tells so."""
+def _dropped(case: Case) -> tuple[Array, list[str]]:
+    """Return the rows of `sender` that the host dropped, in order, and the row that tells so of each."""
     joined = case.transfer.joined
+    refused, again = _refused(case)
+    rows, places = refused, [f"sender:{row}" for row in again]
     if joined is not None:
-        return joined.dropped, joined.dropped_rows, "near.events"
-    verdicts = case.transfer.verdicts
-    by_kernel = (verdicts["evidence"] & np.uint32(Evidence.KERNEL_EVENT)) != 0
-    local = (verdicts["cause"] == Cause.LOCAL_DROP) & by_kernel
-    return verdicts["earlier_row"][local], verdicts["row"][local], "sender"
+        rows = np.concatenate([joined.dropped, refused])
+        places = [f"near.events:{row}" for row in joined.dropped_rows] + places
+    order = np.argsort(rows, kind="stable")
+    return rows[order], [places[at] for at in order]
+
+
+def _refused(case: Case) -> tuple[Array, Array]:
+    """Return the rows that the host was refused, and those that it sent instead.
+
+    Where the link was logged, such a copy never came to its queue; else the kernel must have said so.
+    """
+    joined, verdicts = case.transfer.joined, case.transfer.verdicts
+    local = (verdicts["cause"] == Cause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
+    if joined is None:
+        sure = (verdicts["evidence"] & np.uint32(Evidence.KERNEL_EVENT)) != 0
+    else:
+        never_came = joined.carriage_of[verdicts["earlier_row"]] == NA
+        sure = never_came & ~np.isin(verdicts["earlier_row"], joined.dropped)
+    return verdicts["earlier_row"][local & sure], verdicts["row"][local & sure]
 
 
 def _longest_rtt_ns(case: Case) -> int:

@@ -1,0 +1,86 @@
+"""What a diagnosis says first, also of captures that cannot tell why a transfer was slow."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.diagnose import Diagnosis, diagnose, headline
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.diagnosis.use import Use
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILE_HEADER = 24
+_RECORD = struct.Struct("<IIII")
+CALL = SAMPLES / "fig8-resets-vj"
+
+
+def one_way(path: Path, *, reverse: bool) -> Path:
+    """Write the packets of one direction of the sender's capture."""
+    data = gzip.decompress((CALL / "mobile" / "tcp-0.pcap.gz").read_bytes())
+    wanted = (Transfer.of(CALL).sender["reverse"] == reverse).tolist()
+    kept, at = [data[:_FILE_HEADER]], _FILE_HEADER
+    for keep in wanted:
+        end = at + _RECORD.size + _RECORD.unpack_from(data, at)[2]
+        kept += [data[at:end]] if keep else []
+        at = end
+    path.write_bytes(b"".join(kept))
+    return path
+
+
+def explained(path: Path, *, reverse: bool | None = None) -> Diagnosis:
+    return diagnose(Transfer.of(path, reverse=reverse))
+
+
+def test_data_without_their_acks_tell_no_utilization(tmp_path: Path) -> None:
+    found = explained(one_way(tmp_path / "data.pcap", reverse=False))
+    assert math.isnan(found.account.utilization)
+    assert found.document()["account"]["utilization"] is None
+    assert "only one direction was captured" in headline(found)
+    assert found.account.seconds[Use.UNKNOWN] == found.account.total_s > 100
+
+
+def test_acks_alone_are_no_data(tmp_path: Path) -> None:
+    found = explained(one_way(tmp_path / "acks.pcap", reverse=True))
+    assert math.isnan(found.account.utilization)
+    assert headline(found) == "No data were sent in this direction."
+
+
+def test_the_receivers_capture_alone_does_not_tell_what_the_sender_waited_for() -> None:
+    found = explained(CALL / "fixed" / "tcp-0.pcap.gz")
+    assert math.isnan(found.account.utilization)
+    assert found.account.payload_bytes == 100_000
+    assert "captured at the receiver" in headline(found)
+    assert found.findings == []
+
+
+def test_the_senders_capture_alone_does() -> None:
+    found = explained(CALL / "mobile" / "tcp-0.pcap.gz")
+    assert "(inferred from TCP alone)" in headline(found)
+    assert found.account.utilization < 0.85
+
+
+def test_the_way_without_data_says_so() -> None:
+    assert headline(explained(CALL, reverse=True)) == "No data were sent in this direction."
+
+
+def test_the_headline_names_the_kind_that_cost_most_in_all() -> None:
+    """Two failures together, not the single flow control that cost more than each."""
+    found = explained(CALL)
+    assert found.findings[0].kind == "link-flow-control"
+    assert "header decompressor was out of step" in headline(found)
+    assert "happened 2 times" in headline(found)
+
+
+def test_acks_with_wrong_headers_are_told_from_lost_ones() -> None:
+    damaged = [each for each in explained(CALL).findings if each.kind == "ack-loss"]
+    assert damaged
+    assert all("arrived with wrong headers" in each.sentence for each in damaged)
+    lost = [each for each in explained(SAMPLES / "cellular_upload").findings if each.kind == "ack-loss"]
+    assert lost
+    assert all("lost on the way back" in each.sentence for each in lost)
