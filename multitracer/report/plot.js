@@ -21,8 +21,11 @@
     };
   }
 
+  /* What was recorded in the field stays where it is: no button uploads it. */
+  const config = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
+
   function draw() {
-    return Plotly.react(plot, figure.data, layout(), { responsive: true, displaylogo: false });
+    return Plotly.react(plot, figure.data, layout(), config);
   }
 
   narrow.addEventListener("change", draw);

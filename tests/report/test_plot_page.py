@@ -36,6 +36,9 @@ def test_the_page_draws_under_its_own_policy(
     assert "Content-Security-Policy" in (tmp_path / "f.html").read_text()
     assert browser.evaluate("document.querySelectorAll('.scatterlayer .trace').length") > 15
     assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    buttons = browser.evaluate("[...document.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title)")
+    assert any("Download" in title for title in buttons)
+    assert not [title for title in buttons if "Share" in title], "a field's data leave by no single click"
     plot_share = "document.querySelector('.nsewdrag').getBoundingClientRect().width / innerWidth"
     assert browser.evaluate(plot_share) > 0.6, "the legend leaves the panels room"
     assert browser.complaints == []
