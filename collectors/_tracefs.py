@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ def tracefs() -> Path:
     """
     path = _mounted() or _mount()
     if not os.access(path / "instances", os.W_OK):
-        raise PreflightError(f"{path}: only root may trace the kernel's TCP; run as root, or use tcp_info")
+        fix = f"sudo {sys.executable} -m multitracer capture"
+        raise PreflightError(f"{path}: only root may trace the kernel's TCP; `{fix}`, or use tcp_info")
     return path
 
 

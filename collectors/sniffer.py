@@ -6,6 +6,7 @@ The capture is a pcap with headers only; scapy stamps to the microsecond. Needs 
 from __future__ import annotations
 
 import select
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,8 @@ def _socket(interface: str, expression: str) -> Any:
     try:
         return conf.L2listen(iface=None if interface == "any" else interface, filter=expression or None)
     except PermissionError as error:
-        raise PreflightError(f"packets: {error.strerror}; run it with sudo") from error
+        fix = f"sudo {sys.executable} -m multitracer capture"
+        raise PreflightError(f"packets: {error.strerror}; `{fix}` may capture them") from error
     except Exception as error:  # scapy raises Scapy_Exception, OSError and others for one thing
         raise CollectorError(f"{interface}: scapy cannot open it: {error}; check name and filter") from error
 
