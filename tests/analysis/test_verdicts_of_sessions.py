@@ -92,3 +92,26 @@ def test_segments_and_bytes_sent_again_are_those_of_tcptrace(host: Path, tmp_pat
     counts = [way for found in tcptrace(path) for way in found.counts]
     for name in ("retransmitted_segments", "retransmitted_bytes", "out_of_order"):
         assert sum(way[name] for way in counts) == int(directions[name].sum())
+
+
+def kernel_table() -> str:
+    """Return the table of docs/verdicts.md: ours = the kernel's, per host that resent anything."""
+    lines = [
+        "| session, host | resent | timeout | fast | slow start | tail loss probe | local drops |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for host in HOSTS:
+        found = causes(host, with_kernel=False)
+        if found.total():
+            both = [(found.total() - found[Cause.LOCAL_DROP], "TcpRetransSegs")]
+            both += [(found[cause], counter) for cause, counter in COUNTERS.items()]
+            cells = [f"{ours} = {counted(host, name)}" for ours, name in both]
+            name = f"`{host.parent.name}`, {host.name}"
+            lines.append(f"| {' | '.join([name, *cells, str(found[Cause.LOCAL_DROP])])} |")
+    return "\n".join(lines)
+
+
+def test_the_page_shows_what_both_counted() -> None:
+    page = (TRACES.parent / "docs" / "verdicts.md").read_text("utf-8")
+    shown = page.split("<!-- kernel -->\n", 1)[1].split("\n<!-- end of kernel -->", 1)[0]
+    assert shown == kernel_table()
