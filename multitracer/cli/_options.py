@@ -145,7 +145,7 @@ def named(text: str) -> str:
     return target(text)
 
 
-def page(text: str) -> str:
+def named_page(text: str) -> str:
     """Return the page that -o names; one named like a picture would open nowhere."""
     if text.lower().endswith(_PICTURES):
         raise click.BadParameter("this writes a page; name it .html, and save a picture from there")

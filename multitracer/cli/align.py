@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, page
+from multitracer.cli._options import debug_option, examples, named_page
 
 if TYPE_CHECKING:
     from multitracer.cli._clocks import Aligned
+    from multitracer.figures.palette import ThemeName
 
 
 @click.command(
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     metavar="CLOCK",
     help="HOST or HOST:DOMAIN onto which the others are mapped; by default the TCP sender's wall clock.",
 )
-@click.option("-o", "--output", type=page, metavar="FILE", help="Draw the graph into this .html file.")
+@click.option("-o", "--output", type=named_page, metavar="FILE", help="Draw the graph into this .html file.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @click.option(
     "--keep/--no-keep",
@@ -41,7 +42,7 @@ def command(
     as_json: bool,
     reference: str | None,
     output: str | None,
-    theme: str,
+    theme: ThemeName,
     keep: bool,
 ) -> None:
     """Find how the clocks of a session, or of two or more loose files, relate: offset, drift, error, steps.
@@ -62,7 +63,7 @@ def command(
     if keep and found.session.folder is not None:
         _keep(found)
     if output is not None:
-        _draw(found, output, dark=theme == "dark")
+        _draw(found, output, theme=theme)
     if as_json:
         write_json(standard_output(), found)
     else:
@@ -81,13 +82,17 @@ def _keep(found: Aligned) -> None:
         warn(f"{error.filename}: the tables are not kept: {error.strerror}")
 
 
-def _draw(found: Aligned, output: str, *, dark: bool) -> None:
+def _draw(found: Aligned, output: str, *, theme: ThemeName) -> None:
     from multitracer.cli._output import replacing
+    from multitracer.cli._plotting import write
     from multitracer.figures.alignment import alignment_figure
 
-    figure = alignment_figure(found.clocks, theme="dark" if dark else "light")
+    figure = alignment_figure(found.clocks, theme=theme)
     with replacing(output) as beside:
-        if output.endswith(".json"):
-            beside.write_text(figure.to_json(), "utf-8")
-        else:
-            beside.write_text(figure.to_html(include_plotlyjs=True), "utf-8")
+        write(
+            figure,
+            beside,
+            title=f"Clocks of {found.session.name}",
+            theme=theme,
+            as_json=output.endswith(".json"),
+        )

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from multitracer.cli import _spans
-from multitracer.cli._options import Reading, examples, page, reads_captures
+from multitracer.cli._options import Reading, examples, named_page, reads_captures
 from multitracer.cli._spans import Wish
 
 Theme = Literal["light", "dark"]
@@ -27,7 +27,7 @@ Theme = Literal["light", "dark"]
 @click.option(
     "-o",
     "--output",
-    type=page,
+    type=named_page,
     metavar="PATH",
     help="The file to write: .html, or .json for plotly. By default the input's name with .html, here.",
 )

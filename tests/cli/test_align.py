@@ -192,7 +192,10 @@ def test_the_figure_shows_residuals_envelopes_and_error(session: Path, tmp_path:
     assert any("two captures" in title for title in titles)
     html = tmp_path / "clocks.html"
     call("align", "--no-keep", "-o", html, SAMPLE)
-    assert "plotly" in html.read_text()
+    page = html.read_text()
+    assert "plotly" in page
+    assert 'name="viewport"' in page, "a phone would show it unreadably small"
+    assert "Content-Security-Policy" in page
 
 
 def test_a_step_is_drawn_and_each_packet_stands_on_its_side_of_it(tmp_path: Path) -> None:
