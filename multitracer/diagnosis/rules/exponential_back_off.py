@@ -33,9 +33,8 @@ def find(case: Case) -> Iterator[Finding]:
         ended_ns = int(times[-1])
         cost_s = case.seconds(Use.IDLE_RTO, begin_ns=began_ns, end_ns=ended_ns)
         sentence = (
-            f"{len(run)} timeouts in a row, {case.at_s(began_ns):.1f} s into the transfer: each doubled "
-            f"the wait, "
-            f"the last was {float(waits_s[-1]):.0f} s."
+            f"{len(run)} timeouts in a row, {case.at_s(began_ns):.1f} s into the transfer: the timer backed "
+            f"off, and the last wait was {float(waits_s[-1]):.0f} s."
         )
         payload = int(sender["payload_bytes"][run].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", run), sentence)

@@ -35,8 +35,7 @@ def find(case: Case) -> Iterator[Finding]:
         words = evidence_words(int(verdicts["evidence"][place]))
         sentence = (
             f"The retransmission timer went off {case.at_s(began_ns):.1f} s into the transfer though "
-            f"nothing was "
-            f"lost; {payload:,} bytes were sent again in vain (evidence: {words})."
+            f"nothing was lost; {payload:,} bytes were sent again in vain (evidence: {words})."
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
