@@ -24,6 +24,8 @@ _PERIOD_NS = 1_200_000
 """One segment at 10 Mbit/s."""
 _RTT_NS = 60_000_000
 _LOSS_EVERY = 200
+_HOST_NS = 50_000
+"""From an arrival to the host's answer: by it a capture is known to be the sender's."""
 
 
 def _record(time_ns: int, *, sent: bool, seq: int, ack: int, flags: int, length: int, ip_id: int) -> bytes:
@@ -36,7 +38,11 @@ def _record(time_ns: int, *, sent: bool, seq: int, ack: int, flags: int, length:
 
 def write_capture(path: Path, segments: int) -> None:
     """Write a capture with about this many segments, ACKs included."""
-    rows = [(0, True, 0, 0, Flag.SYN, 0), (_RTT_NS, False, 0, 1, Flag.SYN | Flag.ACK, 0)]
+    rows = [
+        (0, True, 0, 0, Flag.SYN, 0),
+        (_RTT_NS, False, 0, 1, Flag.SYN | Flag.ACK, 0),
+        (_RTT_NS + _HOST_NS, True, 1, 1, Flag.ACK, 0),
+    ]
     now, seq = 2 * _RTT_NS, 1
     for number in range(segments // 2):
         is_lost = number % _LOSS_EVERY == _LOSS_EVERY - 1
