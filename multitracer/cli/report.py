@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Reading, examples, named, reads_captures
+from multitracer.cli._options import Reading, examples, named_page, reads_captures
 from multitracer.errors import InputError, MultiTracerError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=named,
+    type=named_page,
     metavar="PATH",
     help="The file to write, by default report.html; for several inputs the folder, by default reports.",
 )

@@ -19,7 +19,7 @@ from multitracer.report.figure_section import figure_section
 from multitracer.report.markup import printable
 from multitracer.report.page import document, write
 from multitracer.report.provenance import digests, provenance_section
-from multitracer.report.sections import summary_section, trust_section
+from multitracer.report.sections import summary_section, trust_section, verdict_of
 from multitracer.report.sentence import NOTHING, sentence
 from multitracer.report.words import size
 
@@ -101,8 +101,7 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
     drawn = choose(parts, connection=request.connection, most=MOST_FIGURES)
     first = drawn[0] if drawn else None
     body = [
-        _diagnosis(first, request),
-        trust_section(parts),
+        *_opening(parts, first, request),
         summary_section(
             first, connections=_count(parts), clock=_clock(parts, first, request), speed=request.speed
         ),
@@ -114,6 +113,12 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
         Path(part.point.name).name or part.point.name for part in parts
     )
     write(path, document(printable(title), body, figures=_figures(parts, drawn, request)))
+
+
+def _opening(parts: Sequence[Part], drawn: Drawn | None, request: Request) -> list[Markup | None]:
+    """Return why it was slow and how far that can be trusted; a doubt comes first."""
+    opening = [_diagnosis(drawn, request), trust_section(parts)]
+    return opening if verdict_of(parts) == "good" else opening[::-1]
 
 
 def _diagnosis(drawn: Drawn | None, request: Request) -> Markup | None:
