@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multitracer.clock.steps import Step, after, least
+from multitracer.clock.steps import Step, after, certainly, least
 from multitracer.clock.ways import Way, Ways
 
 _FEWEST = 5
 """Packets of a direction on each side of a jump; fewer do not tell how dense the least delays lie."""
 
 
-def refined(ways: Ways, steps: list[Step]) -> list[Step]:
+def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
     """Return the jumps as the least delays of the whole intervals beside each tell them, if that is better.
 
     Parameters
@@ -23,6 +23,8 @@ def refined(ways: Ways, steps: list[Step]) -> list[Step]:
     steps : list of Step
         The jumps as they were measured at their places. If both directions ask for the same correction, it is
         made: a queue that stood before a jump and not after it falsifies one of them only.
+    slot_ns : float
+        Time between two slots of the link, 0 for none.
     """
     both = (ways.out, ways.back)
     ordered = sorted(steps, key=lambda step: sum(int((~after(way, step)).sum()) for way in both))
@@ -34,7 +36,7 @@ def refined(ways: Ways, steps: list[Step]) -> list[Step]:
             if min(map(len, parts)) < _FEWEST:
                 break
             (low, width), (high, height) = (least(part) for part in parts)
-            moves.append((way.sign * (high - low), 3 * (width + height) + 1e5))
+            moves.append((way.sign * (high - low), 3 * (width + height) + 1e5 + slot_ns))
         found.append(_corrected(step, moves) if len(moves) == 2 else step)
     return found
 
@@ -121,9 +123,9 @@ def _moment(ways: Ways, step: Step, offset_ns: float, skew: float, margin_ns: fl
     """
     last, first = -np.inf, np.inf
     for way in (ways.out, ways.back):
-        later, here = after(way, step), way.time_ns
+        (earlier, later), here = certainly(way, step), way.time_ns
         there = here + way.sign * way.delay_ns - offset_ns - skew * here
         sent, arrived = (here, there + margin_ns) if way.sign > 0 else (there - margin_ns, here)
-        last = max(last, float(sent[~later].max(initial=-np.inf)))
+        last = max(last, float(sent[earlier].max(initial=-np.inf)))
         first = min(first, float(arrived[later].min(initial=np.inf)))
     return min(last, first), first

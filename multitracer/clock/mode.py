@@ -85,7 +85,7 @@ def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]
         if half < LARGEST_SKEW and _spread(grid, likely) > 4 * step:
             break
         half /= _ZOOM
-    grid = centre + half * np.linspace(-1, 1, 4 * _SLOPES)
+    grid = np.clip(centre + half * np.linspace(-1, 1, 4 * _SLOPES), -LARGEST_SKEW, LARGEST_SKEW)
     likely = _likelihood(lows, grid, blur_ns=0.0)
     return grid, likely / likely.sum()
 

@@ -20,12 +20,15 @@ from multitracer.clock.lengths import ip_lengths, unseen_bytes
 from multitracer.clock.matching import identities
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from multitracer.capture import Capture
     from multitracer.clock.serialization import Spacing
 
     Array = NDArray[Any]
+    Zones = Sequence[tuple[int, int]]
 
 _REACH = 12
 _CAUTION = 0.002
@@ -36,7 +39,15 @@ _APART_NS = 1e6
 _RANGE = ("seq", "payload_bytes")
 
 
-def own_queue_ns(sender: Capture, receiver: Capture, matched: Array, spaced: Spacing) -> Array:
+def own_queue_ns(
+    sender: Capture,
+    receiver: Capture,
+    matched: Array,
+    spaced: Spacing,
+    *,
+    jumps: Zones = (),
+    reach: int = _REACH,
+) -> Array:
     """Return for each matched packet how long it waited behind packets of its host, at the least.
 
     Parameters
@@ -47,6 +58,10 @@ def own_queue_ns(sender: Capture, receiver: Capture, matched: Array, spaced: Spa
         Rows in the sender's capture that arrived, ascending or not.
     spaced : Spacing
         What is known of the slowest link's rate.
+    jumps : sequence of (int, int)
+        First and last row at which the sender's clock may have jumped: times across a jump tell no wait.
+    reach : int
+        How many packets before each one count.
 
     Returns
     -------
@@ -62,19 +77,23 @@ def own_queue_ns(sender: Capture, receiver: Capture, matched: Array, spaced: Spa
     flow, seq, payload = (segments[name][rows] for name in ("flow", "seq", "payload_bytes"))
     total = np.cumsum(own + unseen_bytes(flow, seq, payload, size))
     rate = spaced.ns_per_byte * (1 - 2 * spaced.error - _CAUTION)
-    wait = _longest_wait(segments["time_ns"][rows], total, own, rate)
+    side = np.sum([(rows >= row).astype(np.int64) for zone in jumps for row in zone] or [0 * rows], axis=0)
+    wait = _longest_wait(segments["time_ns"][rows], total, own, rate, reach, side)
+    for first, last in jumps:
+        wait[(rows >= first) & (rows < last)] = 0.0
     place = np.searchsorted(rows, matched)
     result: Array = wait[place]
     return result
 
 
-def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float) -> Array:
+def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: int, side: Array) -> Array:
     """Return how long each packet waits behind those before it, by the one that makes it wait longest."""
     wait = np.zeros(len(time_ns))
-    for back in range(1, min(_REACH, len(time_ns) - 1) + 1):
+    for back in range(1, min(reach, len(time_ns) - 1) + 1):
         since = (time_ns[back:] - time_ns[:-back]).astype(np.float64)
         before = total[back:] - own[back:] - total[:-back] + own[:-back]
-        behind = np.where(own[:-back] > 0, before * rate - since, 0.0)
+        counts = (own[:-back] > 0) & (side[back:] == side[:-back])
+        behind = np.where(counts, before * rate - since, 0.0)
         wait[back:] = np.maximum(wait[back:], behind)
     return wait
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Clock = Literal["a", "b"]
-_CLOCKS: tuple[Clock, Clock] = ("a", "b")
+CLOCKS: tuple[Clock, Clock] = ("a", "b")
 
 SMALLEST_STEP_NS = 20e6
 """Smaller jumps are left alone: drift and queues look like them."""
@@ -60,12 +60,22 @@ class Step:
         By how much ``B - A`` is larger afterwards.
     error_ns : float
         Half-width of the 95 % interval of it.
+    first_row, last_row : int, optional
+        The rows between which `row` lies for certain, where it is not known better.
     """
 
     clock: Clock
     row: int
     shift_ns: float
     error_ns: float
+    first_row: int | None = None
+    last_row: int | None = None
+
+    @property
+    def zone(self) -> tuple[int, int]:
+        """The rows between which it lies, the first one after it included."""
+        first, last = (self.row if row is None else row for row in (self.first_row, self.last_row))
+        return first, last
 
 
 def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
@@ -82,14 +92,14 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
 
 def _largest(ways: Ways, known: list[Step]) -> Step | None:
     """Return the most certain jump: of the places and clocks that could explain it, the one that does."""
-    found = [place for clock in _CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
+    found = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
     if not found:
         return None
     best = max(score for score, _, _ in found)
     likely = [(clock, row) for score, clock, row in found if score > best / 2]
     steps = [Step(clock, row, *_measured(_courses(ways, clock), row)) for clock, row in likely]
     step = min(steps, key=lambda one: _roughness(_near(ways, one), one))
-    return _placed(_near(ways, step), step) if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
+    return placed(ways, step) if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
 
 
 def _near(ways: Ways, step: Step) -> Ways:
@@ -101,11 +111,12 @@ def _near(ways: Ways, step: Step) -> Ways:
     return Ways(parts[0], parts[1], ways.first_ns, ways.base_ns)
 
 
-def _placed(near: Ways, step: Step) -> Step:
-    """Return the jump at the place and of the clock that leave the packets about it smoothest."""
+def placed(ways: Ways, step: Step) -> Step:
+    """Return a jump at the place and of the clock that leave the packets about it smoothest."""
+    near = _near(ways, step)
     best = (_roughness(near, step), step)
-    for clock in _CLOCKS:
-        rows = np.unique(np.concatenate([_rows(way, clock) for way in (near.out, near.back)]))
+    for clock in CLOCKS:
+        rows = np.unique(np.concatenate([rows_of(way, clock) for way in (near.out, near.back)]))
         for row in rows[1:].tolist():
             other = Step(clock, row, step.shift_ns, step.error_ns)
             rough = _roughness(near, other)
@@ -114,7 +125,8 @@ def _placed(near: Ways, step: Step) -> Step:
     return best[1]
 
 
-def _rows(way: Way, clock: Clock) -> Array:
+def rows_of(way: Way, clock: Clock) -> Array:
+    """Return the rows of packets in the capture of one clock."""
     return way.row if clock == "a" else way.other_row
 
 
@@ -145,8 +157,15 @@ def without(ways: Ways, step: Step) -> Ways:
 
 def after(way: Way, step: Step) -> Array:
     """Return which packets the jumping clock stamped after its jump."""
-    later: Array = _rows(way, step.clock) >= step.row
+    later: Array = rows_of(way, step.clock) >= step.row
     return later
+
+
+def certainly(way: Way, step: Step) -> tuple[Array, Array]:
+    """Return which packets the jumping clock stamped before its jump for certain, and which after."""
+    rows = rows_of(way, step.clock)
+    first, last = step.zone
+    return rows < first, rows >= last
 
 
 def _without(way: Way, step: Step) -> Way:
@@ -206,7 +225,7 @@ def _courses(ways: Ways, clock: Clock) -> list[_Course]:
 
 
 def _course(way: Way, clock: Clock) -> _Course:
-    rows = _rows(way, clock)
+    rows = rows_of(way, clock)
     order = np.argsort(rows, kind="stable")
     delay = way.delay_ns[order]
     return _Course(way.sign, rows[order], np.maximum.accumulate(way.time_ns[order]), delay, _noise(delay))

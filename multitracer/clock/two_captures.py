@@ -4,8 +4,8 @@ Clock B against clock A, ``B = A + offset + skew * (A - first)``; a delay is tol
 the offset has the opposite sign on the way back (Paxson 1998). The steps, a file each:
 
 1. `matching`, `ways`: the same packets, by direction.
-2. `steps`: where a clock jumped; what follows is said of each interval between.
-3. `serialization`: how long the slowest link of each way needs for a byte.
+2. `steps`, `hidden_steps`: where a clock jumped; what follows is said of each interval between.
+3. `sides`, `serialization`: how long the slowest link of each way needs for a byte.
 4. `envelope`, `mode`: the skew, by lines below all delays and by the densest level.
 5. `levels`: how long a packet of no length takes each way, with what may lie below.
 6. Here: half the difference of the two levels is the offset, if the two ways are equally long.
@@ -16,22 +16,22 @@ time, which bounds the offset from both sides (`lower_ns`, `upper_ns`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multitracer.clock.envelope import envelope
 from multitracer.clock.estimate import PPM, Estimate
+from multitracer.clock.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.intervals import Interval, intervals, refined
 from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
-from multitracer.clock.mode import skew_posterior, window_lows
-from multitracer.clock.own_queue import is_consistent, own_queue_ns, without_mistakes
-from multitracer.clock.raster import raster_ns
+from multitracer.clock.mode import LARGEST_SKEW, skew_posterior, window_lows
 from multitracer.clock.raster_skew import raster_skew
-from multitracer.clock.serialization import Spacing, slowest_ns_per_byte, spacing
-from multitracer.clock.steps import Step, find_steps, without
+from multitracer.clock.sides import Side, arrivals_without_jump, sides_of, unqueued
+from multitracer.clock.steps import SMALLEST_STEP_NS, Step, find_steps, without
 from multitracer.clock.ways import Way, Ways, both_ways
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,12 +56,24 @@ _SLACK = 5e-6
 _FEW_ALIKE = 20
 _STAMPING_NS = 40_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
+_VAGUE = 0.05
+"""A jump that is known no better than to so much of it is not certain to be there."""
 _BENT = 1.5
 """A jump that is corrected wrongly in the middle bends a line by so much of it over the whole time."""
 _MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
 """What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
+_NO_CHANCE = 6.0
+"""So many standard errors from 0, a raster's skew is the link's: ticks of the hosts themselves have none."""
+_AT_THE_EDGE = 0.95
+"""Of the skews that a quartz can have: where the densest level asks for more, queues mislead it."""
 _CAUTION = 1.6
 """Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
+_MOST_HIDDEN = 4
+_LARGE_NS = 1e9
+_EXCLUDED = "what the queues seemed to tell is impossible; all that causality allows is the error"
+_CROSSED = (
+    "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
+)
 
 
 def relate(near: Capture, far: Capture) -> list[Estimate]:
@@ -105,58 +117,46 @@ class _Offset:
     half_ns: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One direction with what is known of its link; delays are without the queue of the own packets."""
-
-    way: Way
-    spaced: Spacing | None
-    guess_ns_per_byte: float
-    slot_ns: float
-    arrived_ns: Array
-    slowest_ns_per_byte: float
-    """What arrived in the busiest time would not have come through a slower link."""
-
-    @property
-    def flat_ns(self) -> Array:
-        """Delays as packets of no length would have them."""
-        return self.way.delay_ns - self.guess_ns_per_byte * self.way.size_bytes
-
-
-def _sides(near: Capture, far: Capture, ways: Ways) -> list[_Side]:
-    both = (ways.out, ways.back)
-    measured = [spacing(way) for way in both]
-    guesses = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]
-    usual = np.array([g * float(np.median(way.size_bytes)) for g, way in zip(guesses, both, strict=True)])
-    sides = []
-    for way, spaced, guess in zip(both, measured, guesses, strict=True):
-        arrived = way.sent_ns + way.delay_ns
-        slot = raster_ns(arrived, spaced_ns=usual)
-        slowest = slowest_ns_per_byte(arrived, way.size_bytes)
-        delay = way.delay_ns
-        if spaced is not None:
-            ends = (near, far, way.row) if way.sign > 0 else (far, near, way.other_row)
-            waited = own_queue_ns(*ends, spaced)
-            flat = delay - spaced.ns_per_byte * way.size_bytes
-            if is_consistent(flat, waited):
-                shorter = way.shifted(delay - without_mistakes(flat, waited))
-                sides.append(_Side(shorter, spaced, guess, slot, arrived, slowest))
-                continue
-        sides.append(_Side(way, None, guess, slot, arrived, slowest))
-    return sides
-
-
 def _related(near: Capture, far: Capture) -> list[Estimate]:
-    steps, ways = find_steps(both_ways(near, far))
-    sides = _sides(near, far, ways)
-    skew, error, _ = _skew(sides)
+    base = both_ways(near, far)
+    found = _with_jumps(near, far, *_jumps(near, far, base))
+    if _absurd_ns(found) > 0:  # jumps at wrong places: look only at what is impossible without them
+        other = _with_jumps(near, far, *_with_hidden(near, far, base, []))
+        found = min(found, other, key=_absurd_ns)
+    return [_believable(estimate) for estimate in found]
+
+
+def _absurd_ns(found: list[Estimate]) -> float:
+    """Return how far an offset lies outside of what causality allows it, in the worst interval."""
+    return max(_outside_ns(e) + _LARGE_NS * bool(e.notes) for e in found)
+
+
+def _outside_ns(e: Estimate) -> float:
+    assert e.lower_ns is not None
+    assert e.upper_ns is not None
+    return float(max(e.lower_ns - e.offset_ns, e.offset_ns - e.upper_ns, 0))
+
+
+def _believable(e: Estimate) -> Estimate:
+    """Return, of an estimate that causality excludes, the middle of what it allows, and all that as error."""
+    if _outside_ns(e) <= 0 or e.lower_ns is None or e.upper_ns is None:
+        return e
+    wide = (e.upper_ns - e.lower_ns) / 2 + e.uncertainty_ns
+    middle = (e.lower_ns + e.upper_ns) // 2
+    return replace(e, offset_ns=middle, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
+
+
+def _with_jumps(near: Capture, far: Capture, steps: list[Step], ways: Ways) -> list[Estimate]:
+    """Return what holds between these jumps, of packets without them."""
+    sides = sides_of(near, far, ways, steps)
+    skew, error, by_slots = _skew(sides, steps)
     if steps:
         steps, ways = _refined(near, far, sides, skew, steps)
-        sides = _sides(near, far, ways)
-        skew, error, _ = _skew(sides)
+        sides = sides_of(near, far, ways, steps)
+        skew, error, by_slots = _skew(sides, steps)
     times = np.concatenate([ways.out.time_ns, ways.back.time_ns])
     bent = sum(step.error_ns for step in steps) * _BENT / _WIDTH_95 / float(np.ptp(times))
-    error = float(np.hypot(error, bent))
+    error = error if by_slots else float(np.hypot(error, bent))
     offsets = {s: _offset(sides, s) for s in (skew, skew - error, skew + error)}
     at = offsets[skew]
     turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
@@ -166,18 +166,51 @@ def _related(near: Capture, far: Capture) -> list[Estimate]:
         steps,
         offset_ns=line.offset_ns,
         skew=skew,
-        margin_ns=line.half_ns + sum(s.error_ns for s in steps),
+        margin_ns=2 * line.half_ns + sum(s.error_ns for s in steps),
     )
-    return [_estimate(ways, line, interval) for interval in found]
+    missing = missing_ns(ways)
+    return [_estimate(ways, line, interval, missing) for interval in found]
+
+
+def _jumps(near: Capture, far: Capture, base: Ways) -> tuple[list[Step], Ways]:
+    """Return the jumps, those that queues hide too, and the packets without them.
+
+    Jumps that their neighbourhood told but vaguely give way to such as make sense of all packets.
+    """
+    steps, _ = find_steps(base)
+    sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]
+    if len(sure) < len(steps):
+        found = _with_hidden(near, far, base, sure)
+        if len(found[0]) > len(sure) and missing_ns(found[1]) < SMALLEST_STEP_NS:
+            return found
+    return _with_hidden(near, far, base, steps)
+
+
+def _with_hidden(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> tuple[list[Step], Ways]:
+    """Return these jumps and those found by what is impossible without them, and the packets without them."""
+    found = list(steps)
+    for step in steps:
+        ways = without(ways, step)
+    while len(found) < len(steps) + _MOST_HIDDEN and missing_ns(ways) >= SMALLEST_STEP_NS:
+        sides = sides_of(near, far, ways, found)
+        flat, free = unqueued(near, far, ways, sides, found)
+        slot = max(side.slot_ns for side in sides)
+        hidden = hidden_step(flat, free, _skew(sides, found)[0], slot_ns=slot)
+        if hidden is None:
+            break
+        found.append(hidden)
+        ways = without(ways, hidden)
+    return found, ways
 
 
 def _refined(
-    near: Capture, far: Capture, sides: list[_Side], skew: float, steps: list[Step]
+    near: Capture, far: Capture, sides: list[Side], skew: float, steps: list[Step]
 ) -> tuple[list[Step], Ways]:
     """Return the jumps, measured anew with what is known now, and the packets without them."""
     out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
     ways = both_ways(near, far)
-    better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps)
+    slot = max(side.slot_ns for side in sides)
+    better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps, slot_ns=slot)
     for step in better:
         ways = without(ways, step)
     return better, ways
@@ -194,17 +227,18 @@ class _Line:
     pivot_ns: float
 
 
-def _estimate(ways: Ways, line: _Line, interval: Interval) -> Estimate:
+def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Estimate:
     """Return what holds between two steps; offset and stamps are those of the clocks as they were."""
     first, last = interval.first_ns, interval.last_ns
     shift = interval.b_shift_ns - interval.a_shift_ns
     lower, upper = _bounds(interval.ways, line.skew, line.error, first)
+    crossed = max(lower - upper, round(missing) if missing >= SMALLEST_STEP_NS else 0, 0)
     stamp = ways.first_ns + round(interval.a_shift_ns)
     pivot = float(np.clip(line.pivot_ns, first, last))
     away = _WIDTH_95 * line.error * (pivot - line.pivot_ns)
     return Estimate.around(
         stamp + round(pivot),
-        float(np.sqrt(line.half_ns**2 + interval.error_ns**2 + away**2)),
+        float(np.sqrt(line.half_ns**2 + interval.error_ns**2 + away**2 + crossed**2)),
         first_ns=stamp + round(first),
         last_ns=stamp + round(last),
         offset_ns=ways.base_ns + round(line.offset_ns + line.skew * first + shift),
@@ -212,38 +246,43 @@ def _estimate(ways: Ways, line: _Line, interval: Interval) -> Estimate:
         skew_uncertainty_ppm=_WIDTH_95 * line.error / PPM,
         method=METHOD,
         evidence=len(interval.ways.out) + len(interval.ways.back),
-        lower_ns=lower + round(shift),
-        upper_ns=upper + round(shift),
-        notes=(),
+        lower_ns=min(lower, upper) + round(shift),
+        upper_ns=max(lower, upper) + round(shift),
+        notes=(_CROSSED.format(crossed / NS_PER_MS),) if crossed else (),
     )
 
 
-def _guess(own: Spacing | None, other: Spacing | None) -> float:
-    if own is not None:
-        return own.ns_per_byte
-    return other.ns_per_byte if other is not None else 0.0
-
-
-def _skew(sides: list[_Side]) -> tuple[float, float, list[float]]:
-    """Return the skew, one standard error, and what the two envelopes say of it."""
+def _skew(sides: list[Side], steps: list[Step]) -> tuple[float, float, bool]:
+    """Return the skew, one standard error, and whether slots of the link told it, which no jump bends."""
     flat = [(side.way.sign, side.way.time_ns, side.flat_ns) for side in sides]
     starts = [sign * envelope(time, delay)[0] for sign, time, delay in flat]
+    starts = [float(np.clip(start, -LARGEST_SKEW, LARGEST_SKEW)) for start in starts]
     skew = float(np.mean(starts))
     for _ in range(2):
         lows = [window_lows(sign, time, delay, slope=skew) for sign, time, delay in flat]
         grid, mass = skew_posterior(lows, starts)
         skew = float((grid * mass).sum())
     error = _CAUTION * float(np.sqrt((mass * (grid - skew) ** 2).sum()))
+    if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW:
+        error = max(error, LARGEST_SKEW)
     span = max(float(np.ptp(time)) for _, time, _ in flat)
-    arrived = {side.way.sign: side.arrived_ns for side in sides}
+    arrived = {side.way.sign: arrivals_without_jump(side, steps) for side in sides}
     slots = {side.way.sign: side.slot_ns for side in sides}
     raster = raster_skew(arrived[-1], arrived[1], slot_a=slots[-1], slot_b=slots[1])
-    if raster is not None and abs(raster[0] - skew) < _SURE * np.hypot(raster[1], error) + _SLACK:
-        skew, error = (raster[0], raster[1]) if raster[1] < error else (skew, error)
-    return skew, float(np.hypot(error, _STAMPING_NS / span)), starts
+    by_slots = False
+    if raster is not None:
+        apart = abs(raster[0] - skew)
+        agree = apart < _SURE * np.hypot(raster[1], error) + _SLACK
+        certain = abs(raster[0]) > _NO_CHANCE * raster[1] + _SLACK
+        if agree or certain:
+            by_slots = raster[1] < error or not agree
+            skew, error = (raster[0], raster[1]) if by_slots else (skew, error)
+        else:
+            error = max(error, apart)
+    return skew, float(np.hypot(error, _STAMPING_NS / span)), by_slots
 
 
-def _offset(sides: list[_Side], skew: float) -> _Offset:
+def _offset(sides: list[Side], skew: float) -> _Offset:
     """Return the offset at time 0 for a skew."""
     luck = np.random.default_rng(20_261_120)
     (out, out_rate), (back, back_rate) = (
@@ -265,7 +304,7 @@ def _offset(sides: list[_Side], skew: float) -> _Offset:
     return _Offset(float(np.clip(alike, low, high)), found.half_ns)
 
 
-def _like_with_like(sides: list[_Side], skew: float) -> float | None:
+def _like_with_like(sides: list[Side], skew: float) -> float | None:
     """Return the offset at time 0 from packets of the sizes that both directions of a slotted link carried.
 
     Packets of one size wait for slots in both directions alike, as long as the directions are alike: the best
@@ -294,7 +333,7 @@ def _interval(values: Array, weight: Array, margin: float) -> _Offset:
     return _Offset((low + high) / 2, margin * (high - low) / 2)
 
 
-def _level(side: _Side, skew: float) -> Level:
+def _level(side: Side, skew: float) -> Level:
     way = side.way
     delay = way.delay_ns - way.sign * skew * way.time_ns
     broad = float(np.median(delay) - delay.min()) + 1e8

@@ -119,10 +119,15 @@ def altered(name: str, family: str, seed: int) -> Subject:
     own = Clock(offset_s=0.8, skew_ppm=30.0) if name == "clock-shift" else Clock()
     share = 0.3 if seed % 2 else 0.0
     changed = with_clock(far, clock, begin)
+
+    def truth(stamp: Any) -> Any:
+        first = error_ns(own, stamp, begin)
+        return error_ns(clock, np.asarray(stamp) + np.rint(first).astype(np.int64), begin) + first
+
     return Subject(
         f"{family} {seed}: {name} missing {share} {clock}", family,
         thinned(near, share, seed=seed), thinned(changed, share, seed=seed + 1_000),
-        lambda stamp: error_ns(clock, stamp, begin) + error_ns(own, stamp, begin),
+        truth,
         clock.skew_ppm + own.skew_ppm, 1 + len(clock.steps),
     )  # fmt: skip
 
