@@ -13,7 +13,7 @@ import pytest
 
 from collectors._tracefs import tracefs
 from multitracer.protocols.sock_diag import decode_tcp_info
-from tests.collectors.running import command, connection, end, records, run, running, until
+from tests.collectors.running import PATIENCE_S, command, connection, end, records, run, running, until
 
 pytestmark = pytest.mark.root
 EVENT = re.compile(r" (\d+\.\d{6}): (tcp_\w+): (.*)")
@@ -107,12 +107,13 @@ def test_signal_leaves_no_instance(log: Path, number: signal.Signals) -> None:
 
 
 def test_error_leaves_no_instance(log: Path) -> None:
-    before = instances()
     too_long_for_the_kernel = [word for port in range(1, 1000) for word in ("--port", port)]
-    done = run("tcp_probe", "-o", log, *too_long_for_the_kernel)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: ")
-    assert instances() <= before
+    argv = command("tcp_probe", "-o", log, *too_long_for_the_kernel)
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as child:
+        _, said = child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 1
+    assert said.startswith("Error: ")
+    assert not instance_of(child)
 
 
 def test_kill_leaves_whole_records_and_the_next_start_cleans_up(log: Path) -> None:
