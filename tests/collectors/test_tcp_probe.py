@@ -13,7 +13,7 @@ import pytest
 
 from collectors._tracefs import tracefs
 from multitracer.protocols.sock_diag import decode_tcp_info
-from tests.collectors.running import PATIENCE_S, command, connection, end, records, run, running, until
+from tests.collectors.running import PATIENCE_S, command, connection, end, records, running, until
 
 pytestmark = pytest.mark.root
 EVENT = re.compile(r" (\d+\.\d{6}): (tcp_\w+): (.*)")
