@@ -96,7 +96,8 @@ def synthetic(seed: int) -> Subject:
     clock = one.fixed
     return Subject(
         f"{family} {seed}: up {one.up.rate_bps:.0f} down {one.down.rate_bps:.0f} {one.up.jitter} "
-        f"missing {one.missing} directions {one.directions} bytes {one.transfer_bytes:.1e} window {one.window} loss {one.up.loss}",
+        f"missing {one.missing} directions {one.directions} bytes {one.transfer_bytes:.1e} "
+        f"window {one.window} loss {one.up.loss}",
         family, near, far, lambda stamp: true_offset_ns(one, stamp), clock.skew_ppm, 1 + len(clock.steps),
     )  # fmt: skip
 
@@ -175,7 +176,8 @@ def judge(subject: Subject) -> Result:
     e = found[worst]
     return Result(
         subject.family, abs(truths[worst] - e.offset_ns), e.uncertainty_ns,
-        abs(e.skew_ppm - subject.skew_ppm), e.skew_uncertainty_ppm, causal, len(found) == subject.intervals, seconds,
+        abs(e.skew_ppm - subject.skew_ppm), e.skew_uncertainty_ppm, causal,
+        len(found) == subject.intervals, seconds,
     )  # fmt: skip
 
 

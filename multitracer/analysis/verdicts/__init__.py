@@ -107,14 +107,17 @@ def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
     echoed, itself = eifel(copies)
     reported = dsacked(copies, sacks)
     sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
-    proofs = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held(copies)}
+    quiet = undisputed(copies, reported, sends_sack=sends_sack)
+    # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
+    held_before = held(copies) & ~quiet
+    proofs = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held_before}
     duplicate, unheard = reported < copies.nowhere, ignored(copies)
     arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate, Evidence.ACK_IGNORED: unheard}
     needed = {
         Evidence.ECHOED: itself,
         Evidence.HOLE: hole(copies),
         Evidence.LOST_BEHIND: lost_behind(copies),
-        Evidence.NO_D_SACK: undisputed(copies, reported, sends_sack=sends_sack),
+        Evidence.NO_D_SACK: quiet,
     }
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
     unanswered &= (echoed | duplicate) & ~_any(proofs)
