@@ -22,6 +22,7 @@ from multitracer.clock.evidence import with_packets
 from multitracer.clock.foreign import relations_of_logs
 from multitracer.clock.gps_time import relate_gps
 from multitracer.clock.graph import ClockGraph
+from multitracer.clock.leaves import leaves
 from multitracer.clock.link_slots import relate_slots
 from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
 from multitracer.clock.snapshots import UTC, relations_of_readings
@@ -130,6 +131,9 @@ def clocks_of(
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts, graph)
     complaints = doctors_round(session, captures, hosts, graph, chosen) if thorough else ()
+    if thorough and session.folder is not None:
+        sender = _sender(session, captures, hosts, graph).host
+        graph.relations += leaves(session, largest, sender, graph.refused)
     return Clocks(graph, chosen, tuple(complaints), hosts, tuple(warnings))
 
 

@@ -145,7 +145,8 @@ def test_a_session_is_related_and_its_tables_are_kept(session: Path, tmp_path: P
     assert "Reference: mobile:realtime" in text
     edges = pq.read_table(folder / "tables" / "clock_edges.parquet")
     mapping = pq.read_table(folder / "tables" / "clock_mapping.parquet").to_pylist()
-    assert {"slots of the link", "two captures", "bracketed readings"} == set(edges["method"].to_pylist())
+    methods = {"slots of the link", "two captures", "bracketed readings", "TCP timestamps"}
+    assert set(edges["method"].to_pylist()) == methods
     (fixed,) = (row for row in mapping if (row["host"], row["domain"]) == ("fixed", "realtime"))
     true = -2_400 * MS - round((fixed["first_ns"] - EPOCH_NS - 2_400 * MS) * 60e-6)
     assert fixed["offset_ns"] == pytest.approx(true, abs=2 * MS)
