@@ -9,12 +9,13 @@ import numpy as np
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
-from parsers import mapped_csv, pcap, pcapng
+from parsers import pcap, pcapng
 from parsers._capture import decode_file
 from parsers._fileset import in_order
 from parsers._lines import Lines
+from parsers._map_beside import has_map
 from parsers._packets.decode import Decoder
-from parsers._registry import recognise
+from parsers._registry import formats, recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def detect(path: Path) -> Format:
 
 
 def _format(path: Path, stream: Stream) -> Format:
-    if mapped_csv.has_map(path):
-        return mapped_csv.FORMAT
+    if has_map(path):
+        return next(fmt for fmt in formats() if fmt.name == "mapped-csv")  # loads what a capture needs not
     return recognise(stream.peek_head(), path=stream.path)
 
 

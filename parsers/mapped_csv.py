@@ -7,30 +7,18 @@ shows one. A file is read so only if its map is there; the map is never a symbol
 from __future__ import annotations
 
 import os
-import stat
 import tomllib
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from parsers._columns import MapError, column_map, read_mapped
 from parsers._format import Format, Match
+from parsers._map_beside import has_map, map_of
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _MOST_BYTES = 1 << 16
-
-
-def has_map(path: str | os.PathLike[str]) -> bool:
-    """Return whether a map lies beside a file."""
-    try:
-        return stat.S_ISREG(os.lstat(_map_of(path)).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def _map_of(path: str | os.PathLike[str]) -> str:
-    return f"{os.fspath(path)}.toml"
 
 
 def sniff(_head: bytes) -> Match:
@@ -46,7 +34,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no map, or it does not fit.
     """
-    beside = _map_of(path)
+    beside = map_of(path)
     if not has_map(path):
         raise FormatError(path, f"no map of its columns beside it; write {os.path.basename(beside)}")  # noqa: PTH119
     try:

@@ -9,6 +9,7 @@ import pytest
 import parsers
 from multitracer.errors import FormatError
 from parsers import mapped_csv
+from parsers._map_beside import has_map
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,4 +92,4 @@ def test_map_is_never_a_link(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(MAP)
     path.with_name("drive.csv.toml").symlink_to(secret)
-    assert not mapped_csv.has_map(path)
+    assert not has_map(path)
