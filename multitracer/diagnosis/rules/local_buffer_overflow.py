@@ -33,7 +33,7 @@ def find(case: Case) -> Iterator[Finding]:
         what = "a packet" if count == 1 else f"{count} packets"
         sentence = (
             f"The queue of the interface was full {case.at_s(begin_ns):.1f} s into the transfer and dropped "
-            f"{what} of ours; TCP waited {cost_s:.1f} s for the repair."
+            f"{what} of ours; until the repair the link stood idle for {cost_s:.1f} s."
         )
         yield Finding(KIND, begin_ns, end_ns, cost_s, payload, few(places[first:last]), sentence)
 
