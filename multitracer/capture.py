@@ -95,6 +95,8 @@ class SourceFile:
     """Packets with no time stamp (pcapng simple packet blocks)."""
     damaged: str | None = None
     """Why reading stopped early, with the offset; None if the file is whole."""
+    stopped: bool = False
+    """Whether reading stopped at the number of packets that was asked for, whether or not more followed."""
     interfaces: list[Interface] = field(default_factory=list)
     comments: list[tuple[int | None, str]] = field(default_factory=list)
     """(packet number or None for the section or interface, text)."""

@@ -74,6 +74,7 @@ def decode_file(
         clock.note(kept.time_ns)
         decoder.add(kept, source, share=share())
         if left <= len(block) and max_packets is not None:
+            source.stopped = True  # at once: a pipe may have no more for a long time
             return
 
 

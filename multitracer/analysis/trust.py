@@ -80,6 +80,7 @@ _Weighed = tuple[Severity, Note]
 def trust(analysis: Analysis) -> Trust:
     """Return how far a capture can be trusted."""
     weighed = [each for file in analysis.capture.files for each in _of_file(file)]
+    weighed += _of_amount(analysis.capture.files)
     if len(analysis.capture.segments):
         weighed += [*_of_segments(analysis), *_of_directions(analysis), *_of_connections(analysis)]
     weighed.sort(key=lambda each: -each[0])
@@ -92,6 +93,16 @@ def _weigh(share: float, *, caution: float, poor: float) -> Severity:
     if share >= poor:
         return Severity.POOR
     return Severity.CAUTION if share >= caution else Severity.MINOR
+
+
+def _of_amount(files: list[SourceFile]) -> Iterator[_Weighed]:
+    packets = sum(file.packets for file in files)
+    if not packets:
+        text = "No packet was captured: nothing can be said of any connection."
+        yield Severity.CAUTION, Note("no-packets", 0, text)
+    elif any(file.stopped for file in files):
+        text = f"Only the first {counted(packets, 'packet')} were read, as was asked; what may follow is missing."
+        yield Severity.CAUTION, Note("stopped", packets, text)
 
 
 def _of_file(file: SourceFile) -> Iterator[_Weighed]:

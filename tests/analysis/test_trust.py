@@ -214,3 +214,22 @@ def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step():
 def test_the_recorded_calls_are_good_at_both_ends(session: Path):
     for end in ("mobile", "fixed"):
         assert analyse(read_capture(sorted((session / end).glob("tcp-*")))).trust.verdict == "good"
+
+
+def test_a_capture_of_nothing_is_not_good():
+    verdict, notes = judged([])
+    assert verdict == "caution"
+    assert "No packet was captured" in notes["no-packets"].sentence
+
+
+def test_a_reading_that_was_stopped_says_that_there_may_be_more(sample_sender: Path):
+    stopped = analyse(read_capture([sample_sender], max_packets=100)).trust
+    assert stopped.verdict == "caution"
+    assert [(note.code, note.count) for note in stopped.notes if note.code == "stopped"] == [("stopped", 100)]
+    assert "only the first 100 packets" in stopped.notes[0].sentence.lower()
+
+
+def test_files_that_were_not_even_opened_count_as_stopped(sample_sender: Path, sample_receiver: Path):
+    packets = analyse(read_capture([sample_sender])).capture.files[0].packets
+    both = read_capture([sample_sender, sample_receiver], max_packets=packets)
+    assert "stopped" in {note.code for note in analyse(both).trust.notes}
