@@ -101,7 +101,8 @@ def _of_amount(files: list[SourceFile]) -> Iterator[_Weighed]:
         text = "No packet was captured: nothing can be said of any connection."
         yield Severity.CAUTION, Note("no-packets", 0, text)
     elif any(file.stopped for file in files):
-        text = f"Only the first {counted(packets, 'packet')} were read, as was asked; what may follow is missing."
+        read = counted(packets, "packet")
+        text = f"Only the first {read} were read, as was asked; what may follow is missing."
         yield Severity.CAUTION, Note("stopped", packets, text)
 
 
