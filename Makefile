@@ -73,6 +73,7 @@ $(VENV)/.made: .ci/make-venv
 $(VENV)/.user: pyproject.toml $(VENV)/.made
 	@echo "Installing MultiTracer into $(VENV) (a minute or two the first time)..." >&2
 	@$(PIP_INSTALL) --editable '.[all]' >&2
+	@$(VENV)/bin/python -m compileall -q multitracer parsers collectors  # pip does not where it installs editable
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml $(VENV)/.user
