@@ -1,7 +1,8 @@
 """What a measurement hands over: request / reply / good-bye transactions, as `measure run` wrote them.
 
 The CSV has these columns by these names, in this order, and one `label_NAME` for each label behind them; the
-table holds the labels in one column. docs/measuring.md explains each.
+table holds the labels in one column. `rig.join_radio` fills the columns of the radio. docs/measuring.md
+explains each.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ def _count(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 def _real(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
 
+
+RADIO_COLUMNS = ("rssi_dbm", "bler_percent", "cell_busy_percent", "radio_readings")
+"""What is filled in afterwards, by time, from the log of a modem."""
 
 TRANSACTIONS = Schema(
     "transactions",
@@ -55,6 +59,14 @@ TRANSACTIONS = Schema(
         *_text(
             ("outcome", "U8", "ok, dropped"),
             ("why", "U128", "where it was dropped: connect, request, reply, goodbye; and the error"),
+        ),
+        *_real(
+            ("rssi_dbm", "received power: mean of the modem's readings in the transaction", "dBm"),
+            ("bler_percent", "block error rate, the same", "%"),
+            ("cell_busy_percent", "share of time in which the channel was busy, the same", "%"),
+        ),
+        *_count(("radio_readings", "readings in the transaction; 0: the values are of one before it", "")),
+        *_text(
             ("labels", "U512", "the labels as NAME=VALUE, sorted, between them a semicolon"),
         ),
     ),

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from multitracer.errors import FormatError, InputError
-from multitracer.transactions import LABEL, TRANSACTIONS
+from multitracer.transactions import LABEL, RADIO_COLUMNS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,5 +114,5 @@ class Journal:
             outcome.retransmitted_client, outcome.retransmitted_server, outcome.bytes_up, outcome.bytes_down,
             outcome.efficiency(each),
             *map(outcome.seconds, (outcome.clock_offset_ns, outcome.clock_uncertainty_ns)),
-            outcome.outcome, outcome.why, *labels,
+            outcome.outcome, outcome.why, *(None for _ in RADIO_COLUMNS), *labels,
         ]  # fmt: skip

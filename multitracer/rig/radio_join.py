@@ -1,0 +1,202 @@
+"""What the modem said while a transaction ran, put into its line of transactions.csv.
+
+One function for every measurement: over a modelled link, virtual or real, and in the field. A transaction
+lasts from its request until its reply is whole; a dropped one as long as the client waited, at most until the
+next begins. Each value is the mean of the readings in that time. If there is none, it is the last one, at
+most two seconds of the link before it; otherwise the cell stays empty: a value is never made up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import fcntl
+import io
+import os
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from multitracer.errors import FormatError, InputError
+from multitracer.manifest import checksum, write_manifest
+from multitracer.session import open_session
+from multitracer.tables import NOT_A_TIME
+from multitracer.transactions import RADIO_COLUMNS, TRANSACTIONS
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from multitracer.session import Session
+    from multitracer.tables import Table
+
+    Readings = tuple[NDArray[np.int64], NDArray[np.float64]]
+    """Times, sorted, and values."""
+
+FILE = "transactions.csv"
+_BEFORE_S = 2.0
+"""How old a reading before the transaction may be, in seconds of the link."""
+_SOURCES = {"rssi_dbm": "rssi_dbm", "bler_percent": "bler_pct", "cell_busy_percent": "cell_busy_pct"}
+"""Column of a transaction -> column of RADIO."""
+_LATEST_NS = 1 << 62
+_NEAR = ("client", "mobile")
+"""Hosts whose modem is the client's, if several have one."""
+
+
+def join_radio(folder: Path) -> int:
+    """Fill the columns of the radio in a session folder's transactions.csv.
+
+    Parameters
+    ----------
+    folder : Path
+        A session folder of `measure run` in which a radio log lies: in the folder itself, or in that of a
+        host. Doing it again gives the same.
+
+    Returns
+    -------
+    int
+        How many transactions have a value of the radio now.
+
+    Raises
+    ------
+    InputError
+        If there are no transactions, a run is writing them, or several hosts have a radio log and none of
+        them is called client or mobile.
+    FormatError
+        If transactions.csv is damaged.
+    """
+    path = folder / FILE
+    session = open_session(folder)
+    readings = _readings(session)
+    with _locked(path) as stream:
+        header, rows = _read(stream, path)
+        before_ns = round(_BEFORE_S * NS_PER_S / session.speed)
+        spans = [_span_ns(row, path, line) for line, row in enumerate(rows, start=2)]
+        ends = [
+            min(end, after) for (_, end), (after, _) in zip(spans, [*spans[1:], (_LATEST_NS, 0)], strict=True)
+        ]
+        for row, (begin_ns, _), end_ns in zip(rows, spans, ends, strict=True):
+            row.update(_values(readings, begin_ns, end_ns, before_ns))
+        _replace(path, header, rows)
+    _note(session, path)
+    return sum(bool(row["radio_readings"]) for row in rows)
+
+
+def _readings(session: Session) -> dict[str, Readings]:
+    """Return what the client's modem said of its serving cell, by the column of a transaction."""
+    by_host: dict[str, list[Table]] = {}
+    for log, tables in session.tables("radio"):
+        if "radio" in tables:
+            by_host.setdefault(log.host, []).append(tables["radio"])
+    near = [host for host in (str(session.folder), *_NEAR) if host in by_host]
+    if not near and len(by_host) > 1:
+        names = " and ".join(by_host)
+        raise InputError(f"{session.folder}: {names} have a radio log each; call the client's folder mobile")
+    tables = by_host[(near or list(by_host))[0]] if by_host else []
+    return {name: _of_column(tables, name) for name in _SOURCES}
+
+
+def _of_column(tables: list[Table], name: str) -> Readings:
+    times, values = [np.empty(0, np.int64)], [np.empty(0, np.float64)]
+    for table in tables:
+        said = table[_SOURCES[name]]
+        used = (table["role"] == "serving") & ~np.isnan(said) & (table["time_ns"] != NOT_A_TIME)
+        times.append(table["time_ns"][used])
+        values.append(said[used])
+    joined = np.concatenate(times)
+    order = np.argsort(joined, kind="stable")
+    return joined[order], np.concatenate(values)[order]
+
+
+def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns: int) -> dict[str, str]:
+    """Return the cells of one transaction."""
+    cells = dict.fromkeys(RADIO_COLUMNS, "")
+    counts = []
+    for name, (times, values) in readings.items():
+        first, past = (
+            int(np.searchsorted(times, at, side)) for at, side in ((begin_ns, "left"), (end_ns, "right"))
+        )
+        if past > first:
+            counts.append(past - first)
+            cells[name] = _shown(float(values[first:past].mean()))
+        elif first and times[first - 1] >= begin_ns - before_ns:
+            counts.append(0)
+            cells[name] = _shown(float(values[first - 1]))
+    if counts:
+        cells["radio_readings"] = str(max(counts))
+    return cells
+
+
+def _shown(value: float) -> str:
+    """Return a mean with no more digits than say something."""
+    return repr(round(value, 3))
+
+
+# --- transactions.csv ---
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """Open the file so that no run goes on writing it meanwhile."""
+    try:
+        with path.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield stream
+    except BlockingIOError as error:
+        raise InputError(f"{path}: a run is writing it; wait for its end") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: not there; name the folder of a `multitracer measure run`") from error
+
+
+def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the header and the lines, cells by their columns; a line that a crash cut stays out."""
+    text = stream.read()
+    whole = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
+    header, *rows = list(csv.reader(io.StringIO(whole, newline=""))) or [[]]
+    if tuple(header[: len(TRANSACTIONS.names) - 1]) != TRANSACTIONS.names[:-1]:
+        raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
+    for line, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise FormatError(path, "a line is damaged; mend or remove it", line=line)
+    return header, [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _span_ns(row: dict[str, str], path: Path, line: int) -> tuple[int, int]:
+    """Return when a transaction began, and when it ended."""
+    try:
+        begin_ns = int(row["start_ns"])
+        lasted_s = float(row["rtt_s"] or 0.0)
+        if row["outcome"] != "ok":
+            lasted_s += float(row["timeout_s"])
+        end_ns = begin_ns + round(lasted_s * NS_PER_S)
+    except (ValueError, OverflowError):
+        begin_ns = end_ns = -1
+    if not 0 <= begin_ns <= end_ns < _LATEST_NS:
+        raise FormatError(path, "a line is damaged; mend or remove it", line=line)
+    return begin_ns, end_ns
+
+
+def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
+    """Write the file beside the old one, then put it in its place."""
+    beside = path.with_name(f"{path.name}.tmp")
+    with beside.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, header, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
+
+
+def _note(session: Session, path: Path) -> None:
+    """Let the manifest, if there is one, list the file as it is now."""
+    manifest = session.manifest
+    if manifest is None:
+        return
+    for log in manifest.files:
+        if log.path == path.name:
+            log.bytes, log.sha256 = path.stat().st_size, checksum(path)
+    write_manifest(path.parent, manifest)
