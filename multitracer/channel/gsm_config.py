@@ -73,9 +73,10 @@ class LinkConfig:
 class ScriptEvent:
     """Something that happens to the link at a stated time."""
 
-    kind: Literal["fade", "reset", "xoff", "drop"]
-    """fade: the radio destroys frames; reset: an end asks for a link reset; xoff: the far terminal stops
-    reading; drop: the interface queue loses packets without a word."""
+    kind: Literal["fade", "reset", "xoff", "drop", "hop", "ejection", "blackout"]
+    """fade: the radio destroys frames; drop: the interface queue loses packets without a word. GSM: reset: an
+    end asks for a link reset; xoff: the far terminal stops reading. CDPD and Bluetooth: blackout: no signal;
+    CDPD: hop: the channel is searched; ejection: the modem scans wide."""
     at_s: float
     """Link seconds after the first IP packet, or after what `after` names."""
     after: Literal["first-packet", "retransmission"] = "first-packet"
@@ -85,7 +86,7 @@ class ScriptEvent:
     direction: Direction = "up"
     """Fade and xoff: of the frames; drop: of the packets; reset: up is asked for by the mobile."""
     duration_s: float = 0.0
-    """Of a fade or xoff."""
+    """Of a fade, xoff or outage."""
     rate: float = 1.0
     """Frame error rate of a fade."""
     packets: int = 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.channel.errors import (
     ErrorProcess,
@@ -25,6 +25,8 @@ from multitracer.channel.errors import (
 from multitracer.channel.gsm_end import GsmEnd
 from multitracer.channel.ip_facts import ip_facts
 from multitracer.channel.ledger import Balance, Ledger
+from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading, Side
+from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp import RlpState
 from multitracer.units import NS_PER_S
 
@@ -34,18 +36,10 @@ if TYPE_CHECKING:
     from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
-Side = Literal["mobile", "fixed"]
-SIDES: tuple[Side, Side] = ("mobile", "fixed")
-FAR: dict[Side, Side] = {"mobile": "fixed", "fixed": "mobile"}
-"""The other side."""
+__all__ = ["FAR", "SIDES", "Delivery", "GsmLink", "OnAir", "Side"]
 
-
-class Delivery(NamedTuple):
-    """An IP packet that came out of the link."""
-
-    side: Side
-    """Where it came out."""
-    packet: bytes
+_REPORT_SLOTS = 250
+"""The error rate of a reading is that of the last 5 s, as a CDPD modem's here."""
 
 
 class OnAir(NamedTuple):
@@ -93,6 +87,10 @@ class GsmLink:
         self._pipe: dict[Side, deque[tuple[int, bytes | None]]] = {side: deque() for side in SIDES}
         self._ledgers: dict[Side, Ledger] = {side: Ledger() for side in SIDES}
         self._on_air = on_air
+        self._lost_down: deque[bool] = deque(maxlen=_REPORT_SLOTS)
+        unknown = {event.kind for event in script} - {"fade", "reset", "xoff", "drop"}
+        if unknown:
+            raise LocalProtocolError(f"GSM link: a script has no {', '.join(sorted(unknown))}; choose a fade")
         self._script = list(script)
         self._due: list[tuple[int, int, ScriptEvent]] = []
         self._resume: list[tuple[int, Side]] = []
@@ -141,6 +139,18 @@ class GsmLink:
 
     # --- slots ---
 
+    @property
+    def next_ns(self) -> int:
+        """When the next slot begins, in link time."""
+        return (self.slot + 1) * self.config.slot_ns
+
+    def advance(self, now_ns: int) -> list[Delivery]:
+        """Let all slots up to `now_ns` of link time pass; return the packets that come out."""
+        out: list[Delivery] = []
+        while self.next_ns <= now_ns:
+            out += self.tick(self.next_ns)
+        return out
+
     def tick(self, now_ns: int) -> list[Delivery]:
         """Let one slot pass in both directions; return the packets that come out."""
         self.slot += 1
@@ -152,6 +162,8 @@ class GsmLink:
     def _arrive(self, side: Side, now_ns: int) -> list[bytes]:
         """Let the frame that `side` sent a pipe's length ago arrive."""
         lost = self._radio[side].lost(self.slot)
+        if side == "fixed":
+            self._lost_down.append(lost)
         pipe = self._pipe[side]
         if len(pipe) <= self.config.pipe_slots:
             return []
@@ -209,6 +221,14 @@ class GsmLink:
         for event in events:
             self._ledgers[side].note(event, received=received, is_over=is_over)
         return events
+
+    def reading(self, now_ns: int) -> RadioReading:
+        """Return what the modem would answer; this model of the radio has no power, only lost frames."""
+        del now_ns
+        lost = self._lost_down
+        bler = 100 * sum(lost) / len(lost) if lost else None
+        state = "dropped" if self.is_dropped else "connected" if self.is_up else "connecting"
+        return RadioReading(None, bler, None, None, state)
 
     def count_idle(self) -> None:
         """Make events of the idle frames that were not reported."""

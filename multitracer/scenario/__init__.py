@@ -6,7 +6,15 @@ summary. Read `model.py` first; the bundled scenarios are the files in `bundled/
 
 from __future__ import annotations
 
-from multitracer.scenario.library import bundled_names, load_scenario, read_error_trace
+from multitracer.scenario.library import bundled_links, bundled_names, load_scenario, read_error_trace
 from multitracer.scenario.model import Clock, Scenario, Traffic
 
-__all__ = ["Clock", "Scenario", "Traffic", "bundled_names", "load_scenario", "read_error_trace"]
+__all__ = [
+    "Clock",
+    "Scenario",
+    "Traffic",
+    "bundled_links",
+    "bundled_names",
+    "load_scenario",
+    "read_error_trace",
+]

@@ -15,13 +15,20 @@ if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
 
 _SUFFIX = ".toml"
+_LINKS = ("bluetooth", "cdpd")
 _MAX_BYTES = 16 << 20
 
 
 def bundled_names() -> list[str]:
-    """Return the names of the bundled scenarios, sorted."""
+    """Return the names of the bundled scenarios that run by themselves, sorted."""
     folder = files("multitracer.scenario") / "bundled"
-    return sorted(entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if _is_scenario(entry.name))
+    names = [entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if _is_scenario(entry.name)]
+    return sorted(set(names) - set(_LINKS))
+
+
+def bundled_links() -> list[str]:
+    """Return the names of the bundled links to measure over, sorted; `load_scenario` loads them too."""
+    return list(_LINKS)
 
 
 def _is_scenario(name: str) -> bool:
@@ -29,7 +36,7 @@ def _is_scenario(name: str) -> bool:
 
 
 def load_scenario(name: str) -> Scenario:
-    """Return a bundled scenario by name, or any other by the path of its TOML file.
+    """Return a bundled scenario or link by name, or any other by the path of its TOML file.
 
     Raises
     ------
@@ -38,11 +45,11 @@ def load_scenario(name: str) -> Scenario:
     FormatError
         If the file is not a scenario.
     """
-    if name in bundled_names():
+    if name in bundled_names() or name in _LINKS:
         entry = files("multitracer.scenario") / "bundled" / f"{name}{_SUFFIX}"
         return parse_scenario(entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace)
     if not _is_scenario(name):
-        known = ", ".join(bundled_names())
+        known = ", ".join((*bundled_names(), *_LINKS))
         raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
     path = Path(name)
     return parse_scenario(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.channel.gsm_config import LinkConfig, ScriptEvent
-from multitracer.errors import LocalProtocolError
+from multitracer.errors import InputError, LocalProtocolError
 from multitracer.protocols.tcp import BSD, TcpProfile
+
+if TYPE_CHECKING:
+    from multitracer.channel.links import AnyLinkConfig
 
 Host = Literal["mobile", "fixed"]
 
@@ -55,9 +58,9 @@ class Scenario:
     """The run ends then at the latest, in link seconds."""
     mobile: TcpProfile = BSD
     fixed: TcpProfile = BSD
-    link: LinkConfig = field(default_factory=LinkConfig)
+    link: AnyLinkConfig = field(default_factory=LinkConfig)
     traffic: tuple[Traffic, ...] = ()
-    """The first one is what the summary is about."""
+    """The first one is what the summary is about; none for a link that is only measured over."""
     events: tuple[ScriptEvent, ...] = ()
     clock: Clock = Clock()
     seed: int = 1
@@ -70,12 +73,25 @@ class Scenario:
         return self.mobile if host == "mobile" else self.fixed
 
     @property
+    def gsm(self) -> LinkConfig:
+        """Return the link of a scenario that runs by itself, which is a GSM data call.
+
+        Raises
+        ------
+        InputError
+            If it is another one.
+        """
+        if not isinstance(self.link, LinkConfig):
+            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
+        return self.link
+
+    @property
     def sender(self) -> Host:
         """Who sends the data of the first traffic."""
         return "mobile" if self.traffic[0].direction == "up" else "fixed"
 
     def __post_init__(self) -> None:
-        if not self.traffic:
+        if not self.traffic and isinstance(self.link, LinkConfig):
             raise LocalProtocolError("a scenario needs [[traffic]]")
         if not 0 < self.limit_s <= 86_400:
             raise LocalProtocolError("limit_s is above 0 and at most a day")

@@ -36,7 +36,7 @@ _WHOLE_PACKET = 262_144
 
 def snap_bytes(scenario: Scenario) -> int:
     """Return how much of each packet the captures hold."""
-    return _SNAP_BYTES if scenario.link.header_compression == "none" else _WHOLE_PACKET
+    return _SNAP_BYTES if scenario.gsm.header_compression == "none" else _WHOLE_PACKET
 
 
 def make_folders(folder: Path, scenario: Scenario) -> None:
@@ -85,7 +85,7 @@ def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
 
 def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
     """Return what rlpdump's header says; times in it are link times."""
-    link = scenario.link
+    link = scenario.gsm
     return {
         "clock": "realtime",
         "speed": speed,

@@ -1,7 +1,8 @@
 """A scenario as TOML: tables and keys are those of the classes that they fill, unknown ones are refused.
 
 A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hosts, `[tcp.mobile]` and
-`[tcp.fixed]` for one; `profile` names what the other keys change. `[[event]]` is the script. The error
+`[tcp.fixed]` for one; `profile` names what the other keys change. `[link]` names its `kind`, "gsm" if it does
+not, and has a table for each part of that link's configuration. `[[event]]` is the script. The error
 trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file beside the scenario, named by `trace`.
 """
 
@@ -11,8 +12,8 @@ import tomllib
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, ScriptEvent
-from multitracer.channel.queue import QueueConfig
+from multitracer.channel.gsm_config import ErrorConfig, ScriptEvent
+from multitracer.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.errors import FormatError, LocalProtocolError
 from multitracer.protocols.tcp import TcpProfile, tcp_profile
 from multitracer.scenario.model import Clock, Scenario, Traffic
@@ -92,16 +93,22 @@ class _Reader:
         converted = self._values(TcpProfile, changes, where)
         return self._checked(lambda: tcp_profile(str(base), **converted), where)
 
-    def _link(self, table: Document) -> LinkConfig:
-        rest = {key: value for key, value in table.items() if key not in ("queue", "up", "down")}
-        return self._build(
-            LinkConfig,
-            rest,
-            "[link]",
-            queue=self._build(QueueConfig, self._table(table, "queue"), "[link.queue]"),
-            up=self._errors(table, "up"),
-            down=self._errors(table, "down"),
-        )
+    def _link(self, table: Document) -> AnyLinkConfig:
+        kind = table.get("kind", "gsm")
+        if kind not in LINK_KINDS:
+            raise FormatError(self._path, f"[link] kind is {kind!r}; choose one of {', '.join(LINK_KINDS)}")
+        config = LINK_KINDS[kind]
+        parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
+        plain = {key: value for key, value in table.items() if key != "kind" and key not in parts}
+        built = {
+            name: self._part(type(default), table, name) for name, default in parts.items() if name in table
+        }
+        return self._build(config, plain, "[link]", **built)
+
+    def _part(self, kind: type, link: Document, name: str) -> Any:
+        if kind is ErrorConfig:
+            return self._errors(link, name)
+        return self._build(kind, self._table(link, name), f"[link.{name}]")
 
     def _errors(self, link: Document, direction: str) -> ErrorConfig:
         table = dict(self._table(link, direction))

@@ -71,7 +71,7 @@ class VirtualRun:
         self._loop = EventLoop()
         self._luck = Random(f"{self.seed} hosts")
         self.link = GsmLink(
-            scenario.link, seed=self.seed, script=scenario.events, on_air=self._on_air if observers else None
+            scenario.gsm, seed=self.seed, script=scenario.events, on_air=self._on_air if observers else None
         )
         profiles = {"mobile": scenario.mobile, "fixed": scenario.fixed}
         self.hosts: dict[Side, Host] = {
@@ -94,7 +94,7 @@ class VirtualRun:
     def run(self) -> Summary:
         """Run to the end; return the summary."""
         self._listen()
-        self._loop.at(self.scenario.link.slot_ns, self._tick)
+        self._loop.at(self.scenario.gsm.slot_ns, self._tick)
         self._loop.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
         self.link.count_idle()
         self._drain_events()
@@ -144,7 +144,7 @@ class VirtualRun:
             self._start_traffic()
         if self.link.is_dropped and self._dropped_ns is None:
             self._dropped_ns = self.now_ns
-        self._loop.at((self.link.slot + 1) * self.scenario.link.slot_ns, self._tick)
+        self._loop.at((self.link.slot + 1) * self.scenario.gsm.slot_ns, self._tick)
 
     def _drain_events(self) -> None:
         for side in SIDES:

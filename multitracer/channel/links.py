@@ -1,0 +1,40 @@
+"""The link that a configuration describes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.channel.bluetooth_config import BluetoothConfig
+from multitracer.channel.cdpd_config import CdpdConfig
+from multitracer.channel.gsm_config import LinkConfig
+from multitracer.channel.gsm_link import GsmLink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.channel.gsm_config import ScriptEvent
+    from multitracer.channel.packet_link import PacketLink
+
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
+LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
+    "gsm": LinkConfig,
+    "cdpd": CdpdConfig,
+    "bluetooth": BluetoothConfig,
+}
+"""Configurations by the `kind` that a scenario's [link] gives."""
+
+
+def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> PacketLink:
+    """Return the link that `config` describes.
+
+    Parameters
+    ----------
+    config : LinkConfig, CdpdConfig or BluetoothConfig
+        Its type tells the kind of link.
+    seed : int
+        The same seed gives the same radio, whatever is sent over it.
+    script : sequence of ScriptEvent
+        What befalls the link when.
+    """
+    assert isinstance(config, LinkConfig), "CDPD and Bluetooth follow"
+    return GsmLink(config, seed=seed, script=script)
