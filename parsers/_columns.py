@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-    from multitracer.tables import Column, Schema, Table
+    from multitracer.tables import Column, Table
 
 _SCHEMAS = {"radio": RADIO, "position": POSITION}
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
@@ -154,19 +154,6 @@ def _zone(text: Any) -> timezone | None:
         return UTC
     offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
     return timezone(offset if found[1] == "+" else -offset)
-
-
-def own_map(schema: Schema) -> ColumnMap:
-    """Return the map of a CSV whose columns are those of a table, named as they are there."""
-    cells = {name: Cell(name) for name in schema.names if name not in ("time_ns", "line")}
-    return ColumnMap(Cell("time_ns"), "epoch_ns", None, ((schema.name, cells, {}),))
-
-
-def names_own_columns(head: bytes, schema: Schema, *, needed: set[str]) -> bool:
-    """Return whether a first line names columns of a table, some needed ones among them, and no others."""
-    first, newline, _ = head.partition(b"\n")
-    names = first.rstrip(b"\r").decode("utf-8", "replace").split(",")
-    return bool(newline) and names[0] == "time_ns" and needed <= set(names) <= set(schema.names)
 
 
 def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -> dict[str, Table]:

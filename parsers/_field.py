@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from parsers._sender import Rows, filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Self
 
     from multitracer.protocols.position import Epochs
     from multitracer.protocols.position.nmea import Fix
@@ -84,7 +86,7 @@ def _missing(column: Column) -> Any:
     return NOT_A_TIME if column.unit.startswith("ns") else NA
 
 
-class CollectorLog:
+class CollectorLog(ABC):
     """The records of a log of one of our collectors: header, clocks, gaps, end; the rest is the format's.
 
     A gap lasts from the first round without an answer to the last one; an answer in between ends it.
@@ -100,6 +102,24 @@ class CollectorLog:
         self._gaps: list[list[Any]] = []
         self._answered = True
         self._late = 0
+
+    def read(self) -> Self:
+        """Take every line.
+
+        Raises
+        ------
+        FormatError
+            If the first record is not this collector's header.
+        """
+        for text in self.lines:
+            self.take(text)
+        if not self.header:
+            raise FormatError(self.path, f"no header of multitracer-{self.name}")
+        return self
+
+    @abstractmethod
+    def take(self, text: str) -> None:
+        """Use one line, or count why it could not be used."""
 
     def record(self, text: str) -> dict[str, Any] | None:
         """Return a record that is the format's own to use; count one that is none.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from multitracer.errors import FormatError, RemoteProtocolError
+from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.position import Epochs, report, sentence
 from parsers._clock_pairs import is_time
 from parsers._field import CollectorLog, Positions, header_of
@@ -82,12 +82,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first record is not our header.
     """
-    lines = Lines(stream)
-    log = _Log(path, lines)
-    for text in lines:
-        log.take(text)
-    if not log.header:
-        raise FormatError(path, "no header of multitracer-gps")
+    log = _Log(path, Lines(stream)).read()
     return {"position": log.position(), "gaps": log.gaps()}
 
 

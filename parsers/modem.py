@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from multitracer.errors import FormatError
 from multitracer.protocols.modem import UNASKED, decode
 from multitracer.radio import RADIO
 from parsers._clock_pairs import is_time
@@ -109,12 +108,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first record is not our header.
     """
-    lines = Lines(stream)
-    log = _Log(path, lines)
-    for text in lines:
-        log.take(text)
-    if not log.header:
-        raise FormatError(path, "no header of multitracer-modem")
+    log = _Log(path, Lines(stream)).read()
     return {"radio": log.radio(), "gaps": log.gaps()}
 
 

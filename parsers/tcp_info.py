@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
-from multitracer.errors import FormatError
 from multitracer.protocols.sock_diag import ReadBy, tcp_info_columns
 from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US
-from parsers._clock_pairs import ClockPairs, is_time
+from parsers._clock_pairs import is_time
+from parsers._field import CollectorLog, header_of
 from parsers._format import Format, Match
 from parsers._lines import Lines
 from parsers._sender import Rows, address, filled, scaled_ns, times
@@ -27,8 +26,6 @@ from parsers._sender import Rows, address, filled, scaled_ns, times
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
-_FORMAT = "multitracer-tcp-info"
-_VERSION = 1
 _MOST_GAPS = 10_000
 _MOST = 1 << 53
 
@@ -70,55 +67,24 @@ _MICROSECONDS = {
     "sndbuf_limited_ns": "sndbuf_limited",
 }
 _NO_MIN_RTT = 0xFFFFFFFF
-_HEADER = b'{"kind":"header","format":"multitracer-tcp-info"'
 
 
-class _Log:
+class _Log(CollectorLog):
     """What the records read so far add up to."""
 
     def __init__(self, path: str, lines: Lines) -> None:
-        self.path = path
-        self.lines = lines
-        self.header: dict[str, Any] = {}
-        self.end: dict[str, Any] = {}
-        self.pairs = ClockPairs()
+        super().__init__(path, lines, name="tcp-info")
         self.rows = Rows(TCP_STATE, _FROM_RECORD)
         self.blobs: list[bytes] = []
-        self.gaps: list[tuple[int, int, int]] = []
+        self.late: list[tuple[int, int, int]] = []
 
     def take(self, text: str) -> None:
         """Use one line, or count why it could not be used."""
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            self.lines.skip("no JSON object")
-        elif not self.header:
-            self._begin(record)
-        elif not self._use(record):
+        record = self.record(text)
+        if record is None or record.get("kind") == "gone":
+            return
+        if record.get("kind") != "reading" or not self._reading(record):
             self.lines.skip("not a record of this format")
-
-    def _begin(self, record: dict[str, Any]) -> None:
-        if record.get("kind") != "header" or record.get("format") != _FORMAT:
-            raise FormatError(self.path, f"no header of {_FORMAT}", line=self.lines.number)
-        if record.get("version") != _VERSION:
-            raise FormatError(
-                self.path, f"version {record.get('version')!r} of {_FORMAT}; update multitracer"
-            )
-        self.header = record
-
-    def _use(self, record: dict[str, Any]) -> bool:
-        kind = record.get("kind")
-        if kind == "reading":
-            return self._reading(record)
-        if kind == "clock":
-            return self.pairs.add(record)
-        if kind == "missed":
-            return self._gap(record)
-        if kind == "end":
-            self.end = record
-        return kind in ("end", "gone")
 
     def _reading(self, record: dict[str, Any]) -> bool:
         try:
@@ -130,11 +96,13 @@ class _Log:
         self.blobs.append(blob)
         return True
 
-    def _gap(self, record: dict[str, Any]) -> bool:
+    def _miss(self, record: dict[str, Any]) -> bool:
+        """Keep when readings were passed over: no gap of the sockets, whose next reading tells all."""
         since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
         if not (is_time(since) and is_time(until) and is_time(count)):
             return False
-        self.gaps.append((since, until, count))
+        self.late.append((since, until, count))
+        self._late += count if record.get("why") == "late" else 0
         return True
 
     def table(self) -> Table:
@@ -145,20 +113,16 @@ class _Log:
         columns |= _variables(info) | dict(zip(("read_before_ns", "read_after_ns"), placed, strict=True))
         columns["time_ns"] = placed[0] + (placed[1] - placed[0]) // 2
         columns["method"] = np.full(len(self.blobs), ReadBy.TCP_INFO, dtype=np.uint8)
-        return filled(TCP_STATE, columns, self._provenance())
+        return filled(TCP_STATE, columns, self.provenance())
 
-    def _provenance(self) -> dict[str, Any]:
-        gaps = np.array([gap[:2] for gap in self.gaps[:_MOST_GAPS]], dtype=np.int64).reshape(-1, 2)
+    def provenance(self) -> dict[str, Any]:
+        """Return what a reader should know of the log."""
+        gaps = np.array([gap[:2] for gap in self.late[:_MOST_GAPS]], dtype=np.int64).reshape(-1, 2)
         since, until = (self.pairs.place(gaps[:, side]).tolist() for side in (0, 1))
-        return self.lines.provenance(
-            self.path,
-            FORMAT.name,
-            header=self.header,
-            clock=self.pairs.facts(),
-            ended=self.end.get("reason"),
-            missed_reads=sum(count for _, _, count in self.gaps),
-            gaps=list(zip(since, until, (count for _, _, count in self.gaps), strict=False)),
-        )
+        return super().provenance() | {
+            "missed_reads": sum(count for _, _, count in self.late),
+            "gaps": list(zip(since, until, (count for _, _, count in self.late), strict=False)),
+        }
 
 
 def _row(record: dict[str, Any]) -> tuple[Any, ...]:
@@ -222,7 +186,7 @@ def _byte_order(header: dict[str, Any]) -> Literal["little", "big"]:
 
 def sniff(head: bytes) -> Match:
     """Return "yes" for a log that begins with our header."""
-    return "yes" if head.startswith(_HEADER) else "no"
+    return "yes" if head.startswith(header_of("tcp-info")) else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
@@ -233,13 +197,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first record is not our header.
     """
-    lines = Lines(stream)
-    log = _Log(path, lines)
-    for text in lines:
-        log.take(text)
-    if not log.header:
-        raise FormatError(path, f"no header of {_FORMAT}")
-    return {"tcp_state": log.table()}
+    return {"tcp_state": _Log(path, Lines(stream)).read().table()}
 
 
 FORMAT = Format(

@@ -19,11 +19,11 @@ LOG = (
 
 def test_position_is_read_and_no_fix_is_a_row() -> None:
     assert parsers.recognise(LOG, path="x") is position_table.FORMAT
-    first, second = position_table.parse(io.BytesIO(LOG), path="x")["position"].rows()
+    first, second = position_table.FORMAT.parse(io.BytesIO(LOG), path="x")["position"].rows()
     assert (first["lat_deg"], first["lon_deg"], first["fix_time_ns"]) == (40.01, -83.0, 1795293600175000001)
     assert (second["lat_deg"], second["fix"]) == (None, 0)
 
 
 @given(data=damaged(LOG))
 def test_damaged_table_gives_rows_or_an_error(data: bytes) -> None:
-    survives(position_table.parse, data)
+    survives(position_table.FORMAT.parse, data)

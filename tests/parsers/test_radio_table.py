@@ -20,7 +20,7 @@ LOG = (
 
 def test_radio_is_read_to_the_nanosecond() -> None:
     assert parsers.recognise(LOG, path="x") is radio_table.FORMAT
-    first, second = radio_table.parse(io.BytesIO(LOG), path="x")["radio"].rows()
+    first, second = radio_table.FORMAT.parse(io.BytesIO(LOG), path="x")["radio"].rows()
     expected = {
         "time_ns": 1795293600108614035, "asked_ns": 1795293600073453877, "answered_ns": 1795293600143774195,
         "source": "+CSQ", "rat": "LTE", "operator": 'A, "B"', "rssi_dbm": -73.0, "bler_pct": None,
@@ -32,9 +32,9 @@ def test_radio_is_read_to_the_nanosecond() -> None:
 
 @pytest.mark.parametrize("names", [b"time_ns,rat,weather\n", b"time_ns,line\n", b"lat_deg,lon_deg\n"])
 def test_other_csv_is_not_taken_for_it(names: bytes) -> None:
-    assert {module.sniff(names) for module in (radio_table, position_table)} == {"no"}
+    assert {module.FORMAT.sniff(names) for module in (radio_table, position_table)} == {"no"}
 
 
 @given(data=damaged(LOG))
 def test_damaged_table_gives_rows_or_an_error(data: bytes) -> None:
-    survives(radio_table.parse, data)
+    survives(radio_table.FORMAT.parse, data)

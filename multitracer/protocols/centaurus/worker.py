@@ -8,6 +8,7 @@ the clock in the packets, so it should count from 1970.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +36,7 @@ class Outgoing(NamedTuple):
     session: Session
 
 
-class Worker:
+class Worker(ABC):
     """Level I without its medium; see `UdpWorker`, `SerialMaster` and `SerialSlave`."""
 
     def __init__(
@@ -262,7 +263,7 @@ class Worker:
         if peer.session is None and (times := times + peer.outgoing.expiries_ns()):
             self._timers.arm(peer, min(times))
 
-    def _wants_session(self, peer: Peer) -> None:
+    def _wants_session(self, peer: Peer) -> None:  # noqa: B027  # for those media that want to know
         """Note that a peer may have an object waiting; a medium that visits everyone need not know."""
 
     def _new_number(self, address: Address) -> int:
@@ -272,14 +273,14 @@ class Worker:
             if (address, number) not in self.sessions:
                 return number
 
+    @abstractmethod
     def _peer_to_send_to(self, address: Address, now_ns: int) -> Peer:
         """Return the peer of an address, or raise LocalProtocolError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _framed(self, session: Session, packet: Packet) -> bytes:
         """Return a packet as the medium carries it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin_sessions(self, now_ns: int) -> bool:
         """Establish a session that is due; return whether there was one."""
-        raise NotImplementedError

@@ -1,0 +1,40 @@
+"""A table of ours as CSV, its columns named as they are in the table: what an anonymous copy holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from parsers._columns import Cell, ColumnMap, read_mapped
+from parsers._format import Format, Match
+
+if TYPE_CHECKING:
+    from multitracer.tables import Schema, Table
+
+
+def own_table(schema: Schema, *, needed: frozenset[str], description: str) -> Format:
+    """Return the format of a table as CSV.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the table; its name is that of the layer, too.
+    needed : frozenset of str
+        Columns without which a CSV is not taken for this table.
+    description : str
+        One line.
+    """
+    cells = {name: Cell(name) for name in schema.names if name not in ("time_ns", "line")}
+    columns = ColumnMap(Cell("time_ns"), "epoch_ns", None, ((schema.name, cells, {}),))
+    name = f"{schema.name}-table"
+
+    def sniff(head: bytes) -> Match:
+        """Return "yes" for a first line that names columns of the table and no others."""
+        first, newline, _ = head.partition(b"\n")
+        found = first.rstrip(b"\r").decode("utf-8", "replace").split(",")
+        is_own = newline and found[0] == "time_ns" and needed <= set(found) <= set(schema.names)
+        return "yes" if is_own else "no"
+
+    def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+        return read_mapped(stream, columns, path=path, name=name)
+
+    return Format(name, schema.name, description, "docs/formats.md", sniff, parse)
