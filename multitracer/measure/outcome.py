@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from multitracer.units import NS_PER_S
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 _MOST_REASON = 120
+_DURATIONS = ("connect_ns", "rtt_ns", "server_rtt_ns", "clock_offset_ns", "clock_uncertainty_ns")
 
 
 @dataclass(slots=True)
@@ -73,6 +74,14 @@ class Outcome:
             return None
         received = self.request_payload_bytes + self.reply_payload_bytes
         return (transaction.request_bytes + transaction.reply_bytes) / received
+
+    def in_link_time(self, speed: float) -> Outcome:
+        """Return the outcome over a link that ran `speed` times as fast as a real one, in the link's time.
+
+        `start_ns` stays what the clock showed, as in every log.
+        """
+        durations = {name: getattr(self, name) for name in _DURATIONS}
+        return replace(self, **{name: value and round(value * speed) for name, value in durations.items()})
 
     def seconds(self, value_ns: int | None) -> float | None:
         """Return a duration in seconds."""

@@ -110,6 +110,14 @@ class Plan:
         found["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in found["experiments"]]
         return found
 
+    @classmethod
+    def of_document(cls, document: dict[str, Any]) -> Plan:
+        """Return the plan of which `document` was made."""
+        experiments = [
+            Experiment(**{**each, "sizes": tuple(each["sizes"])}) for each in document["experiments"]
+        ]
+        return cls(**{**document, "experiments": tuple(experiments)})
+
     def transactions(self) -> Iterator[Transaction]:
         """Yield the transactions in order: sizes as they are given, each so many times."""
         number = 0
@@ -129,8 +137,8 @@ def _check(holds: bool, what: str, value: object) -> None:
         raise InputError(f"{what}: {str(value)[:60]!r} is not possible; see `multitracer measure run --help`")
 
 
-def parse_plan(text: str, *, path: str) -> Plan:
-    """Return the plan that a TOML text holds.
+def parse_plan(text: str, *, path: str, server: str | None = None) -> Plan:
+    """Return the plan that a TOML text holds; `server` stands for what it says of the server.
 
     Raises
     ------
@@ -144,6 +152,8 @@ def parse_plan(text: str, *, path: str) -> Plan:
     experiments = document.pop("experiment", [])
     if not isinstance(experiments, list):
         raise FormatError(path, "experiment is not a list of tables; write [[experiment]]")
+    if server is not None:
+        document["server"] = server
     kinds = {"protocol": str, "server": str, "timeout_s": (int, float), "labels": dict}
     made = tuple(_experiment(each, path) for each in experiments)
     try:

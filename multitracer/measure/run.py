@@ -13,11 +13,11 @@ from multitracer.measure.journal import FILE, Journal
 from multitracer.measure.outcome import UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from multitracer.measure.outcome import Client
-    from multitracer.measure.plan import Plan, Transaction
+    from multitracer.measure.plan import Plan
 
     Connect = Callable[[int], Client]
     """Returns a client, given the number of the run."""
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 HOST = "client"
 
 
-def carry_out(plan: Plan, folder: Path, connect: Connect, *, progress: Progress) -> Journal:
+def carry_out(
+    plan: Plan, folder: Path, connect: Connect, *, progress: Progress, about: Manifest | None = None
+) -> Journal:
     """Do every transaction of a plan that is not done yet.
 
     Parameters
@@ -40,6 +42,9 @@ def carry_out(plan: Plan, folder: Path, connect: Connect, *, progress: Progress)
         Makes the client.
     progress : callable
         Told after each transaction.
+    about : Manifest, optional
+        What the manifest of a new folder says beside the plan. If a run is gone on with, its variables must
+        be those of the folder.
 
     Returns
     -------
@@ -51,14 +56,12 @@ def carry_out(plan: Plan, folder: Path, connect: Connect, *, progress: Progress)
     InputError
         If the folder is another session's, or the server does not answer.
     """
-    manifest = _opened(plan, folder)
+    manifest = opened(plan, folder, about)
     with contextlib.closing(Journal(folder, plan)) as journal:
-        left = [each for each in plan.transactions() if each.number not in journal.outcomes]
-        if left:
+        if is_left(plan, journal):
             with contextlib.closing(connect(secrets.randbits(64))) as client:
                 _reach(client, plan)
-                for each in _told(left, journal, plan, progress):
-                    journal.add(each, client.transact(each))
+                do_all(plan, journal, client, progress=progress)
     _close(manifest, folder)
     return journal
 
@@ -71,33 +74,48 @@ def _reach(client: Client, plan: Plan) -> None:
         raise InputError(f"{plan.server}: cannot be reached ({error}); is `{start}` running?") from error
 
 
-def _told(left: list[Transaction], journal: Journal, plan: Plan, progress: Progress) -> Iterator[Transaction]:
-    """Yield the transactions, and tell of the progress before, between and after them."""
-    for each in left:
-        progress(*_counts(journal), plan.count)
-        yield each
-    progress(*_counts(journal), plan.count)
+def is_left(plan: Plan, journal: Journal) -> bool:
+    """Return whether a transaction of the plan is not done yet."""
+    return len(journal.outcomes) < plan.count
 
 
-def _counts(journal: Journal) -> tuple[int, int]:
-    return len(journal.outcomes), sum(outcome != "ok" for outcome in journal.outcomes.values())
+def do_all(plan: Plan, journal: Journal, client: Client, *, progress: Progress) -> None:
+    """Do every transaction that is not in the journal yet, and tell of the progress before and after each."""
+    for each in plan.transactions():
+        if each.number not in journal.outcomes:
+            tell(journal, plan, progress)
+            journal.add(each, client.transact(each))
+    tell(journal, plan, progress)
 
 
-def _opened(plan: Plan, folder: Path) -> Manifest:
-    """Return the folder's manifest; make both if there are none."""
+def tell(journal: Journal, plan: Plan, progress: Progress) -> None:
+    """Tell how far a plan is."""
+    dropped = sum(outcome != "ok" for outcome in journal.outcomes.values())
+    progress(len(journal.outcomes), dropped, plan.count)
+
+
+def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
+    """Return the folder's manifest; make both if there are none.
+
+    Raises
+    ------
+    InputError
+        If the folder is another session's.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found = {entry.name for entry in folder.iterdir()} - {f"{MANIFEST}.tmp"}
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; name another folder") from error
+    if about is None:
+        about = Manifest(folder.resolve().name, created_ns=time.time_ns())
+        about.hosts = {HOST: {"role": "client of a measurement"}}
+    about.variables = {**plan.labels, "measurement": plan.document(), **about.variables}
     if not found:
-        manifest = Manifest(folder.resolve().name, created_ns=time.time_ns())
-        manifest.hosts = {HOST: {"role": "client of a measurement"}}
-        manifest.variables = {**plan.labels, "measurement": plan.document()}
-        write_manifest(folder, manifest)
-        return manifest
+        write_manifest(folder, about)
+        return about
     manifest = read_manifest(folder) or Manifest("")
-    if manifest.variables.get("measurement") != plan.document():
+    if any(manifest.variables.get(name) != value for name, value in about.variables.items()):
         raise InputError(f"{folder}: holds something else than a run of this plan; name another folder")
     return manifest
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
@@ -13,6 +14,7 @@ from multitracer.measure.centaurus_server import CentaurusServer
 from multitracer.measure.endpoint import UdpEndpoint, resolved
 from multitracer.measure.exchange import GOODBYE, HELLO, MAX_MESSAGE_BYTES, RECEIPT, REPLY, REQUEST
 from multitracer.measure.serial_endpoint import BAUD, SerialEndpoint, SerialLine
+from multitracer.measure.stream import KernelConnection
 from multitracer.measure.tcp_client import TcpClient
 from multitracer.measure.tcp_server import TcpServer
 from multitracer.protocols.centaurus import (
@@ -40,6 +42,7 @@ _VISIT_NS = 20 * NS_PER_MS
 """How often the server asks an idle client on a serial line; a request waits for half of it on average."""
 _OBJECTS_WAITING = 4
 """For one peer: a reply, a receipt, and those of a transaction that was given up."""
+_TIMERS = ("watchdog_ns", "cap_ns", "lifetime_ns", "max_lifetime_ns", "probe_ns", "visit_ns")
 _PEERS_PER_HOST = 512
 """Several campaigns may come from one machine, each from a port of its own."""
 
@@ -51,10 +54,12 @@ class Options:
     extensions: Extension = Extension.NONE
     key: bytes | None = None
     baud: int = BAUD
+    speed: float = 1
+    """Link seconds in a second: CentaurusComm's timers are those of its link, divided by it."""
 
     def config(self, *accepted: bytes) -> CentaurusConfig:
         """Return the protocol's options for an end that takes these messages."""
-        return CentaurusConfig(
+        plain = CentaurusConfig(
             accepts=frozenset(map(class_of, accepted)),
             extensions=self.extensions,
             key=self.key,
@@ -63,6 +68,8 @@ class Options:
             max_outgoing=_OBJECTS_WAITING,
             visit_ns=_VISIT_NS,
         )
+        timers = {name: max(1, round(getattr(plain, name) / self.speed)) for name in _TIMERS}
+        return replace(plain, **timers)
 
 
 def host_port(text: str) -> tuple[str, int]:
@@ -99,7 +106,8 @@ def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, o
     if protocol == "tcp":
         if path is not None:
             raise _no_serial_tcp(server)
-        return TcpClient(resolved(*host_port(server)), run=run, timeout_s=timeout_s)
+        dial = partial(KernelConnection.dial, resolved(*host_port(server)))
+        return TcpClient(dial, run=run, timeout_s=timeout_s)
     config = options.config(REPLY, RECEIPT)
     if path is not None:
         slave = SerialSlave(_STATION, config, random_bytes=os.urandom)
