@@ -5,20 +5,28 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.errors import PluginError
+from multitracer.errors import PluginError, PreflightError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "multitracer.collectors"
+"""The group of entry points under which other packages offer collectors: NAME = "MODULE"."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_LONGEST_WORDS = 200
+_SUFFIX = re.compile(r"\.[a-z0-9]{1,16}")
 
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """One live source: bound to the name `COLLECTOR` at the end of one module of `collectors`.
+    """One live source: bound to the name `COLLECTOR` at the end of one module, ours or another package's.
 
-    The module runs as `python -m collectors.NAME -o LOG [--duration SECONDS] …` and ends as the package says.
+    The module runs as `python -m MODULE -o LOG [--duration SECONDS] …` and ends as the package says.
     """
 
     name: str
@@ -33,11 +41,34 @@ class Collector:
     """How its logs' names end: `.jsonl`."""
     check: Callable[[], None]
     """Raises PreflightError, with what to do, if the collector cannot run here."""
+    module: str = ""
+    """What `python -m` runs; `collectors` fills it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What `installed` found."""
+
+    collectors: dict[str, Collector]
+    """By name: ours, then those of other packages."""
+    broken: tuple[PluginError, ...]
+    """Collectors of other packages that cannot be used, and why."""
+
+
+def collectors() -> dict[str, Collector]:
+    """Return every collector by name; see `installed` for those of other packages that cannot be used.
+
+    Raises
+    ------
+    PluginError
+        If a public module of this package binds no COLLECTOR under its own name.
+    """
+    return installed().collectors
 
 
 @functools.cache
-def collectors() -> dict[str, Collector]:
-    """Return every collector by name.
+def installed() -> Installed:
+    """Find every public module here, then the entry points; a broken one of others costs only itself.
 
     Raises
     ------
@@ -46,11 +77,49 @@ def collectors() -> dict[str, Collector]:
     """
     package = importlib.import_module("collectors")
     names = sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
-    return {name: _collector(name) for name in names}
+    found = {name: _bound(name, f"collectors.{name}") for name in names}
+    broken = []
+    for point in _entry_points():
+        try:
+            found[point.name] = _foreign(point, taken=found)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
+            broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
+    return Installed(found, tuple(broken))
 
 
-def _collector(name: str) -> Collector:
-    found = getattr(importlib.import_module(f"collectors.{name}"), "COLLECTOR", None)
+def _entry_points() -> list[EntryPoint]:
+    import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and a collector itself does not need it
+
+    points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    return sorted(points, key=lambda point: (point.name, point.value))
+
+
+def _words(error: BaseException) -> str:
+    return (str(error) or repr(error))[:_LONGEST_WORDS]
+
+
+def _bound(name: str, module: str) -> Collector:
+    found = getattr(importlib.import_module(module), "COLLECTOR", None)
     if not isinstance(found, Collector) or found.name != name:
-        raise PluginError(f"collectors.{name}: no COLLECTOR named {name!r}; add one as its last line")
-    return found
+        raise PluginError(f"{module}: no COLLECTOR named {name!r}; add one as its last line")
+    return replace(found, module=module)
+
+
+def _foreign(point: EntryPoint, *, taken: Container[str]) -> Collector:
+    """Return the collector of another package; its names become files' names, so they must be plain."""
+    if point.name in taken:
+        raise PluginError("a collector of that name exists already; rename one")
+    found = _bound(point.name, point.module)
+    if not _NAME.fullmatch(found.name) or not _SUFFIX.fullmatch(found.suffix):
+        raise PluginError(f"its logs would be named {found.name!r}, {found.suffix!r}; choose plain names")
+    return replace(found, check=functools.partial(_check, found))
+
+
+def _check(collector: Collector) -> None:
+    """Let another package's collector check what it needs; whatever it raises is its answer."""
+    try:
+        collector.check()
+    except PreflightError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PreflightError(f"{collector.name}: its check failed: {_words(error)}") from error

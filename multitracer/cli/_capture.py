@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collectors import collectors
+from collectors import collectors, installed
 from multitracer.cli._output import warn
 from multitracer.errors import InputError, PreflightError
 from multitracer.recorder.plan import CLAP_PORT, Plan, Source
@@ -112,6 +112,8 @@ def _typed(path: Path, key: str, value: Any) -> Any:
 def _sources(options: Options) -> Iterator[Source]:
     """Yield a source for each collector that works here; say what does not."""
     known = collectors()
+    for broken in installed().broken:
+        warn(f"{broken}; it is left out")
     wanted, unwanted = options.get("wanted", ()), options.get("unwanted", ())
     for name in (*wanted, *unwanted):
         if name not in known:
@@ -188,7 +190,8 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
 
 def _source(collector: Collector, more: tuple[str, ...]) -> Source:
     name = collector.name
-    return Source(name, _STEMS.get(name, name), collector.suffix, more, notes=name in _WITH_NOTES)
+    stem, notes = _STEMS.get(name, name), name in _WITH_NOTES
+    return Source(name, stem, collector.suffix, more, notes, collector.module)
 
 
 def _address(text: str) -> tuple[str, int]:

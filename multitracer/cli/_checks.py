@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from collectors import collectors
+from collectors import collectors, installed
 from multitracer.errors import PreflightError
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def checks() -> Iterator[Check]:
     yield from (_tool(*row) for row in _TOOLS)
     yield _packet_capture()
     yield from (_collector(collector) for collector in collectors().values())
+    for broken in installed().broken:
+        yield Check("collector plug-in", False, "broken", "what another package records", str(broken), False)
 
 
 def how_to_install(module: str) -> str | None:

@@ -22,7 +22,7 @@ class Source:
     """One collector to be run."""
 
     name: str
-    """Its module: `python -m collectors.NAME`."""
+    """How it is called on the screen and in the manifest."""
     stem: str
     """How its logs' names begin: `tcp_state`."""
     suffix: str
@@ -30,6 +30,8 @@ class Source:
     options: tuple[str, ...] = ()
     notes: bool = False
     """Whether it writes what it says of itself to a second log (`--notes`)."""
+    module: str = ""
+    """What is run, `python -m MODULE`; by default our own collector of that name."""
 
     def logs(self, folder: Path, attempt: int) -> tuple[Path, Path | None]:
         """Return the log of one attempt, and that of its notes."""
@@ -40,9 +42,8 @@ class Source:
         """Return the command line of one attempt; each writes new files."""
         log, notes = self.logs(folder, attempt)
         more = ["--notes", str(notes)] if notes else []
-        return [
-            sys.executable, "-m", f"collectors.{self.name}", "-o", str(log), *more, "--tags", *self.options
-        ]  # fmt: skip
+        module = self.module or f"collectors.{self.name}"
+        return [sys.executable, "-m", module, "-o", str(log), *more, "--tags", *self.options]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
