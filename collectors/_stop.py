@@ -1,5 +1,6 @@
 """When a collector ends: a signal, the end of its time, or the end of the process that started it.
 
+The signals are SIGTERM, SIGINT and SIGHUP (a closed terminal; ignored if it was started by `nohup`).
 It may also be told tags on standard input, a line each (`--tags`): those of the clapperboard, which every log
 of a recording holds at one instant.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STANDARD_INPUT = 0
 _READ_BYTES = 4096
 _TAG = re.compile(rb"[0-9a-f]{1,32}")
@@ -56,7 +57,8 @@ class Stop:
     def __enter__(self) -> Self:
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakers = (self._wake, wake)
-        self._handlers = [(number, signal.signal(number, self._on_signal)) for number in _SIGNALS]
+        taken = [n for n in _SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+        self._handlers = [(number, signal.signal(number, self._on_signal)) for number in taken]
         self._wakeup = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         return self
 

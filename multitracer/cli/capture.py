@@ -53,10 +53,12 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     the gap is in the manifest. Press m to set a marker with a note.
     """
     from multitracer.cli._capture import plan_of
+    from multitracer.cli._output import check_output
     from multitracer.cli._rehearsal import rehearsal
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 
+    check_output(str(folder), [])
     with rehearsal(wanted=chosen["rehearse"]) as ports:
         plan = plan_of(chosen, command_line, ports)
         session = SessionFolder(folder, plan)

@@ -115,9 +115,11 @@ def run_scenario(  # one for each option
     Without --virtual, two network namespaces of this machine are the hosts, and their kernel's TCP runs over
     the modelled link (Linux, as root or under `unshare -Urnm`).
     """
+    from multitracer.cli._output import check_output
     from multitracer.cli._page import page
     from multitracer.scenario import load_scenario
 
+    check_output(str(folder), [])
     if virtual and speed is not None:
         raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
     chosen = load_scenario(scenario)
@@ -159,13 +161,13 @@ def _under_recorded_radio(scenario: Scenario, path: Path) -> Scenario:
     from multitracer.scenario import read_error_trace
 
     trace = read_error_trace(path)
-    if trace.slot_ns != scenario.link.slot_ns:
+    if trace.slot_ns != scenario.gsm.slot_ns:
         raise InputError(
             f"{path}: recorded with slots of {trace.slot_ns} ns, the scenario's link has "
-            f"{scenario.link.slot_ns} ns; choose a scenario with the same slot_ns"
+            f"{scenario.gsm.slot_ns} ns; choose a scenario with the same slot_ns"
         )
     up, down = (ErrorConfig(kind="replay", replayed=runs) for runs in (trace.up, trace.down))
-    return replace(scenario, link=replace(scenario.link, up=up, down=down))
+    return replace(scenario, link=replace(scenario.gsm, up=up, down=down))
 
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import string
 import subprocess
 import time
 from typing import IO, TYPE_CHECKING
@@ -60,10 +61,10 @@ class Child:
 
     @property
     def logs(self) -> list[Path]:
-        """Return the logs of all attempts that are there."""
+        """Return the logs of all attempts that are there; a capture that grows goes on in `tcp-0.pcap1`."""
         pairs = [self.source.logs(self.folder, attempt) for attempt in range(len(self.runs))]
-        files = [path for log, notes in pairs for path in (log, notes) if path is not None]
-        return [path for path in files if path.exists()]
+        names = {path.name for pair in pairs for path in pair if path is not None}
+        return [p for p in self.folder.iterdir() if names & {p.name, p.name.rstrip(string.digits)}]
 
     @property
     def last_words(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from multitracer.recorder.plan import Plan
 
-_RESERVE = ".reserve"
 _RESERVE_BYTES = 64 << 10
 """Held back so that the manifest can be completed on a disk that became full."""
 
@@ -41,11 +41,11 @@ class SessionFolder:
             more={"multitracer": __version__},
         )
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
             if any(folder.iterdir()):
                 raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new folder")
             self.host.mkdir()
-            (folder / _RESERVE).write_bytes(bytes(_RESERVE_BYTES))
+            self._reserve = _reserve(folder)
             write_manifest(folder, self._manifest)
         except OSError as error:
             raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
@@ -63,7 +63,7 @@ class SessionFolder:
     def log_paths(self) -> list[Path]:
         """Return every log that is there."""
         files = [path for path in self.folder.rglob("*") if path.is_file() and not path.is_symlink()]
-        return sorted(path for path in files if path.name not in (MANIFEST, f"{MANIFEST}.tmp", _RESERVE))
+        return sorted(path for path in files if path.name not in (MANIFEST, f"{MANIFEST}.tmp"))
 
     def bytes(self) -> int:
         """Return how much is recorded so far."""
@@ -77,7 +77,7 @@ class SessionFolder:
         CollectorError
             If it cannot be written; the logs and the manifest of before stay.
         """
-        (self.folder / _RESERVE).unlink(missing_ok=True)
+        os.close(self._reserve)
         for path in self.host.glob("*.err"):
             if not path.stat().st_size:
                 path.unlink()  # a collector that had nothing to say
@@ -94,6 +94,14 @@ class SessionFolder:
         host = path.parent.name if path.parent != self.folder else ""
         relative = path.relative_to(self.folder).as_posix()
         return LogFile(relative, host, path.stat().st_size, checksum(path))
+
+
+def _reserve(folder: Path) -> int:
+    """Take room on the disk under no name: `kill -9` closes the descriptor too, and gives it back."""
+    with tempfile.TemporaryFile(dir=folder) as nameless:
+        nameless.write(bytes(_RESERVE_BYTES))
+        nameless.flush()
+        return os.dup(nameless.fileno())
 
 
 def _size(path: Path) -> int:

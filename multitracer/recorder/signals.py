@@ -18,7 +18,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Takes SIGINT, SIGTERM and SIGHUP; wakes also when a child ends."""
+    """Takes SIGINT, SIGTERM and, unless `nohup` said to ignore it, SIGHUP; wakes also when a child ends."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -27,7 +27,8 @@ class Signals:
     def __enter__(self) -> Self:
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pipe = (self._wake, wake)
-        self._handlers = [(number, signal.signal(number, self._take)) for number in _ENDING]
+        taken = [n for n in _ENDING if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+        self._handlers = [(number, signal.signal(number, self._take)) for number in taken]
         self._handlers.append((signal.SIGCHLD, signal.signal(signal.SIGCHLD, _nothing)))
         self._before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         return self
