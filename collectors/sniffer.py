@@ -1,21 +1,26 @@
-"""Records packets with scapy, where tcpdump is missing: slower, it loses packets above some 1,000 a second.
+"""Records packets with scapy's filters, where tcpdump is missing: slower, it loses packets sooner.
 
-The capture is a pcap with headers only; scapy stamps to the microsecond. Needs root (CAP_NET_RAW).
+The capture is a pcap of IP packets without the headers of their link, with the kernel's nanosecond stamps and
+headers only by default. `--notes` gets JSON lines as those of `collectors.tcpdump`; what the kernel had no
+room for is counted there (`dropped_kernel`). Needs root (CAP_NET_RAW).
 """
 
 from __future__ import annotations
 
-import select
+import contextlib
+import ctypes
+import socket
+import struct
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading
 from collectors._options import header, parser, run
 from collectors._stop import Stop
-from collectors.tcpdump import SNAP_BYTES
+from collectors.tcpdump import FILTER, SNAP_BYTES
 from multitracer.errors import CollectorError, PreflightError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -24,57 +29,155 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+_SLOWER = "sniffer: slower than tcpdump; above some thousand packets a second it loses some, and counts them"
 _LOOK_NS = 20 * NS_PER_MS
 _ALL = 262_144
+_ROOM_BYTES = 8 << 20
+_MOST_BEFORE = 10_000
+_ANCILLARY_BYTES = 128
+_DLT_RAW = 12
+_SO_ATTACH_FILTER, _SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 26, 33, 35
+_SOL_PACKET, _PACKET_STATISTICS = 263, 6
+_ETH_P_ALL, _ETH_P_IP, _ETH_P_IPV6 = 0x0003, 0x0800, 0x86DD
+_PACKET_OUTGOING, _ARPHRD_LOOPBACK = 4, 772
 
 
-def _socket(interface: str, expression: str) -> Any:
-    """Return scapy's socket for an interface."""
-    from scapy.all import conf
+class Link:
+    """A packet socket on one interface or on all: the kernel takes the link's header off (packet(7)).
 
+    Raises
+    ------
+    PreflightError
+        If this process may not have one, or scapy is missing.
+    CollectorError
+        If there is no such interface, or the filter makes no sense.
+    """
+
+    def __init__(self, interface: str, expression: str) -> None:
+        self._interface = interface
+        self._buffer = bytearray(_ALL)
+        self.dropped = 0
+        """Packets that found no room so far."""
+        try:
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
+        except PermissionError as error:
+            fix = f"sudo {sys.executable} -m multitracer capture"
+            raise PreflightError(f"packets: {error.strerror}; `{fix}` may capture them") from error
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                self._prepare(interface, expression)
+            except OSError as error:
+                raise CollectorError(
+                    f"{interface}: cannot listen: {error.strerror}; check its name"
+                ) from error
+            undo.pop_all()
+
+    def _prepare(self, interface: str, expression: str) -> None:
+        self._socket.setblocking(False)
+        if expression:
+            _attach(self._socket, expression)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM_BYTES)
+        except PermissionError:  # without CAP_NET_ADMIN: as much as net.core.rmem_max allows
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM_BYTES)
+        if interface != "any":
+            self._socket.bind((interface, _ETH_P_ALL))
+        for _ in range(_MOST_BEFORE):  # what came before the filter and the name were set
+            if self._received() is None:
+                break
+        self.count_dropped()
+        self.dropped = 0
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._socket.fileno()
+
+    def receive(self) -> tuple[bytes, int] | None:
+        """Return an IP packet and when it passed (ns since 1970); None if there is none now."""
+        while (found := self._received()) is not None:
+            size, time_ns, (_, protocol, direction, hardware, *_) = found
+            seen_twice = hardware == _ARPHRD_LOOPBACK and direction == _PACKET_OUTGOING
+            if protocol in (_ETH_P_IP, _ETH_P_IPV6) and not seen_twice:
+                return bytes(self._buffer[:size]), time_ns
+        return None
+
+    def _received(self) -> tuple[int, int, tuple[str, int, int, int, bytes]] | None:
+        try:
+            size, ancillary, _, origin = self._socket.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise CollectorError(f"{self._interface}: {error.strerror}; is it up?") from error
+        for level, kind, value in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+                seconds, rest = struct.unpack_from("ll", value)
+                return size, seconds * NS_PER_S + rest, origin
+        return size, time.time_ns(), origin
+
+    def count_dropped(self) -> None:
+        """Add what found no room since the last time; the kernel forgets it when asked."""
+        told = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+        self.dropped += struct.unpack("II", told)[1]
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._socket.close()
+
+
+def _attach(link: socket.socket, expression: str) -> None:
+    """Let the kernel pass only what a filter says, compiled for packets that begin with IP."""
     try:
-        return conf.L2listen(iface=None if interface == "any" else interface, filter=expression or None)
-    except PermissionError as error:
-        fix = f"sudo {sys.executable} -m multitracer capture"
-        raise PreflightError(f"packets: {error.strerror}; `{fix}` may capture them") from error
-    except Exception as error:  # scapy raises Scapy_Exception, OSError and others for one thing
-        raise CollectorError(f"{interface}: scapy cannot open it: {error}; check name and filter") from error
+        from scapy.arch.common import compile_filter
+    except ImportError as error:
+        raise PreflightError("scapy: not installed; pip install 'multitracer[field]'") from error
+    try:
+        found = compile_filter(expression, linktype=_DLT_RAW)
+    except Exception as error:  # scapy raises Scapy_Exception, ImportError and others for one thing
+        raise CollectorError(f"{expression!r}: scapy cannot use this filter: {error}; check it") from error
+    program = struct.pack("HL", found.bf_len, ctypes.addressof(found.bf_insns.contents))
+    link.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
-def _link_type(link: Any) -> int:
-    from scapy.all import conf
-
-    return int(conf.l2types.layer2num.get(getattr(link, "LL", None), 1))
-
-
-def _record(chosen: argparse.Namespace, link: Any, stop: Stop, notes: Log) -> None:
+def _record(chosen: argparse.Namespace, link: Link, stop: Stop, notes: Log) -> None:
     packets = clock_ns = 0
+    snap_bytes = chosen.snap or _ALL
     with Log(chosen.output) as capture:
-        capture.write(pcap_header(link_type=_link_type(link), snap_bytes=chosen.snap or _ALL))
+        capture.write(pcap_header(snap_bytes=snap_bytes))
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
-            while select.select([link], [], [], 0)[0]:
-                _, data, stamp = link.recv_raw(_ALL)
-                if data:
-                    time_ns = round(float(stamp) * NS_PER_S) if stamp else time.time_ns()
-                    capture.write(pcap_record(data, time_ns=time_ns, snap_bytes=chosen.snap or _ALL))
-                    packets += 1
+            packets += _take(link, capture, snap_bytes)
             if time.monotonic_ns() >= clock_ns:
                 clock_ns = time.monotonic_ns() + NS_PER_S
-                notes.record(kind="clock", **clock_reading(), captured=packets)
-    notes.record(kind="end", reason=stop.reason, captured=packets)
+                link.count_dropped()
+                notes.record(kind="clock", **clock_reading(), captured=packets, dropped_kernel=link.dropped)
+        packets += _take(link, capture, snap_bytes)
+    link.count_dropped()
+    notes.record(kind="end", reason=stop.reason, captured=packets, dropped_kernel=link.dropped)
+
+
+def _take(link: Link, capture: Log, snap_bytes: int) -> int:
+    """Write what has come and return how many; a second at most, so that a flood does not hide a signal."""
+    packets, until_ns = 0, time.monotonic_ns() + NS_PER_S
+    while time.monotonic_ns() < until_ns and (found := link.receive()):
+        packet, time_ns = found
+        capture.write(pcap_record(packet, time_ns=time_ns, snap_bytes=snap_bytes))
+        packets += 1
+    return packets
 
 
 def main(argv: Sequence[str]) -> None:
     """Record until told to stop."""
     options = parser(__doc__)
     options.add_argument("-i", "--interface", default="any", help="default: any")
-    options.add_argument("--filter", default="tcp", help="in the language of pcap-filter(7)")
+    options.add_argument("--filter", default=FILTER, help="in the language of pcap-filter(7)")
     options.add_argument(
-        "--snap", type=int, default=SNAP_BYTES, help=f"bytes of each packet; default {SNAP_BYTES}"
+        "--snap", type=int, default=SNAP_BYTES, help=f"bytes of each packet; default {SNAP_BYTES}, 0 all"
     )
     options.add_argument("--notes", type=Path, metavar="LOG", help="a new file; default: standard output")
     chosen = options.parse_args(argv)
-    link = _socket(chosen.interface, chosen.filter)
+    link = Link(chosen.interface, chosen.filter)
+    sys.stderr.write(f"{_SLOWER}\n")
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.notes) as notes,
@@ -92,11 +195,7 @@ def main(argv: Sequence[str]) -> None:
 def check() -> None:
     """Raise PreflightError if scapy is missing or may not open a socket."""
     try:
-        import scapy.all  # noqa: F401
-    except ImportError as error:
-        raise PreflightError("scapy: not installed; pip install 'multitracer[field]'") from error
-    try:
-        _socket("any", "").close()
+        Link("any", FILTER).close()
     except CollectorError as error:
         raise PreflightError(str(error)) from error
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+FILTER = "tcp or udp port 9009"
+"""TCP, and the claps."""
 SNAP_BYTES = 128
 """Ethernet, IPv6 and TCP with all its options; with --snap 0 whole packets."""
 _LOOK_NS = 200 * NS_PER_MS
@@ -149,7 +151,7 @@ def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) ->
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
     options.add_argument("-i", "--interface", default="any", help="default: any")
-    options.add_argument("--filter", default="tcp or udp port 9009", help="in the language of pcap-filter(7)")
+    options.add_argument("--filter", default=FILTER, help="in the language of pcap-filter(7)")
     options.add_argument(
         "--snap", type=int, default=SNAP_BYTES, help=f"bytes of each packet; default {SNAP_BYTES}, 0 all"
     )
