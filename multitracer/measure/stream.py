@@ -1,15 +1,49 @@
-"""Messages of a measurement on a TCP connection, and what the kernel says of that connection."""
+"""A TCP connection as the client uses it, messages in its stream, and what the kernel says of it."""
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from multitracer.measure.exchange import HEADER_BYTES, Words, decode, length_of
 from multitracer.protocols.sock_diag.tcp_info import TCP_INFO_BYTES, decode_tcp_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class Connected(Protocol):
+    """A connection; its methods behave as those of a socket, and raise the same errors."""
+
+    def settimeout(self, seconds: float, /) -> None:
+        """Set how long `sendall` and `recv` wait before they raise TimeoutError."""
+
+    def sendall(self, octets: bytes, /) -> None:
+        """Return when TCP has taken all octets."""
+
+    def recv(self, most: int, /) -> bytes:
+        """Return what arrived, empty at the end."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    def info(self) -> Mapping[str, int]:
+        """Return TCP's variables, by the names of `struct tcp_info`."""
+
+
+class KernelConnection(socket.socket):
+    """A connection of the kernel's TCP; small messages leave at once."""
+
+    @classmethod
+    def dial(cls, address: tuple[str, int], timeout_s: float) -> KernelConnection:
+        """Return a connection to a server; an OSError says why there is none."""
+        connected = socket.create_connection(address, timeout_s)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return cls(fileno=connected.detach())
+
+    def info(self) -> Mapping[str, int]:
+        """Return the kernel's `struct tcp_info`."""
+        return tcp_info(self)
 
 
 class MessageReader:

@@ -1,9 +1,8 @@
-"""The client over the kernel's TCP."""
+"""The client over TCP, the kernel's or another."""
 
 from __future__ import annotations
 
 import json
-import socket
 from typing import TYPE_CHECKING
 
 from multitracer.errors import RemoteProtocolError
@@ -20,11 +19,14 @@ from multitracer.measure.exchange import (
     is_whole,
 )
 from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
-from multitracer.measure.stream import MessageReader, grown, tcp_info
+from multitracer.measure.stream import MessageReader, grown
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.measure.plan import Transaction
+    from multitracer.measure.stream import Connected
 
 _CHUNK_BYTES = 65_536
 
@@ -34,26 +36,35 @@ class TcpClient:
 
     Parameters
     ----------
-    address : (host, port)
-        The server.
+    dial : callable
+        Connects to the server within so many seconds, or raises an OSError.
     run : int
         A number that tells this run's messages from those of others.
     timeout_s : float
         When a transaction is dropped.
+    clock : callable, optional
+        Returns the time, ns since 1970.
     """
 
-    def __init__(self, address: tuple[str, int], *, run: int, timeout_s: float) -> None:
-        self._address = address
+    def __init__(
+        self,
+        dial: Callable[[float], Connected],
+        *,
+        run: int,
+        timeout_s: float,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self._dial = dial
         self._run = run
         self._timeout_s = timeout_s
-        self._clock = Clock()
-        self._connection: socket.socket | None = None
+        self._clock = clock or Clock()
+        self._connection: Connected | None = None
         self._reader = MessageReader()
 
     def reach(self) -> None:
         """Return once the server accepted a connection."""
         try:
-            socket.create_connection(self._address, min(self._timeout_s, REACH_S)).close()
+            self._dial(min(self._timeout_s, REACH_S)).close()
         except OSError as error:
             raise UnreachableError(error.strerror or str(error)) from error
 
@@ -81,12 +92,11 @@ class TcpClient:
             return outcome.drop(stage if late else f"{stage}: {error}")
         return outcome
 
-    def _connected(self, outcome: Outcome) -> socket.socket:
+    def _connected(self, outcome: Outcome) -> Connected:
         if self._connection is None:
             self._reader = MessageReader()
             begin_ns = self._clock()
-            self._connection = socket.create_connection(self._address, self._timeout_s)
-            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connection = self._dial(self._timeout_s)
             outcome.connect_ns = self._clock() - begin_ns
         return self._connection
 
@@ -94,32 +104,30 @@ class TcpClient:
         timeout_ms = round(self._timeout_s * 1000)
         return Words(letters, self._run, transaction.number, transaction.reply_bytes, timeout_ms, body)
 
-    def _request(self, connection: socket.socket, transaction: Transaction, outcome: Outcome) -> None:
+    def _request(self, connection: Connected, transaction: Transaction, outcome: Outcome) -> None:
         request = filled(self._words(transaction, REQUEST), transaction.request_bytes)
-        before = tcp_info(connection)
+        before = connection.info()
         outcome.start_ns = self._clock()
         self._send(connection, request, outcome.start_ns)
         reply = self._await(connection, REPLY, transaction, outcome.start_ns)
         outcome.rtt_ns = self._clock() - outcome.start_ns
         if not is_whole(reply):
             raise RemoteProtocolError("not the reply that was asked for")
-        after = tcp_info(connection)
+        after = connection.info()
         outcome.retransmitted_client = grown(before, after, "total_retrans")
         outcome.bytes_up = grown(before, after, "bytes_sent")
 
-    def _say_goodbye(self, connection: socket.socket, transaction: Transaction, outcome: Outcome) -> None:
+    def _say_goodbye(self, connection: Connected, transaction: Transaction, outcome: Outcome) -> None:
         values = json.dumps(outcome.recorded()).encode()
         begin_ns = self._clock()
         self._send(connection, encode(self._words(transaction, GOODBYE, values)), begin_ns)
         outcome.follow(decode_receipt(self._await(connection, RECEIPT, transaction, begin_ns).body))
 
-    def _send(self, connection: socket.socket, octets: bytes, begin_ns: int) -> None:
+    def _send(self, connection: Connected, octets: bytes, begin_ns: int) -> None:
         connection.settimeout(self._left_s(begin_ns))
         connection.sendall(octets)
 
-    def _await(
-        self, connection: socket.socket, letters: bytes, transaction: Transaction, begin_ns: int
-    ) -> Words:
+    def _await(self, connection: Connected, letters: bytes, transaction: Transaction, begin_ns: int) -> Words:
         """Return this transaction's message of a kind."""
         while True:
             connection.settimeout(self._left_s(begin_ns))

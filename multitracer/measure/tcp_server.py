@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import select
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.measure.clock import Clock
+from multitracer.measure.dialogue import Dialogue
 from multitracer.measure.endpoint import bound_socket
-from multitracer.measure.exchange import GOODBYE, REQUEST, Words, recorded_values
-from multitracer.measure.server import Records, Served, receipt_for, reply_to
-from multitracer.measure.stream import MessageReader, grown, tcp_info
+from multitracer.measure.server import Records
+from multitracer.measure.stream import tcp_info
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -27,14 +28,10 @@ _BACKLOG = 64
 class _Connection:
     """One client."""
 
-    def __init__(self, accepted: socket.socket, name: str, now_ns: int) -> None:
+    def __init__(self, accepted: socket.socket, dialogue: Dialogue, now_ns: int) -> None:
         self.socket = accepted
-        self.name = name
-        self.reader = MessageReader()
-        self.unsent = b""
+        self.dialogue = dialogue
         self.heard_ns = now_ns
-        self.served: Served | None = None
-        self.before: dict[str, int] = {}
 
 
 class TcpServer:
@@ -72,7 +69,7 @@ class TcpServer:
     def work(self, wait_s: float) -> None:
         """Accept, read, answer and write whatever is due."""
         listener = self._listener.fileno()
-        writers = [number for number, each in self._connections.items() if each.unsent]
+        writers = [number for number, each in self._connections.items() if each.dialogue.unsent]
         readable, writable, _ = select.select([listener, *self._connections], writers, [], wait_s)
         for number in readable:
             if number == listener:
@@ -101,8 +98,9 @@ class TcpServer:
             return
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        name = f"{address[0]}:{address[1]}"
-        self._connections[accepted.fileno()] = _Connection(accepted, name, now_ns)
+        name, info = f"{address[0]}:{address[1]}", partial(tcp_info, accepted)
+        dialogue = Dialogue(name, records=self.records, clock=self._clock, info=info)
+        self._connections[accepted.fileno()] = _Connection(accepted, dialogue, now_ns)
 
     def _drop_idle(self, now_ns: int) -> bool:
         oldest = min(self._connections.values(), key=lambda each: each.heard_ns)
@@ -121,40 +119,14 @@ class TcpServer:
             self._drop(connection)
             return
         connection.heard_ns = self._clock()
-        served = connection.served
-        if served is not None and served.replied_ns and served.goodbye_ns is None:
-            served.goodbye_ns = connection.heard_ns
-            self._count(connection, served)
-        for words in connection.reader.feed(octets):
-            self._follow(connection, words)
+        connection.dialogue.hear(octets)
         self._write(connection)
 
-    def _follow(self, connection: _Connection, words: Words) -> None:
-        if words.letters == REQUEST:
-            if connection.unsent:  # one reply at a time bounds what a client can make us keep
-                raise RemoteProtocolError("a request before the last reply was taken")
-            connection.before = tcp_info(connection.socket)
-            connection.served = Served(words.run, words.number)
-            connection.unsent += reply_to(words)
-            connection.served.replied_ns = self._clock()
-        elif words.letters == GOODBYE and (served := connection.served) is not None:
-            if (served.run, served.number) != (words.run, words.number):
-                raise RemoteProtocolError("a good-bye to another transaction")
-            self.records.add(connection.name, served, recorded_values(words.body))
-            connection.unsent += receipt_for(words, served)
-            connection.served = None
-        else:
-            raise RemoteProtocolError("a message out of turn")
-
-    def _count(self, connection: _Connection, served: Served) -> None:
-        after = tcp_info(connection.socket)
-        served.retransmitted = grown(connection.before, after, "total_retrans")
-        served.sent_bytes = grown(connection.before, after, "bytes_sent")
-
     def _write(self, connection: _Connection) -> None:
-        if not connection.unsent or connection.socket.fileno() < 0:
+        dialogue = connection.dialogue
+        if not dialogue.unsent or connection.socket.fileno() < 0:
             return
         try:
-            connection.unsent = connection.unsent[connection.socket.send(connection.unsent) :]
+            dialogue.unsent = dialogue.unsent[connection.socket.send(dialogue.unsent) :]
         except BlockingIOError:
             return

@@ -73,13 +73,13 @@ def join_radio(folder: Path) -> int:
     readings = _readings(session)
     with _locked(path) as stream:
         header, rows = _read(stream, path)
-        before_ns = round(_BEFORE_S * NS_PER_S / session.speed)
-        spans = [_span_ns(row, path, line) for line, row in enumerate(rows, start=2)]
+        second_ns = NS_PER_S / session.speed
+        spans = [_span_ns(row, second_ns, path, line) for line, row in enumerate(rows, start=2)]
         ends = [
             min(end, after) for (_, end), (after, _) in zip(spans, [*spans[1:], (_LATEST_NS, 0)], strict=True)
         ]
         for row, (begin_ns, _), end_ns in zip(rows, spans, ends, strict=True):
-            row.update(_values(readings, begin_ns, end_ns, before_ns))
+            row.update(_values(readings, begin_ns, end_ns, round(_BEFORE_S * second_ns)))
         _replace(path, header, rows)
     _note(session, path)
     return sum(bool(row["radio_readings"]) for row in rows)
@@ -116,11 +116,9 @@ def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns
     cells = dict.fromkeys(RADIO_COLUMNS, "")
     counts = []
     for name, (times, values) in readings.items():
-        first, past = (
-            int(np.searchsorted(times, at, side)) for at, side in ((begin_ns, "left"), (end_ns, "right"))
-        )
+        first, past = np.searchsorted(times, begin_ns), np.searchsorted(times, end_ns, "right")
         if past > first:
-            counts.append(past - first)
+            counts.append(int(past - first))
             cells[name] = _shown(float(values[first:past].mean()))
         elif first and times[first - 1] >= begin_ns - before_ns:
             counts.append(0)
@@ -164,14 +162,14 @@ def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]
     return header, [dict(zip(header, row, strict=True)) for row in rows]
 
 
-def _span_ns(row: dict[str, str], path: Path, line: int) -> tuple[int, int]:
-    """Return when a transaction began, and when it ended."""
+def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tuple[int, int]:
+    """Return when a transaction began, and when it ended; `second_ns` is a second of the link."""
     try:
         begin_ns = int(row["start_ns"])
         lasted_s = float(row["rtt_s"] or 0.0)
         if row["outcome"] != "ok":
             lasted_s += float(row["timeout_s"])
-        end_ns = begin_ns + round(lasted_s * NS_PER_S)
+        end_ns = begin_ns + round(lasted_s * second_ns)
     except (ValueError, OverflowError):
         begin_ns = end_ns = -1
     if not 0 <= begin_ns <= end_ns < _LATEST_NS:

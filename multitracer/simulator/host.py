@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from multitracer.simulator.application import Application
 
 
+_PORTS = (1 << 16) - FIRST_MOBILE_PORT
+
+
 class World(Protocol):
     """What a host lives in."""
 
@@ -91,6 +94,7 @@ class Host:
         """Segments whose checksum was wrong: TcpInCsumErrors of nstat."""
         self.malformed_packets = 0
         self._world = world
+        self._opened = 0
         self._by_address: dict[tuple[int, bytes, int], Socket] = {}
         self._listening: dict[int, Callable[[], Application]] = {}
 
@@ -100,23 +104,30 @@ class Host:
 
     def connect(self, remote: Endpoint, application: Application) -> Socket:
         """Open a connection from the next free port."""
-        local = Endpoint(self.address, FIRST_MOBILE_PORT + len(self.sockets))
+        local = Endpoint(self.address, FIRST_MOBILE_PORT + self._opened % _PORTS)
         isn = self._world.initial_sequence_number()
         connection = Connection.connect(self.profile, local=local, remote=remote, isn=isn)
         socket = self._add(connection, application)
         self._by_address[local.port, remote.address, remote.port] = socket
-        self._pump(socket)
+        self.pump(socket)
         return socket
 
     def _add(self, connection: Connection, application: Application) -> Socket:
-        socket = Socket(connection, application, number=len(self.sockets) + 1)
+        self._opened += 1
+        socket = Socket(connection, application, number=self._opened)
         self.sockets.append(socket)
         return socket
 
     def abort(self, socket: Socket) -> None:
         """Let the user give up: the connection is reset."""
         socket.connection.abort()
-        self._pump(socket)
+        self.pump(socket)
+
+    def forget(self, socket: Socket) -> None:
+        """Keep nothing more of a socket that is closed."""
+        ends = socket.connection
+        self.sockets.remove(socket)
+        self._by_address.pop((ends.local.port, ends.remote.address, ends.remote.port), None)
 
     # --- packets ---
 
@@ -136,7 +147,7 @@ class Host:
             self._refuse(packet)
             return
         socket.connection.receive(packet, now_ns=self._world.now_ns)
-        self._pump(socket)
+        self.pump(socket)
 
     def _socket_for(self, packet: Packet) -> Socket | None:
         segment = packet.segment
@@ -176,7 +187,7 @@ class Host:
 
     # --- sockets ---
 
-    def _pump(self, socket: Socket) -> None:
+    def pump(self, socket: Socket) -> None:
         """Let the application and TCP do all that they can do now, then set the alarm."""
         now_ns, connection = self._world.now_ns, socket.connection
         if connection.state is not State.CLOSED:
@@ -203,4 +214,4 @@ class Host:
             return  # another alarm was set meanwhile
         socket.timer_ns = None
         socket.connection.on_timer(self._world.now_ns)
-        self._pump(socket)
+        self.pump(socket)

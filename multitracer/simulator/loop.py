@@ -22,6 +22,11 @@ class EventLoop:
         self._events: list[tuple[int, int, Call]] = []
         self._scheduled = 0
 
+    @property
+    def next_ns(self) -> int | None:
+        """Time of the next event, None if there is none."""
+        return self._events[0][0] if self._events else None
+
     def at(self, time_ns: int, call: Call) -> None:
         """Call `call` at `time_ns`, which is not in the past."""
         if time_ns < self.now_ns:

@@ -136,12 +136,13 @@ def test_a_run_goes_on_behind_what_was_joined(tmp_path: Path) -> None:
     assert table["radio_readings"].tolist() == [1, 1]
 
 
-def test_how_old_a_reading_may_be_is_time_of_the_link(tmp_path: Path) -> None:
-    for speed, said in ((1.0, "-70.0"), (10.0, "")):
-        folder = _folder(tmp_path / f"at{speed:.0f}", [(2.0, 0.5)], speed=speed)
-        _modem_log(folder / "modem-0.jsonl", [(1, -70, 10)])
+def test_seconds_of_a_transaction_are_those_of_the_link(tmp_path: Path) -> None:
+    """start_ns is the clock's, durations and the age of a reading are the link's."""
+    for speed, said in ((1.0, ["-70.0", "-80.0"]), (10.0, ["", "-85.0"])):
+        folder = _folder(tmp_path / f"at{speed:.0f}", [(2.0, 0.5), (4.0, 5.0)], speed=speed)
+        _modem_log(folder / "modem-0.jsonl", [(1, -70, 10), (4.4, -85, 10), (4.6, -75, 10)])
         join_radio(folder)
-        assert _rows(folder)[0]["rssi_dbm"] == said
+        assert [row["rssi_dbm"] for row in _rows(folder)] == said
 
 
 def test_without_a_modem_the_cells_are_empty(tmp_path: Path) -> None:

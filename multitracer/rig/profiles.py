@@ -1,0 +1,51 @@
+"""The two TCPs that a measurement over a link compares: that of 1999 and that of today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError
+from multitracer.protocols.tcp import BSD, MODERN
+
+if TYPE_CHECKING:
+    from multitracer.scenario.model import Scenario
+
+TCP_PROFILES = {"1999": BSD, "today": replace(MODERN, congestion="cubic")}
+"""Cubic is what Linux has by default."""
+
+
+def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
+    """Return a scenario with another TCP on both hosts; their MTU stays what the scenario says.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The link, and the TCP unless `name` tells another.
+    name : {"1999", "today"}, optional
+        None: that of the scenario.
+
+    Raises
+    ------
+    InputError
+        If there is no such profile.
+    """
+    if name is None:
+        return scenario
+    if name not in TCP_PROFILES:
+        raise InputError(f"TCP profile {name!r}: unknown; choose one of {', '.join(TCP_PROFILES)}")
+    profile = TCP_PROFILES[name]
+    return replace(
+        scenario,
+        mobile=replace(profile, mtu_bytes=scenario.mobile.mtu_bytes),
+        fixed=replace(profile, mtu_bytes=scenario.fixed.mtu_bytes),
+    )
+
+
+def profile_name(scenario: Scenario) -> str:
+    """Return which of the two a scenario has, "scenario" if it has its own."""
+    for name in TCP_PROFILES:
+        other = with_tcp_profile(scenario, name)
+        if (other.mobile, other.fixed) == (scenario.mobile, scenario.fixed):
+            return name
+    return "scenario"
