@@ -75,6 +75,11 @@ class Rows:
         if len(self._rows) >= _CHUNK_ROWS:
             self._pack()
 
+    def extend(self, columns: Mapping[str, Array]) -> None:
+        """Add many rows, given as one array for each of the columns."""
+        self._pack()
+        self._chunks.append([columns[c.name].astype(c.dtype, copy=False) for c in self._columns])
+
     def _pack(self) -> None:
         values = zip(*self._rows, strict=True) if self._rows else [()] * len(self._columns)
         self._chunks.append([_array(c, v) for c, v in zip(self._columns, values, strict=True)])

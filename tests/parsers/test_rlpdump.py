@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import random
 import shutil
+import struct
 import subprocess
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from multitracer.protocols.pcap_file import interface_block, packet_block, secti
 from multitracer.protocols.rlp import RlpConfig, RlpEntity
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from parsers import rlpdump
+from parsers._rlpdump_record import Log
 from tests.protocols.rlp_talk import Radio
 
 if TYPE_CHECKING:
@@ -109,6 +112,74 @@ def test_what_a_sender_knows_of_its_frames_comes_back(session, keep) -> None:
     carried = ours["payload_bytes"][ours["kind"] == "IS"]
     assert set(carried.tolist()) <= set(range(25))
     assert carried.max() == 24
+
+
+def _with_a_flag_on_each_packet(log: bytes) -> bytes:
+    """Return the log with an option that says nothing (epb_flags 0) in front of each packet's comment."""
+    out, at = [], 0
+    while at < len(log):
+        kind, length = struct.unpack_from("<II", log, at)
+        block, at = log[at : at + length], at + length
+        if kind == 6:
+            options = 28 + (int.from_bytes(block[20:24], "little") + 3 & ~3)
+            body = block[8:options] + struct.pack("<HHI", 2, 4, 0) + (block[options:-4] or bytes(4))
+            size = struct.pack("<I", len(body) + 12)
+            block = block[:4] + size + body + size
+        out.append(block)
+    return b"".join(out)
+
+
+@pytest.mark.parametrize("keep", ["headers", "frames"])
+@pytest.mark.parametrize("side", ["mobile", "fixed"])
+def test_records_read_at_once_and_one_by_one_give_the_same_tables(session, side, keep, monkeypatch) -> None:
+    log = session.log(side, keep=keep)
+    one_by_one = []
+    read_one = Log.packet
+    monkeypatch.setattr(Log, "packet", lambda *args: (one_by_one.append(args[1]), read_one(*args)))
+    at_once = _read(log)
+    assert one_by_one == [], "all of rlpdump's own records are read at once"
+    each = _read(_with_a_flag_on_each_packet(log))
+    assert len(one_by_one) == at_once["link_frames"].provenance["packets"]
+    for name, table in at_once.items():
+        assert table.provenance == each[name].provenance
+        for column in table.columns:
+            assert table[column].dtype == each[name][column].dtype
+            np.testing.assert_array_equal(table[column], each[name][column], err_msg=f"{name}.{column}")
+
+
+@given(st.data())
+def test_odd_frames_and_comments_are_read_alike_in_both_ways(data) -> None:
+    """Whatever octets a frame has and whatever is said of it, and whether or not that is usual."""
+    octets = bytes(data.draw(st.sampled_from([30, 72, 29])))
+    octets = bytes(data.draw(st.binary(min_size=5, max_size=5))) + octets[5:]
+    octets = data.draw(st.sampled_from([octets, octets[:3], octets[:1], SABM, SABM[:-1] + b"\0"]))
+    said = st.text("of=t ry12c9ause\0é\t", max_size=70) | st.sampled_from(
+        ["off=7 off=9", "off=0012 try=2 cause=srej", "off=9007199254740993", "fate=lost", "fate=stored off=1",
+         "off=5\0", "off=5 ", "xoff=3", "off=12345678901234567", "try=40000", "cause=morethantwelveletters"]
+    )  # fmt: skip
+    packet = encode(GsmtapType.GSM_RLP, octets.ljust(30, b"\0"), uplink=True, frame_number=3)
+    packet = packet[: len(packet) - max(0, 30 - len(octets))]
+    side = data.draw(st.sampled_from(["mobile", "fixed"]))
+    source = data.draw(st.sampled_from([{}, {"source": "gsmtap"}]))
+    log = _log(side=side, **source) + packet_block(packet, time_ns=START_NS, comment=data.draw(said))
+    at_once, each = _read(log), _read(_with_a_flag_on_each_packet(log))
+    for name, table in at_once.items():
+        assert list(table.rows()) == list(each[name].rows())
+        assert table.provenance == each[name].provenance
+
+
+def test_a_log_longer_than_a_window_is_read_whole(session) -> None:
+    records = session.log("mobile")[len(_log(side="mobile")) :]
+    times = (3 << 20) // len(records)
+    frames = _read(_log(side="mobile") + records * times)["link_frames"]
+    once = _read(_log(side="mobile") + records)["link_frames"]
+    assert frames.provenance["damaged"] is None
+    assert len(frames) == times * len(once)
+    assert len(np.unique(frames["frame"])) == len(frames), "packets are numbered through"
+    assert (frames["offset_bytes"].sum(), frames["n_s"].sum()) == (
+        times * once["offset_bytes"].sum(),
+        times * once["n_s"].astype(int).sum(),
+    )
 
 
 def test_both_sides_tell_the_same_story(session) -> None:

@@ -6,6 +6,8 @@ each octet is sent first; register preset to ones, result complemented, least si
 
 from __future__ import annotations
 
+from functools import cache
+
 _REFLECTED = 0xAD85DD
 _ONES = 0xFFFFFF
 RESIDUE = 0xF36E49
@@ -21,7 +23,8 @@ def _byte_remainder(octet: int) -> int:
 _STEP = tuple(_byte_remainder(octet) for octet in range(256))
 
 
-def _position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
+@cache
+def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """Return the FCS of `length` zero octets and, per position, what each octet value adds to it.
 
     The code is linear, so an octet's share depends only on its value and its distance from the end. One
@@ -36,7 +39,7 @@ def _position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
     return register ^ _ONES, tuple(reversed(tables))
 
 
-_TABLES = {length: _position_tables(length) for length in (27, 69)}
+_TABLES = {length: position_tables(length) for length in (27, 69)}
 
 
 def fcs24(data: bytes) -> int:
