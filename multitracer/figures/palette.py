@@ -107,6 +107,12 @@ LOOKS: dict[str, Look] = {
     "recovery": Look(*_BLUE, "step", 0),
     "loss": Look(*_VERMILLION, "step", 0),
     "trend": Look(*_INK, "line", 1.2, dash="dash"),
+    "transaction_rtt": Look(*_BLUE, "line", 1.4),
+    "transaction_efficiency": Look(*_GREEN, "line", 1.4, "triangle-up"),
+    "radio_rssi": Look(*_ORANGE, "line", 1.4, "square"),
+    "radio_bler": Look(*_VERMILLION, "line", 1.4, "x"),
+    "radio_busy": Look(*_PURPLE, "line", 1.4, "cross"),
+    "transaction_dropped": Look(*_INK, "points", 9, "diamond-open"),
     "clock_out": Look(*_BLUE, "points", 3.5),
     "clock_back": Look(*_GREEN, "points", 3.5, "circle-open"),
     "clock_together": Look(*_BLUE, "points", 4),
@@ -115,6 +121,16 @@ LOOKS: dict[str, Look] = {
     "clock_bound": Look(*_ORANGE, "bars", 1),
 }
 """The look of every role; `Series.role` names one of these."""
+
+ARMS = (
+    Look(*_BLUE, "line", 2, "circle"),
+    Look(*_VERMILLION, "line", 2, "square"),
+    Look(*_GREEN, "line", 2, "triangle-up"),
+    Look(*_PURPLE, "line", 2, "cross"),
+    Look(*_ORANGE, "line", 2, "star"),
+    Look(*_GREY, "line", 2, "hexagon"),
+)
+"""The looks of the arms of an experiment, in their order."""
 
 
 def template(theme: ThemeName) -> dict[str, Any]:

@@ -9,6 +9,7 @@
   /* Beside the panels a legend leaves a phone no room for them, so there it goes below. */
   function layout() {
     if (!narrow.matches) return figure.layout;
+    if (figure.layout.meta?.narrow) return figure.layout.meta.narrow;
     const rows = figure.data.filter((trace) => trace.showlegend !== false).length;
     const below = 21 * rows + 120;
     const height = (figure.layout.height ?? 900) + below;

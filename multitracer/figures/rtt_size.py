@@ -1,0 +1,270 @@
+"""RTT against message size on a log2 axis, a curve for each transport (paper 000, figures 1, 3, 5 and 6).
+
+Dashed is what would be expected if the RTT grew with the size on a straight line; on this axis that is a
+curve, as the paper says. A median counts a dropped transaction as longer than any. Below stands how many were
+dropped, where any was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.transactions import size_statistics, straight_line
+from multitracer.figures.palette import ARMS
+from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.stack import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import plotly.graph_objects as go
+
+    from multitracer.analysis.transactions import Arm
+    from multitracer.figures.palette import Look, ThemeName
+    from multitracer.tables import Array, Table
+
+_RTT_PX, _DROPPED_PX = 380, 90
+_APART = 0.045
+"""Octaves between the marks of neighbouring arms, so that their bars do not hide each other."""
+_CURVE_POINTS = 60
+_FADED = 0.75
+_MOST_ABOVE = 1.7
+"""How far above the highest curve the value axis ends at most."""
+
+
+class _Drawn(NamedTuple):
+    """An arm with its numbers and its looks."""
+
+    arm: Arm
+    table: Table
+    look: Look
+    colour: str
+    shift: float
+    """Factor on the sizes."""
+
+
+def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
+    """Return the figure: a panel for each message that is varied.
+
+    Parameters
+    ----------
+    arms : sequence of Arm
+    theme : "light" or "dark"
+    """
+    drawn = _drawn(arms, theme)
+    cells: list[Cell] = []
+    traces: list[dict[str, Any]] = []
+    for vary, other in dict.fromkeys((arm.vary, arm.other_bytes) for arm in arms):
+        group = [each for each in drawn if (each.arm.vary, each.arm.other_bytes) == (vary, other)]
+        cells.append(_rtt_cell(group, vary, other))
+        number = len(cells)
+        for each in group:
+            traces += [
+                trace | on_cell(number) for trace in (_line(each), *_expected(each), *_with_setup(each))
+            ]
+        if any(each.table["dropped"].any() for each in group):
+            cells[-1] = _without_labels(cells[-1])
+            cells.append(_dropped_cell(group, number))
+            traces += [_dropped(each) | on_cell(len(cells)) for each in group]
+    if not cells:
+        cells = [Cell("Round-trip time", _RTT_PX, empty="No transaction was recorded.")]
+    return sheet(cells, _once_in_legend(traces), theme=theme)
+
+
+def looks_of(arms: Sequence[Arm]) -> list[Look]:
+    """Return the look of each arm; those of one name, which differ in what is varied, look the same."""
+    names = list(dict.fromkeys(arm.name for arm in arms))
+    return [ARMS[names.index(arm.name) % len(ARMS)] for arm in arms]
+
+
+def _drawn(arms: Sequence[Arm], theme: ThemeName) -> list[_Drawn]:
+    names = list(dict.fromkeys(arm.name for arm in arms))
+    middle = (len(names) - 1) / 2
+    return [
+        _Drawn(
+            arm,
+            size_statistics(arm),
+            look,
+            look.colour(theme),
+            2.0 ** (_APART * (names.index(arm.name) - middle)),
+        )
+        for arm, look in zip(arms, looks_of(arms), strict=True)
+    ]
+
+
+def on_cell(number: int) -> dict[str, str]:
+    """Return the axes of a trace in the cell of that number."""
+    return {"xaxis": axis_name("x", number), "yaxis": axis_name("y", number)}
+
+
+def _once_in_legend(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the traces, each name in the legend once; a press there hides all of that name."""
+    seen: set[str] = set()
+    for trace in traces:
+        trace["legendgroup"] = trace["name"]
+        trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in seen
+        seen.add(trace["name"])
+    return traces
+
+
+def _x_axis(group: Sequence[_Drawn], vary: str) -> dict[str, Any]:
+    sizes = sorted({size for each in group for size in each.arm.sizes})
+    room = 0.25
+    return {
+        "type": "log",
+        "tickvals": sizes,
+        "ticktext": [str(size) for size in sizes],
+        "range": [np.log10(sizes[0] / 2**room), np.log10(sizes[-1] * 2**room)],
+        "title": {"text": f"length of the {vary}, bytes (log2)", "standoff": 6},
+    }
+
+
+def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> Cell:
+    fixed = "reply" if vary == "request" else "request"
+    title = f"Round-trip time against the length of the {vary}; {fixed} {other} bytes"
+    y_axis = {"title": {"text": "RTT, s", "standoff": 6}, "range": [0, _highest(group)]}
+    notes = [note for each in group for note in _lost_notes(each)]
+    return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes)
+
+
+def _without_labels(cell: Cell) -> Cell:
+    plain_x = {key: value for key, value in cell.x.items() if key != "title"}
+    return Cell(cell.title, cell.height_px, plain_x, cell.y, notes=cell.notes, own_x=False)
+
+
+def _highest(group: Sequence[_Drawn]) -> float:
+    """Return where the value axis ends: bars that reach far above all curves leave the picture."""
+    tables = [each.table for each in group]
+    curves = [table[name] for table in tables for name in ("median_s", "with_setup_s")]
+    bars = [_upper(table)[np.isfinite(table["median_s"])] for table in tables]
+    curve, bar = (
+        max((float(v) for c in columns for v in c if np.isfinite(v)), default=1.0)
+        for columns in (curves, bars)
+    )
+    return 1.06 * min(max(curve, bar), _MOST_ABOVE * curve)
+
+
+def _upper(table: Table) -> Array:
+    """Return where the bar of each size ends: the 95th percentile, or the longest if more were dropped."""
+    return np.where(np.isinf(table["p95_s"]), table["most_s"], table["p95_s"])
+
+
+def _line(each: _Drawn) -> dict[str, Any]:
+    table = each.table
+    seen = np.where(np.isfinite(table["median_s"]), table["median_s"], np.nan)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": plain(each.arm.name),
+        "x": table["size_bytes"] * each.shift,
+        "y": seen,
+        "line": {"color": each.colour, "width": each.look.size_px},
+        "marker": {"color": each.colour, "size": 8, "symbol": each.look.symbol},
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": _upper(table) - seen,
+            "arrayminus": seen - table["p5_s"],
+            "color": each.colour,
+            "thickness": 1.1,
+            "width": 4,
+        },
+        "customdata": _hover_words(table),
+        "hovertemplate": f"<b>{plain(each.arm.name)}</b><br>%{{customdata}}<extra></extra>",
+    }
+
+
+def _hover_words(table: Table) -> list[str]:
+    return [
+        f"{row['size_bytes']} bytes: median {row['median_s']:.3g} s"
+        f"<br>95 % sure: {row['median_low_s']:.3g} to {row['median_high_s']:.3g} s"
+        f"<br>5 to 95 %: {row['p5_s']:.3g} to {row['p95_s']:.3g} s; mean {row['mean_s'] or np.nan:.3g} s"
+        f"<br>{row['dropped']} of {row['count']} dropped"
+        for row in table.rows()
+    ]
+
+
+def _expected(each: _Drawn) -> list[dict[str, Any]]:
+    line = straight_line(each.table)
+    if line is None:
+        return []
+    sizes = np.geomspace(each.arm.sizes[0], each.arm.sizes[-1], _CURVE_POINTS)
+    said = f"{line.fixed_s:.3g} s + {1000 * line.per_byte_s:.3g} ms a byte"
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": plain(f"{each.arm.name}: straight line"),
+            "x": sizes,
+            "y": line.at(sizes),
+            "line": {"color": each.colour, "width": 1.3, "dash": "dash"},
+            "opacity": _FADED,
+            "hovertemplate": f"{plain(each.arm.name)}, straight line: {said}<extra></extra>",
+        }
+    ]
+
+
+def _with_setup(each: _Drawn) -> list[dict[str, Any]]:
+    seen = np.where(np.isfinite(each.table["with_setup_s"]), each.table["with_setup_s"], np.nan)
+    if bool(np.isnan(seen).all()):
+        return []
+    name = plain(f"{each.arm.name} with connection set-up")
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": name,
+            "x": each.table["size_bytes"] * each.shift,
+            "y": seen,
+            "line": {"color": each.colour, "width": 1.3, "dash": "dot"},
+            "marker": {"color": each.colour, "size": 7, "symbol": f"{each.look.symbol}-open"},
+            "hovertemplate": f"{name}: %{{y:.3g}} s<extra></extra>",
+        }
+    ]
+
+
+def _lost_notes(each: _Drawn) -> list[dict[str, Any]]:
+    """Return a word at each size that has no median, because half or more were dropped."""
+    rows = [row for row in each.table.rows() if np.isinf(row["median_s"])]
+    return [
+        {
+            "x": float(np.log10(row["size_bytes"] * each.shift)),
+            "y": 0,
+            "yanchor": "bottom",
+            "textangle": -90,
+            "text": _lost_words(row),
+            "font": {"color": each.colour},
+            "name": "dropped",
+        }
+        for row in rows
+    ]
+
+
+def _lost_words(row: dict[str, Any]) -> str:
+    return "all dropped" if row["dropped"] == row["count"] else f"{row['dropped']} of {row['count']} dropped"
+
+
+def _dropped_cell(group: Sequence[_Drawn], above: int) -> Cell:
+    x_axis = _x_axis(group, group[0].arm.vary) | {"matches": axis_name("x", above)}
+    highest = max(float(np.max(100 * each.table["dropped"] / each.table["count"])) for each in group)
+    y_axis = {"range": [-0.08 * highest, 1.2 * highest], "nticks": 4, "ticksuffix": " %"}
+    return Cell("Dropped transactions", _DROPPED_PX, x_axis, y_axis)
+
+
+def _dropped(each: _Drawn) -> dict[str, Any]:
+    table = each.table
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": plain(each.arm.name),
+        "showlegend": False,
+        "x": table["size_bytes"] * each.shift,
+        "y": np.where(table["dropped"] > 0, 100 * table["dropped"] / table["count"], np.nan),
+        "marker": {"color": each.colour, "size": 9, "symbol": "diamond-open", "line": {"width": 1.6}},
+        "customdata": [
+            f"{_lost_words(row)}{': ' if row['why'] else ''}{plain(row['why'])}" for row in table.rows()
+        ],
+        "hovertemplate": f"<b>{plain(each.arm.name)}</b><br>%{{customdata}}<extra></extra>",
+    }

@@ -1,0 +1,174 @@
+"""A sheet: panels in a grid or one above the other, on axes that are not a capture's time.
+
+Every figure carries two layouts, for a desk and for a phone (`layout.meta["narrow"]`): text in a figure does
+not wrap by itself, and three panels side by side are no use on 390 pixels. `plot.js` chooses.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from multitracer.figures.palette import THEMES, template
+from multitracer.figures.stack import plain
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import ThemeName
+
+_WIDE_LETTERS, _NARROW_LETTERS = 130, 44
+_LINE_PX = 17
+_TITLE_PX = 14
+"""Between a panel and the words above it, and what is above them."""
+_BELOW_PX = 46
+"""For the tick labels and the title of an x axis."""
+_LEGEND_PX = 24
+_BUTTONS_PX = 26
+"""Room for plotly's buttons where a title reaches below them."""
+_GUTTER = 0.065
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One panel.
+
+    Parameters
+    ----------
+    title : str
+        Written above it.
+    height_px : int
+    x, y : dict
+        What its axes have besides the theme's looks.
+    empty : str
+        Why nothing is in it, if nothing is.
+    notes : list of dict
+        Annotations at data coordinates of this panel; their text is markup of ours.
+    shapes : list of dict
+        The same, across the whole panel.
+    own_x : bool
+        Whether it has x labels of its own; else they stand below the lowest panel.
+    """
+
+    title: str
+    height_px: int
+    x: dict[str, Any] = field(default_factory=dict)
+    y: dict[str, Any] = field(default_factory=dict)
+    empty: str = ""
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    shapes: list[dict[str, Any]] = field(default_factory=list)
+    own_x: bool = True
+
+
+def axis_name(letter: str, number: int) -> str:
+    """Return how a trace names its axis: y, y2, y3, ..."""
+    return letter if number == 1 else f"{letter}{number}"
+
+
+def sheet(
+    cells: list[Cell], traces: list[dict[str, Any]], *, theme: ThemeName, columns: int = 1, heading: str = ""
+) -> go.Figure:
+    """Return the figure; a trace belongs to the cell whose number (from 1) its axes have.
+
+    Parameters
+    ----------
+    cells : list of Cell
+        From left to right, then down.
+    traces : list of dict
+    theme : "light" or "dark"
+    columns : int
+        On a desk; a phone shows one.
+    heading : str
+        Above all.
+    """
+    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
+
+    named = sum(trace.get("showlegend", True) and "name" in trace for trace in traces)
+    wide = _Screen(theme, _WIDE_LETTERS // columns, columns, named).layout(cells, heading)
+    narrow = _Screen(theme, _NARROW_LETTERS, 1, named).layout(cells, heading)
+    return go.Figure({"data": traces + _blanks(cells), "layout": wide | {"meta": {"narrow": narrow}}})
+
+
+def _blanks(cells: list[Cell]) -> list[dict[str, Any]]:
+    """Return a trace without points for each cell; plotly draws no axis that no trace uses."""
+    blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
+    return [
+        blank | {"xaxis": axis_name("x", n), "yaxis": axis_name("y", n)}
+        for n, cell in enumerate(cells, 1)
+        if cell.empty
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """Where a sheet is shown: how many letters fit above a panel, how many panels side by side."""
+
+    theme: ThemeName
+    letters: int
+    columns: int
+    named: int
+    """Traces in the legend."""
+
+    def layout(self, cells: list[Cell], heading: str) -> dict[str, Any]:
+        narrow = self.letters == _NARROW_LETTERS
+        headings = textwrap.wrap(heading, self.letters * self.columns)
+        legend_rows = self.named if narrow else -(-self.named // 4)
+        legend_px = _LEGEND_PX * legend_rows if self.named > 1 else 0
+        top_px = 8 + _LINE_PX * len(headings) + (_BUTTONS_PX if narrow else 0) + legend_px
+        rows = [cells[i : i + self.columns] for i in range(0, len(cells), self.columns)]
+        inner_px = sum(map(sum, map(self._heights, rows)))
+        frame: dict[str, Any] = {
+            "template": {"layout": template(self.theme)},
+            "hovermode": "closest",
+            "height": top_px + inner_px + 8,
+            "margin": {"l": 66 if narrow else 80, "r": 12 if narrow else 20, "t": top_px, "b": 8},
+            "showlegend": self.named > 1,
+            "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"},
+            "annotations": [_heading(headings, legend_px)] if headings else [],
+            "shapes": [],
+        }
+        top = 1.0
+        for at, row in enumerate(rows):
+            above, height, below = self._heights(row)
+            domain = [max(0.0, top - (above + height) / inner_px), top - above / inner_px]
+            for place, cell in enumerate(row):
+                self._put(frame, cell, at * self.columns + place + 1, domain)
+            top -= (above + height + below) / inner_px
+        return frame
+
+    def _heights(self, row: list[Cell]) -> tuple[int, int, int]:
+        """Return the pixels above, of and below the panels of a row."""
+        lines = max(len(textwrap.wrap(cell.title, self.letters)) for cell in row)
+        below = _BELOW_PX if any(cell.own_x for cell in row) else 0
+        return _TITLE_PX + _LINE_PX * lines, max(cell.height_px for cell in row), below
+
+    def _put(self, frame: dict[str, Any], cell: Cell, number: int, domain: list[float]) -> None:
+        """Add a panel's axes, its title, and what is written and drawn in it."""
+        x, y = axis_name("x", number), axis_name("y", number)
+        here = {"xref": f"{x} domain", "yref": f"{y} domain", "showarrow": False, "align": "left"}
+        title = here | {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
+        frame["annotations"].append(title | {"text": f"<b>{_wrapped(cell.title, self.letters)}</b>"})
+        if cell.empty:
+            muted = {"color": THEMES[self.theme].muted}
+            why = {"text": _wrapped(cell.empty, min(self.letters, 64)), "font": muted, "name": "empty"}
+            frame["annotations"].append(here | {"x": 0.5, "y": 0.5, "align": "center"} | why)
+        frame["annotations"] += [{"xref": x, "yref": y, "showarrow": False} | note for note in cell.notes]
+        across = {"xref": f"{x} domain", "yref": y, "x0": 0, "x1": 1}
+        frame["shapes"] += [across | shape for shape in cell.shapes]
+        labels = {} if cell.own_x else {"showticklabels": False, "ticks": ""}
+        width = (1 - _GUTTER * (self.columns - 1)) / self.columns
+        left = (number - 1) % self.columns * (width + _GUTTER)
+        own = number if number > 1 else ""
+        frame[f"xaxis{own}"] = labels | {"domain": [left, left + width], "anchor": y} | cell.x
+        frame[f"yaxis{own}"] = {"domain": domain, "anchor": x} | cell.y
+
+
+def _wrapped(text: str, letters: int) -> str:
+    return "<br>".join(map(plain, textwrap.wrap(text, letters)))
+
+
+def _heading(lines: list[str], legend_px: int) -> dict[str, Any]:
+    text = "<br>".join(map(plain, lines))
+    place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
+    return place | {"text": text, "showarrow": False, "align": "left", "yshift": legend_px}
