@@ -89,10 +89,15 @@ class Children:
         This process.
     interruption : Interruption
         Ends every wait.
+    suffix : str
+        Behind the names of logs, so that those of a session's several runs do not meet.
     """
 
-    def __init__(self, folder: Path, hosts: Hosts, maker: Maker, interruption: Interruption) -> None:
+    def __init__(
+        self, folder: Path, hosts: Hosts, maker: Maker, interruption: Interruption, *, suffix: str = ""
+    ) -> None:
         self._folder = folder
+        self._suffix = suffix
         self._hosts = hosts
         self._maker = maker
         self._interruption = interruption
@@ -108,11 +113,11 @@ class Children:
         stdin: int | IO[bytes] | None = subprocess.DEVNULL,
         stdout: int | str = subprocess.DEVNULL,
     ) -> Child:
-        """Start a process at a host; its standard error goes to `SIDE/NAME.log`.
+        """Start a process at a host; its standard error goes to `SIDE/NAMESUFFIX.log`.
 
         `stdout` is a name in the host's folder, or what `subprocess` takes.
         """
-        words = self._folder / side / f"{name}.log"
+        words = self._folder / side / f"{name}{self._suffix}.log"
         with ExitStack() as files:
             if isinstance(stdout, str):
                 stdout = files.enter_context((self._folder / side / stdout).open("xb")).fileno()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
@@ -25,11 +26,20 @@ if TYPE_CHECKING:
     from multitracer.testbed.clock_error import ClockError
     from multitracer.testbed.privileges import Privileges
 
+    Ready = Callable[[Path], bool]
+    """Whether a collector records, given what it writes to standard error."""
+
 TCP_PROBE = "tcp_probe.txt"
 _FORMATS = {"tcpdump": "pcap", "tcp_info": "jsonl", "tcp_probe": "ftrace"}
 _READINGS_HZ, _LOOKS_HZ = 10, 2
 """Per link second. A look for new sockets costs many times what reading known ones does."""
 _MOST_HZ = 1_000
+
+
+def numbered(log: str, number: int) -> str:
+    """Return the name of a log in the nth run, from 0, of one session folder: the first one's is plain."""
+    stem, _, suffix = log.partition(".")
+    return f"{stem}-{number}.{suffix}" if number else log
 
 
 class Collectors:
@@ -46,6 +56,8 @@ class Collectors:
         Of both hosts' clocks.
     speed : float
         Link seconds in a second.
+    number : int
+        Of the run in its session folder: the names of a later one's logs end with it.
     """
 
     def __init__(
@@ -56,23 +68,25 @@ class Collectors:
         addresses: Mapping[Side, str],
         clock_errors: Mapping[Side, ClockError],
         speed: float,
+        number: int = 0,
     ) -> None:
         self._folder = folder
         self._children = children
         self._addresses = addresses
         self._clock_errors = clock_errors
+        self._number = number
         self._readings_hz, self._looks_hz = (
             f"{min(hz * speed, _MOST_HZ):g}" for hz in (_READINGS_HZ, _LOOKS_HZ)
         )
 
-    def start(self, privileges: Privileges, *, snap_bytes: int) -> None:
-        """Start all that this machine has, and wait until they record."""
+    def start(self, privileges: Privileges, *, snap_bytes: int, tracing: bool = True) -> None:
+        """Start all that this machine has, without `tracing` no tcp_probe, and wait until they record."""
         if privileges.may("tcpdump"):
             for side in SIDES:
                 self._tcpdump(side, snap_bytes)
         for side in SIDES:
             self._tcp_info(side)
-        if privileges.may("tcp_probe"):
+        if tracing and privileges.may("tcp_probe"):
             for side in SIDES if any(self._clock_errors.values()) else SIDES[:1]:
                 self._tcp_probe(side)
 
@@ -83,36 +97,36 @@ class Collectors:
             "--time-stamp-precision", "nano", "-Z", "root", "-w",
         ]  # fmt: skip
         version = check("tcpdump", "--version").splitlines()[0]
-        words = self._folder / side / "tcpdump.log"
-        self._start("tcpdump", side, command, CAPTURE, version, lambda: "listening on" in words.read_text())
+        log = CAPTURE.replace("0", str(self._number))
+        self._start("tcpdump", side, command, log, version, lambda words: "listening on" in words.read_text())
 
     def _tcp_info(self, side: Side) -> None:
         rates = ["--hz", self._readings_hz, "--look", self._looks_hz]
         command = [PYTHON, "-m", "collectors.tcp_info", *rates, "-o"]
-        self._start("tcp_info", side, command, TCP_STATE, __version__, self._has_begun(side, TCP_STATE))
+        log = numbered(TCP_STATE, self._number)
+        self._start("tcp_info", side, command, log, __version__, self._has_begun(side, log))
 
     def _tcp_probe(self, side: Side) -> None:
         """See both hosts' sockets, as they share a kernel; with unlike clocks, each host's in its own log."""
         command = [PYTHON, "-m", "collectors.tcp_probe", "--address", self._addresses[side], "-o"]
         self._start("tcp_probe", side, command, TCP_PROBE, __version__, self._has_begun(side, TCP_PROBE))
 
-    def _has_begun(self, side: Side, log: str) -> Callable[[], bool]:
+    def _has_begun(self, side: Side, log: str) -> Ready:
         path = self._folder / side / log
-        return lambda: path.exists() and path.stat().st_size > 0
+        return lambda _: path.exists() and path.stat().st_size > 0
 
-    def _start(
-        self, name: str, side: Side, command: list[str], log: str, version: str, ready: Callable[[], bool]
-    ) -> None:
+    def _start(self, name: str, side: Side, command: list[str], log: str, version: str, ready: Ready) -> None:
         path = f"{side}/{log}"
         if not any(self._clock_errors.values()):
-            self._children.wait(self._children.start(name, side, [*command, path], version=version), ready)
+            child = self._children.start(name, side, [*command, path], version=version)
+            self._children.wait(child, partial(ready, child.words))
             return
         command = [*command, "-"] if name == "tcpdump" else command[:-1]  # to standard output
         child = self._children.start(name, side, command, version=version, stdout=subprocess.PIPE)
         with child.process.stdout or nullcontext() as stream:
             shift = self._shift_clock(name, side, path)
             self._children.start(f"{name}-clock", side, shift, version=__version__, stdin=stream)
-        self._children.wait(child, ready)
+        self._children.wait(child, partial(ready, child.words))
 
     def _shift_clock(self, name: str, side: Side, path: str) -> list[str]:
         error = self._clock_errors[side]

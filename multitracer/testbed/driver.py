@@ -1,7 +1,8 @@
-"""Lets the link's slots pass at their time, and carries packets between it and the hosts' devices.
+"""Lets a link's events happen at their time, and carries packets between it and the hosts' devices.
 
-The clock of a run: link time is real time since the start, times the speed. Slots have absolute deadlines.
-A late one is made up for at once, so that lateness makes a short burst, but never another rate.
+The clock of a run: link time is real time since the start, times the speed. Events (of the data call: its
+slots) have absolute deadlines. A late one is made up for at once, so that lateness makes a short burst, but
+never another rate.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from multitracer.testbed.privileges import take_real_time_priority
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from multitracer.channel.gsm_link import GsmLink, Side
+    from multitracer.channel.gsm_link import Delivery, GsmLink, Side
+    from multitracer.channel.packet_link import PacketLink
     from multitracer.protocols.link_events import LinkEvent
 
 _LARGEST_PACKET = 65_535
+_LOOK_EVERY_NS = NS_PER_S // 10
+"""Link time after which a run is asked whether it is over, though nothing happened on the link."""
 
 
 class LinkClock:
@@ -66,34 +70,31 @@ class Observer(Protocol):
 
 
 class Driver:
-    """The loop.
+    """The loop. A packet is taken from its device at once and waits in the link's interface queue, where it
+    may be dropped without the host's knowledge.
 
     Parameters
     ----------
-    link : GsmLink
+    link : PacketLink
     clock : LinkClock
     tuns : mapping
         The device of each host, not blocking.
     observer : Observer
-    pulls : bool
-        Whether a packet stays in the device's own queue until the link has room for it. If not, it is taken
-        at once and waits in the link's interface queue, where it is dropped without the host's knowledge.
-    """
+    """  # noqa: D205  # one sentence that needs two lines
 
     def __init__(
-        self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer, *, pulls: bool
+        self, link: PacketLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer
     ) -> None:
-        self.link = link
+        self._link = link
         self._clock = clock
         self._tuns = tuns
         self._observer = observer
-        self._pulls = pulls
-        self._slot_ns = link.config.slot_ns
-        self.latest_slot_ns = 0
-        """By how much a slot was late at most, in link time."""
+        self._look_ns = 0
+        self.latest_ns = 0
+        """By how much an event was late at most, in link time."""
 
     def run(self, is_over: Callable[[int], bool], *, wake: int) -> None:
-        """Go on until `is_over`, asked after every slot with the link time, says so.
+        """Go on until `is_over` says so, asked with the link time after every event.
 
         Parameters
         ----------
@@ -101,45 +102,51 @@ class Driver:
         wake : int
             Descriptor that becomes readable when there is no time to lose.
         """
-        watched = [wake] if self._pulls else [wake, *self._tuns.values()]
+        watched = [wake, *self._watched()]
         sides = {descriptor: side for side, descriptor in self._tuns.items()}
         while True:
-            due_ns = (self.link.slot + 1) * self._slot_ns
+            due_ns = self._due_ns()
             wait_ns = self._clock.monotonic_ns(due_ns) - time.monotonic_ns()
             # select, because epoll and asyncio round up to milliseconds
             readable, _, _ = select.select(watched, [], [], max(0, wait_ns) / NS_PER_S)
             now_ns = self._clock.now_ns()
+            is_due = now_ns >= due_ns
+            if is_due:
+                self._catch_up(now_ns)  # first, because a link's time never goes back
             for descriptor in readable:
                 if descriptor == wake:
                     watched.remove(wake)
                 else:
                     self._take_packets(sides[descriptor], now_ns)
-            if now_ns >= due_ns:
-                self._catch_up(now_ns)
-                if is_over(now_ns):
-                    return
-            self._tell_events()
+            if is_due and is_over(now_ns):
+                return
+            self.tell_events()
+
+    def _watched(self) -> list[int]:
+        """Return the devices whose packets are taken as they come."""
+        return list(self._tuns.values())
+
+    def _due_ns(self) -> int:
+        next_ns = self._link.next_ns
+        return self._look_ns if next_ns is None else min(next_ns, self._look_ns)
 
     def _catch_up(self, now_ns: int) -> None:
-        """Let all slots pass whose time has come."""
-        self.latest_slot_ns = max(self.latest_slot_ns, now_ns - (self.link.slot + 1) * self._slot_ns)
-        while (self.link.slot + 1) * self._slot_ns <= now_ns:
-            if self._pulls:
-                self._pull_packets(now_ns)
-            for delivery in self.link.tick(now_ns):
-                self._observer.packet(delivery.side, delivery.packet, now_ns=now_ns, outgoing=False)
-                with suppress(OSError):  # a damaged packet that is none any more: the kernel refuses it
-                    os.write(self._tuns[delivery.side], delivery.packet)
+        """Let everything happen whose time has come."""
+        self._look_ns = now_ns + _LOOK_EVERY_NS
+        next_ns = self._link.next_ns
+        if next_ns is not None:
+            self.latest_ns = max(self.latest_ns, now_ns - next_ns)
+        for delivery in self._advance(now_ns):
+            self._observer.packet(delivery.side, delivery.packet, now_ns=now_ns, outgoing=False)
+            with suppress(OSError):  # a damaged packet that is none any more: the kernel refuses it
+                os.write(self._tuns[delivery.side], delivery.packet)
+
+    def _advance(self, now_ns: int) -> Iterable[Delivery]:
+        return self._link.advance(now_ns)
 
     def _take_packets(self, side: Side, now_ns: int) -> None:
         while self._take_packet(side, now_ns):
             pass
-
-    def _pull_packets(self, now_ns: int) -> None:
-        for side in SIDES:
-            end = self.link.ends[side]
-            if end.wants_packet and not len(end.queue):
-                self._take_packet(side, now_ns)
 
     def _take_packet(self, side: Side, now_ns: int) -> bool:
         try:
@@ -147,18 +154,37 @@ class Driver:
         except BlockingIOError:
             return False
         self._observer.packet(side, data, now_ns=now_ns, outgoing=True)
-        self.link.send(side, data, now_ns=now_ns)
+        self._link.send(side, data, now_ns=now_ns)
         return True
 
-    def _tell_events(self) -> None:
+    def tell_events(self) -> None:
+        """Tell the observer what happened at both ends of the link since the last time."""
         for side in SIDES:
-            for event in self.link.events(side):
+            for event in self._link.events(side):
                 self._observer.link_event(side, event)
 
-    def finish(self) -> None:
-        """Tell what is still to be told after the last slot."""
-        self.link.count_idle()
-        self._tell_events()
+
+class PullingDriver(Driver):
+    """The loop of a data call whose hosts are told of drops: a packet stays in the device's own queue until
+    the link has room for it.
+    """  # noqa: D205  # one sentence that needs two lines
+
+    def __init__(self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer) -> None:
+        super().__init__(link, clock, tuns, observer)
+        self._call = link
+
+    def _watched(self) -> list[int]:
+        return []
+
+    def _advance(self, now_ns: int) -> Iterable[Delivery]:
+        while self._call.next_ns <= now_ns:
+            self._pull_packets(now_ns)
+            yield from self._call.tick(now_ns)
+
+    def _pull_packets(self, now_ns: int) -> None:
+        for side, end in self._call.ends.items():
+            if end.wants_packet and not len(end.queue):
+                self._take_packet(side, now_ns)
 
 
 @contextmanager

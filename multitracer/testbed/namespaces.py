@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.channel.gsm_link import FAR, SIDES
 from multitracer.errors import PreflightError
-from multitracer.testbed.kernel_tcp import route_options, sysctls
+from multitracer.testbed.kernel_tcp import for_every_socket, route_options, sysctls
 from multitracer.testbed.privileges import CLONE_NEWNET, in_user_namespace, open_tun
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Hosts:
         """Descriptors of the devices, not blocking."""
         self.devices: dict[Side, list[str]] = {}
         """The words that describe each device."""
-        self.settings: dict[Side, dict[str, int]] = {}
+        self.settings: dict[Side, dict[str, int | str]] = {}
         """The sysctls that were set."""
         self.routes: dict[Side, list[str]] = {}
         """The words that describe each route."""
@@ -60,7 +60,13 @@ class Hosts:
             self.within(side, _switch_off_ipv6)
 
     def lay_link(
-        self, side: Side, profile: TcpProfile, *, speed: float, queue_packets: int | None = None
+        self,
+        side: Side,
+        profile: TcpProfile,
+        *,
+        speed: float,
+        queue_packets: int | None = None,
+        every_socket: bool = False,
     ) -> None:
         """Make a host's device and route, and tune its TCP.
 
@@ -72,10 +78,13 @@ class Hosts:
             How many link seconds pass in a second.
         queue_packets : int, optional
             Length of the device's own queue, if that is the one that is to overflow.
+        every_socket : bool
+            Whether sockets have the profile's congestion control and window without asking for them.
         """
         name, queue = self._maker.namespace(side), queue_packets or _ROOMY_QUEUE_PACKETS
         self.tuns[side] = self.within(side, lambda: open_tun(DEVICE))
-        self.settings[side] = sysctls(profile, speed=speed)
+        more, words = for_every_socket(profile) if every_socket else ({}, [])
+        self.settings[side] = sysctls(profile, speed=speed) | more
         self.within(side, lambda: _set(self.settings[side]))
         mtu = str(profile.mtu_bytes)
         self.devices[side] = [DEVICE, "mtu", mtu, "gso_max_segs", "1", "txqueuelen", str(queue)]
@@ -84,7 +93,8 @@ class Hosts:
         check("tc", "-n", name, "qdisc", "replace", "dev", DEVICE, "root", "noqueue")
         check("ip", "-n", name, "address", "add", f"{self.addresses[side]}/32", "dev", DEVICE)
         check("ip", "-n", name, "link", "set", DEVICE, "up")
-        self.routes[side] = [self.addresses[FAR[side]], "dev", DEVICE, *route_options(profile, speed=speed)]
+        words = [*route_options(profile, speed=speed), *words]
+        self.routes[side] = [self.addresses[FAR[side]], "dev", DEVICE, *words]
         check("ip", "-n", name, "route", "add", *self.routes[side])
 
     def within(self, side: Side, call: Callable[[], T]) -> T:
@@ -164,7 +174,7 @@ def _switch_off_ipv6() -> None:
             path.write_text("1\n")
 
 
-def _set(values: dict[str, int]) -> None:
+def _set(values: dict[str, int | str]) -> None:
     for name, value in values.items():
         path = _IPV4 / name
         if path.exists():  # tcp_rto_max_ms came with Linux 6.15

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from multitracer.errors import PreflightError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -89,6 +91,24 @@ def probe() -> Privileges:
         return Privileges("userns" if inside else "root", abilities, inside)
     tools = all(ability.works for ability in abilities if ability.name in TOOLS)
     return Privileges("userns" if tools and not why_no_user_namespace() else "plain", abilities, inside)
+
+
+def required() -> Privileges:
+    """Return what this process may do, if that is enough for a run.
+
+    Raises
+    ------
+    PreflightError
+        If it is not, with what would help.
+    """
+    found = probe()
+    if found.tier == "plain" or found.wants_unshare:
+        lacking = next(ability for ability in found.missing if ability.needed)
+        way = "start me with `unshare -Urnm`" if found.wants_unshare else "run as root"
+        raise PreflightError(
+            f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual"
+        )
+    return found
 
 
 def in_user_namespace() -> bool:

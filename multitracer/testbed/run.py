@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer import __version__
 from multitracer.channel.gsm_link import FAR, SIDES, GsmLink
-from multitracer.errors import PreflightError
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.scenario.session_folder import (
     FIRST_MOBILE_PORT,
@@ -30,12 +29,12 @@ from multitracer.testbed.applications import Applications, Course
 from multitracer.testbed.children import Children
 from multitracer.testbed.clock_error import ClockError
 from multitracer.testbed.collectors import Collectors
-from multitracer.testbed.driver import Driver, LinkClock, punctual
+from multitracer.testbed.driver import Driver, LinkClock, PullingDriver, punctual
 from multitracer.testbed.interruption import Interruption
 from multitracer.testbed.kernel_tcp import congestion_control
 from multitracer.testbed.names import Maker
 from multitracer.testbed.namespaces import DEVICE, Hosts
-from multitracer.testbed.privileges import probe
+from multitracer.testbed.privileges import required
 from multitracer.testbed.record import Recorder
 from multitracer.testbed.stale import remove_stale
 from multitracer.units import NS_PER_S
@@ -92,9 +91,7 @@ def run_real(
     InterruptedRunError
         If a signal ended the run; the folder is complete up to then.
     """
-    privileges = probe()
-    if privileges.tier == "plain" or privileges.wants_unshare:
-        raise PreflightError(_advice(privileges))
+    privileges = required()
     for side in SIDES:
         congestion_control(scenario.profile(side))
     with Interruption() as interruption:
@@ -104,12 +101,6 @@ def run_real(
         summary = run.run(told or (lambda _: None))
         interruption.check()
     return summary
-
-
-def _advice(privileges: Privileges) -> str:
-    lacking = next(ability for ability in privileges.missing if ability.needed)
-    way = "start me with `unshare -Urnm`" if privileges.wants_unshare else "run as root"
-    return f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual"
 
 
 class RealRun:
@@ -154,7 +145,7 @@ class RealRun:
             before = {side: self._count(side, "nstat_before.json") for side in SIDES}
             recorder = undo.enter_context(self._recorder())
             self._start_collectors()
-            driver = self._drive(recorder, told)
+            link = self._drive(recorder, told)
             after = {side: self._count(side, "nstat_after.json") for side in SIDES}
             for side in SIDES:  # a packet that the device refused is counted nowhere else
                 self._write(side, "device_after.json", self._hosts.output(side, *_DEVICE_COUNTERS))
@@ -162,7 +153,7 @@ class RealRun:
                 side: {name: after[side][name] - before[side].get(name, 0) for name in after[side]}
                 for side in SIDES
             }
-            summary = self._summary(recorder, driver, counts)
+            summary = self._summary(recorder, link, counts)
             write_summary(self._folder, summary)
         return summary
 
@@ -170,7 +161,7 @@ class RealRun:
 
     def _make_hosts(self) -> None:
         self._hosts.make()
-        queue = self._scenario.link.queue
+        queue = self._scenario.gsm.queue
         packets = queue.limit_packets if queue.local_drops == "told" else None
         for side in SIDES:
             profile = self._scenario.profile(side)
@@ -249,18 +240,18 @@ class RealRun:
 
     # --- the run ---
 
-    def _drive(self, recorder: Recorder, told: Told) -> Driver:
+    def _drive(self, recorder: Recorder, told: Told) -> GsmLink:
         """Let the slots pass until the run is over."""
         scenario = self._scenario
-        link = GsmLink(scenario.link, seed=self._seed, script=scenario.events, on_air=recorder.on_air)
+        link = GsmLink(scenario.gsm, seed=self._seed, script=scenario.events, on_air=recorder.on_air)
         addresses = self._hosts.addresses
         applications = Applications(scenario, self._children, addresses=addresses, speed=self._speed)
         course = Course(link, applications, self._interruption, limit_s=scenario.limit_s)
         with punctual() as is_real_time:
             clock = LinkClock(self._speed)
             recorder.begin(clock)
-            pulls = scenario.link.queue.local_drops == "told"
-            driver = Driver(link, clock, self._hosts.tuns, recorder, pulls=pulls)
+            kind = PullingDriver if scenario.gsm.queue.local_drops == "told" else Driver
+            driver = kind(link, clock, self._hosts.tuns, recorder)
 
             def is_over(now_ns: int) -> bool:
                 recorder.each_second()
@@ -268,18 +259,19 @@ class RealRun:
                 return course.is_over(now_ns)
 
             driver.run(is_over, wake=self._interruption.wake)
-            driver.finish()
+            link.count_idle()
+            driver.tell_events()
         self._manifest.variables |= {
             "ended": course.ended,
             "real_time_priority": is_real_time,
-            "latest_slot_ms": round(driver.latest_slot_ns / self._speed / 1e6, 3),
+            "latest_slot_ms": round(driver.latest_ns / self._speed / 1e6, 3),
         }
-        return driver
+        return link
 
     # --- after it ---
 
     def _summary(
-        self, recorder: Recorder, driver: Driver, counts: Mapping[Side, Mapping[str, int]]
+        self, recorder: Recorder, call: GsmLink, counts: Mapping[Side, Mapping[str, int]]
     ) -> Summary:
         link, transfer = recorder.link_meter, recorder.transfer_meter
         sent, received = counts[self._scenario.sender], counts[FAR[self._scenario.sender]]
@@ -295,7 +287,7 @@ class RealRun:
             checksum_errors=received["TcpInCsumErrors"],
             longest_receiver_hole_s=_seconds(transfer.longest_hole_ns),
             max_rtt_s=_seconds(transfer.max_rtt_ns),
-            ledger=driver.link.balance(),
+            ledger=call.balance(),
         )
 
     def _complete_manifest(self) -> None:
