@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multitracer.cli._options import debug_option, examples
+from multitracer.cli._over import Over, over_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.measure.outcome import Client
     from multitracer.measure.plan import Plan
     from multitracer.measure.transports import Options
 
@@ -119,6 +121,8 @@ def serve(protocol: Any, listen: tuple[str, ...], folder: Path | None, **options
     epilog=examples(
         "multitracer measure run --protocol tcp --server 192.0.2.1:5100 --vary request --sizes 64,128 -o DIR",
         "multitracer measure run --plan drive.toml --label location=downtown -o DIR",
+        "multitracer measure run --protocol tcp --over cdpd --virtual --vary reply --sizes 128,4096 -o DIR",
+        "sudo multitracer measure run --plan drive.toml --over bluetooth --speed 10 --capture -o DIR",
     ),
 )
 @click.option("--protocol", type=click.Choice(["tcp", "centauruscomm"]), help="What carries the messages.")
@@ -158,6 +162,7 @@ def serve(protocol: Any, listen: tuple[str, ...], folder: Path | None, **options
     type=click.Path(file_okay=False, path_type=Path),
     help="Session folder: new, or of a run that was interrupted, which then goes on.",
 )  # fmt: skip
+@over_options
 @_centaurus_options
 @debug_option
 def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: int, **chosen: Any) -> None:
@@ -165,22 +170,31 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 
     A transaction is a request, its reply, and a good-bye that carries what the client recorded. Exit status 0
     means that every transaction ran, dropped ones included; 1 that the server cannot be reached.
+
+    With --over both ends run on this machine, a modelled link between them: under the kernel's TCP in two
+    network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. What the
+    link's modem said stands in every line.
     """
+    from dataclasses import fields
+
     from multitracer.cli._measure import progress_line, show_results
+    from multitracer.cli._over import measure_over
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
 
-    plan = _plan(**chosen)
+    link = Over(**{each.name: chosen.pop(each.name) for each in fields(Over)})
+    link.check(chosen["server"])
+    plan = _plan(**chosen | {"server": chosen["server"] or link.server})
     options = _options(key_file=key_file, extensions=extensions, baud=baud)
+
+    def connect(number: int) -> Client:
+        return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=options)
+
     with progress_line() as progress:
-        journal = carry_out(
-            plan,
-            folder,
-            lambda number: client(
-                plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=options
-            ),
-            progress=progress,
-        )
+        if link.over is None:
+            journal = carry_out(plan, folder, connect, progress=progress)
+        else:
+            journal = measure_over(link, plan, folder, options, progress)
     show_results(plan, journal)
     click.echo(f"written to {folder}")
 
@@ -191,7 +205,8 @@ def _plan(plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan
     from multitracer.measure.plan import Experiment, Plan, parse_plan
 
     if plan_file is not None:
-        plan = parse_plan(plan_file.read_bytes().decode("utf-8", "replace"), path=str(plan_file))
+        text = plan_file.read_bytes().decode("utf-8", "replace")
+        plan = parse_plan(text, path=str(plan_file), server=chosen["server"])
         return replace(plan, labels=plan.labels | labels)
     missing = [f"--{name}" for name in ("protocol", "server", "vary", "sizes") if not chosen[name]]
     if missing:

@@ -1,0 +1,110 @@
+"""`multitracer measure run --over`: both ends on this machine, a modelled link between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from multitracer.measure.journal import Journal
+    from multitracer.measure.plan import Plan
+    from multitracer.measure.run import Progress
+    from multitracer.measure.transports import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Over which link, and how; what a user may say beside `--over`."""
+
+    over: str | None
+    speed: float | None
+    virtual: bool
+    seed: int | None
+    capture: bool
+    tcp_profile: str | None
+
+    def check(self, server: str | None) -> None:
+        """Refuse options that contradict each other.
+
+        Raises
+        ------
+        UsageError
+            If they do.
+        """
+        if self.over is None:
+            named = ("speed", "virtual", "seed", "capture", "tcp_profile")
+            given = [
+                f"--{name.replace('_', '-')}" for name in named if getattr(self, name) not in (None, False)
+            ]
+            if given:
+                hint = "; `multitracer capture -o DIR -- multitracer measure run …` records a drive"
+                raise click.UsageError(f"{given[0]} needs --over{hint if self.capture else ''}")
+        elif server is not None:
+            raise click.UsageError("--over has a server of its own; leave --server out")
+        elif self.virtual and self.speed is not None:
+            raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
+
+    @property
+    def server(self) -> str | None:
+        """What a plan says of the server; None without --over."""
+        return None if self.over is None else f"over {self.over}"
+
+
+def over_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    for option in (
+        click.option(
+            "--tcp-profile", type=click.Choice(["1999", "today"]),
+            help="With --over: TCP of both ends. Default: the scenario's.",
+        ),
+        click.option("--capture", is_flag=True, help="With --over: record packets and TCP state, too."),
+        click.option(
+            "--seed", type=click.IntRange(min=0), metavar="N",
+            help="With --over: of the link's chance. Default: the scenario's.",
+        ),
+        click.option(
+            "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."
+        ),
+        click.option(
+            "--speed", type=click.FloatRange(1, 50), metavar="N",
+            help="With --over: link seconds that pass in a second, 1 to 50. Default: 1.",
+        ),
+        click.option(
+            "--over", metavar="cdpd|bluetooth|FILE.toml",
+            help="Run both ends here, over this modelled link; --server is not needed.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progress: Progress) -> Journal:
+    """Do what is left of a plan over a modelled link."""
+    from multitracer.rig.profiles import with_tcp_profile
+    from multitracer.scenario import load_scenario
+
+    assert chosen.over is not None
+    scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
+    told: dict[str, Any] = {
+        "seed": chosen.seed,
+        "options": options,
+        "capture": chosen.capture,
+        "progress": progress,
+    }
+    if chosen.virtual:
+        from multitracer.rig.virtual import run_virtual
+
+        return run_virtual(plan, folder, scenario, **told)
+    from multitracer.rig.real import run_real
+    from multitracer.testbed.interruption import InterruptedRunError
+
+    try:
+        return run_real(plan, folder, scenario, speed=chosen.speed or 1, **told)
+    except InterruptedRunError as stop:
+        click.echo("interrupted; the same command goes on behind the last finished transaction", err=True)
+        raise click.exceptions.Exit(128 + stop.number) from stop
