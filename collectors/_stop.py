@@ -72,7 +72,7 @@ class Stop:
             os.close(descriptor)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self.reason = signal.Signals(number).name
+        self.reason = self.reason or signal.Signals(number).name
 
     def wait(self, until_ns: int, *, readable: Sequence[int] = ()) -> bool:
         """Wait until an instant, which may have passed, or for a descriptor; return whether to go on."""

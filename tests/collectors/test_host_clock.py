@@ -163,6 +163,24 @@ def test_signal_ends_it_and_chrony_is_asked_where_it_is(log: Path, tmp_path: Pat
     assert lines(log)[-1]["end"] == "SIGINT"
 
 
+@pytest.mark.parametrize("reason", ["SIGHUP", "SIGTERM"])
+def test_closed_terminal_ends_it_in_order_unless_nohup_started_it(log: Path, reason: str) -> None:
+    before = ["nohup"] if reason == "SIGTERM" else []
+    child = subprocess.Popen(
+        [*before, *command("host_clock", "-o", log)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        until(lambda: log.exists() and log.read_text().count("\n") == 1)
+        child.send_signal(signal.SIGHUP)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(PATIENCE_S) == 0
+    finally:
+        child.kill()
+        child.wait()
+    assert lines(log)[-1]["end"] == reason
+
+
 def test_alarm_is_quiet_while_nobody_sets_the_clock() -> None:
     alarm = SetAlarm()
     assert len(alarm.descriptors) == 1

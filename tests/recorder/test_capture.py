@@ -114,6 +114,7 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
     assert session.manifest is not None
     assert [run.outcome for run in session.manifest.collectors] == [None] * len(session.manifest.collectors)
     assert {log.format for log in session.logs} >= {"tcp-info"}
+    assert not list(folder.rglob(".*")), "nobody was left to remove what is no log"
     said = inspect(folder)
     assert said.count("does not say how it ended; its log was last written to at 20") == said.count(
         " on mobile, "
@@ -148,6 +149,18 @@ def test_every_signal_ends_in_order(tmp_path: Path, number: signal.Signals) -> N
     assert f"ended by {number.name}" in out
     assert manifest(folder)["ended_by"] == number.name
     assert manifest(folder)["files"]
+
+
+def test_capture_that_nohup_started_outlives_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, "--with", "tcp_info", preexec_fn=_as_nohup_does) as child:
+        child.send_signal(signal.SIGHUP)
+        status, out, _ = end(child)
+    assert (status, "ended by SIGTERM" in out) == (0, True)
+
+
+def _as_nohup_does() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def test_ctrl_c_twice_ends_at_once_and_still_in_order(tmp_path: Path) -> None:
@@ -249,6 +262,27 @@ def test_full_disk_is_warned_of_and_ends_in_an_openable_session(tmp_path: Path) 
         assert "ended by the disk is full" in out
         assert manifest(folder)["files"]
         assert _records(folder / "mobile" / "tcp_state-0.jsonl")[-1]["kind"] == "end"
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.root
+def test_disk_without_a_byte_left_still_gets_its_manifest(tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], check=True)
+    try:
+        folder = place / "drive"
+        with capturing(folder, "--with", "tcp_info") as child:
+            with contextlib.suppress(OSError), (place / "ballast").open("wb", buffering=0) as ballast:
+                while True:
+                    ballast.write(bytes(4096))
+            assert os.statvfs(place).f_bavail == 0
+            out, err = child.communicate(timeout=40)
+        assert child.returncode == 0, err
+        assert "ended by the disk is full" in out
+        assert manifest(folder)["ended_by"] == "the disk is full"
+        assert {log["path"] for log in manifest(folder)["files"]} >= {"mobile/tcp_state-0.jsonl"}
     finally:
         subprocess.run(["umount", "-l", place], check=True)
 

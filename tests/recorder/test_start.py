@@ -6,6 +6,7 @@ import os
 import pty
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == "Error: /nonexistent: no such command; check what stands after --\n"
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("words", [("capture",), ("testbed", "run", "clean-bulk", "--virtual")])
+def test_folder_whose_own_folder_is_missing_is_refused_as_by_every_command(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "no" / "such"
+    argv = [sys.executable, "-m", "multitracer", *words, "-o", str(folder)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {folder}: its folder does not exist; make it first\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
