@@ -30,7 +30,7 @@ RADIO = Schema(
         _LINE,
         Column("source", "U16", "what said it: +CSQ, +QENG, !GSTATUS, mmcli, csv, ..."),
         Column("role", "U9", "serving, secondary (carrier aggregation, EN-DC) or neighbour"),
-        Column("rat", "U8", "CDPD, GSM, EDGE, UMTS, HSPA, CDMA, EVDO, LTE, NB-IoT or NR; empty if unknown"),
+        Column("rat", "U8", "CDPD, GSM, EDGE, UMTS, HSPA, CDMA, EVDO, LTE, NB-IoT, NR, BT; empty if unknown"),
         Column("state", "U16", "of the connection, in the modem's word: NOCONN, CONNECT, LIMSRV, ..."),
         Column("plmn", "U6", "network, MCC and MNC as digits"),
         Column("operator", "U32", "network, as the modem names it"),

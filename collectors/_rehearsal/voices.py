@@ -155,10 +155,20 @@ def cdpd(command: str, values: Values) -> list[str] | None:
         state, channel = (3, values.get("channel", 0)) if registered else (1, 0)
         return [f"{_whole(values, 'rssi_dbm', '-113')},{state},{registered},{channel}"]
     if command == "ATS112?":
-        return [f"{round(values.get('bler_pct', 0)):03d}"]
+        return [f"{round(values['bler_pct']):03d}" if "bler_pct" in values else "-"]
     if command == "AT*MTBUSY":
         return [f"*MTBUSY: {values['cell_busy_pct']:.1f}" if "cell_busy_pct" in values else "*MTBUSY: -"]
     return None
+
+
+def link(command: str, values: Values) -> list[str] | None:
+    """Answer as no real modem does: the radio of whatever link is modelled, in one line."""
+    if command != "AT*MTLINK?":
+        return standard(command, values)
+    parts = (values.get(name) for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
+    levels = ",".join("-" if part is None else f"{part:.1f}" for part in parts)
+    channel, registered = _whole(values, "channel"), _whole(values, "registration")
+    return [f"*MTLINK: {values.get('rat', '')},{levels},{channel},{registered}"]
 
 
 VOICES: dict[str, tuple[str, Voice]] = {
@@ -168,6 +178,7 @@ VOICES: dict[str, tuple[str, Voice]] = {
     "ublox": ("u-blox\r\nSARA-R510S", ublox),
     "telit": ("Telit\r\nLE910C1-EUX", telit),
     "simcom": ("SIMCOM INCORPORATED\r\nSIMCOM_SIM7600E-H", simcom),
+    "rehearsal_link": ("MultiTracer rehearsal link\r\nModem", link),
     "rehearsal_cdpd": ("MultiTracer rehearsal CDPD\r\nAirCard", cdpd),
 }
 """Profile -> what such a modem says of itself, and how it answers."""

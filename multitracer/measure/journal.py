@@ -32,6 +32,8 @@ class Journal:
         The session folder.
     plan : Plan
         What is measured; its labels are columns.
+    lasting : bool
+        Whether a line has to survive a power failure: what virtual time computed can be computed again.
 
     Raises
     ------
@@ -39,8 +41,9 @@ class Journal:
         If the file is there and is not one of this plan.
     """
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: Plan, *, lasting: bool = True) -> None:
         self._plan = plan
+        self._lasting = lasting
         self._columns = [*TRANSACTIONS.names[:-1], *(LABEL + name for name in plan.label_names)]
         self.path = folder / FILE
         self.outcomes: dict[int, str] = {}
@@ -102,7 +105,8 @@ class Journal:
         csv.writer(out, lineterminator="\n").writerow(["" if value is None else value for value in row])
         self._stream.write(out.getvalue().encode())
         self._stream.flush()
-        os.fsync(self._stream.fileno())
+        if self._lasting:
+            os.fsync(self._stream.fileno())
 
     def _row(self, each: Transaction, outcome: Outcome) -> list[Any]:
         plan = self._plan

@@ -28,7 +28,13 @@ HOST = "client"
 
 
 def carry_out(
-    plan: Plan, folder: Path, connect: Connect, *, progress: Progress, about: Manifest | None = None
+    plan: Plan,
+    folder: Path,
+    connect: Connect,
+    *,
+    progress: Progress,
+    about: Manifest | None = None,
+    lasting: bool = True,
 ) -> Journal:
     """Do every transaction of a plan that is not done yet.
 
@@ -45,6 +51,8 @@ def carry_out(
     about : Manifest, optional
         What the manifest of a new folder says beside the plan. If a run is gone on with, its variables must
         be those of the folder.
+    lasting : bool
+        As `Journal`.
 
     Returns
     -------
@@ -57,7 +65,7 @@ def carry_out(
         If the folder is another session's, or the server does not answer.
     """
     manifest = opened(plan, folder, about)
-    with contextlib.closing(Journal(folder, plan)) as journal:
+    with contextlib.closing(Journal(folder, plan, lasting=lasting)) as journal:
         if is_left(plan, journal):
             with contextlib.closing(connect(secrets.randbits(64))) as client:
                 _reach(client, plan)

@@ -95,8 +95,8 @@ def _readings(session: Session) -> dict[str, Readings]:
     if not near and len(by_host) > 1:
         names = " and ".join(by_host)
         raise InputError(f"{session.folder}: {names} have a radio log each; call the client's folder mobile")
-    tables = by_host[(near or list(by_host))[0]] if by_host else []
-    return {name: _of_column(tables, name) for name in _SOURCES}
+    used = by_host[(near or list(by_host))[0]] if by_host else []
+    return {name: _of_column(used, name) for name in _SOURCES}
 
 
 def _of_column(tables: list[Table], name: str) -> Readings:

@@ -44,6 +44,7 @@ _LINES: dict[str, Callable[[Fields], list[Reading]]] = {
     "+RSRP": ublox.rsrp,
     "+RSRQ": ublox.rsrq,
     "*MTBUSY": sierra.mtbusy,
+    "*MTLINK": sierra.mtlink,
 }
 """Prefix of a line -> what reads its fields."""
 _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {

@@ -116,6 +116,20 @@ def mtbusy(fields: Fields) -> list[Reading]:
     return [told(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
 
 
+def mtlink(fields: Fields) -> list[Reading]:
+    """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel."""
+    return [
+        told(
+            rat=fields.text(0, most=8),
+            rssi_dbm=fields.real(1, -150.0, 0.0),
+            bler_pct=fields.real(2, 0.0, 100.0),
+            cell_busy_pct=fields.real(3, 0.0, 100.0),
+            channel=fields.integer(4, 0),
+            registration=fields.integer(5, 0, 1),
+        )
+    ]
+
+
 def _bare(lines: Sequence[str]) -> Fields:
     """Return the fields of the one line that is a list of numbers, with a name before it or not."""
     for line in lines:

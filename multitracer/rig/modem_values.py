@@ -1,0 +1,32 @@
+"""What a modem on a modelled link says: the link's reading, in the words of the modems that are rehearsed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from multitracer.channel.bluetooth_config import BluetoothConfig
+from multitracer.channel.cdpd_config import CdpdConfig
+
+if TYPE_CHECKING:
+    from multitracer.channel.links import AnyLinkConfig
+    from multitracer.channel.packet_link import RadioReading
+
+_REGISTERED = ("registered", "connected")
+_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD"}
+
+
+def modem_profile(config: AnyLinkConfig) -> str:
+    """Return the profile, and the voice, of a modem on such a link: for CDPD that of a real one."""
+    return "rehearsal_cdpd" if isinstance(config, CdpdConfig) else "rehearsal_link"
+
+
+def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, Any]:
+    """Return what `collectors._rehearsal.modem` is told: columns of RADIO, None for what is not known."""
+    return {
+        "rat": _RAT.get(type(config), "GSM"),
+        "rssi_dbm": reading.rssi_dbm,
+        "bler_pct": reading.bler_percent,
+        "cell_busy_pct": reading.cell_busy_percent,
+        "channel": reading.channel,
+        "registration": int(reading.state in _REGISTERED),
+    }

@@ -1,0 +1,189 @@
+"""A measurement in virtual time: minutes of the link in a second, determined by plan, scenario and seed.
+
+`carry_out` of `measure`, its clients and servers, and both protocols run as they do over a real link; only
+what waits lets virtual time pass instead (`world.py`). A run that was interrupted is run again from its
+start without writing what is written, so that what follows meets the very link that it would have met.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import parsers
+from multitracer import __version__
+from multitracer.errors import InputError
+from multitracer.manifest import CollectorRun, Manifest, read_manifest, write_manifest
+from multitracer.measure.centaurus_client import CentaurusClient
+from multitracer.measure.run import carry_out
+from multitracer.measure.tcp_client import TcpClient
+from multitracer.measure.transports import Options
+from multitracer.rig.addresses import SERVER
+from multitracer.rig.profiles import profile_name
+from multitracer.rig.radio_join import FILE, join_radio
+from multitracer.rig.virtual_tcp import VirtualTcp
+from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
+from multitracer.rig.watchers import Recorder
+from multitracer.rig.world import RigWorld
+from multitracer.scenario.session_folder import log_files
+from multitracer.simulator.clock import EPOCH_NS
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.measure.journal import Journal
+    from multitracer.measure.outcome import Client, Outcome
+    from multitracer.measure.plan import Plan, Transaction
+    from multitracer.measure.run import Progress
+    from multitracer.scenario.model import Scenario
+
+_LONGEST_SET_UP_NS = 60 * NS_PER_S
+_RUN = 1
+"""Tells the messages of a run from those of others; here there are no others."""
+
+
+def run_virtual(  # noqa: PLR0913  # all a run is determined by
+    plan: Plan,
+    folder: Path,
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    options: Options | None = None,
+    capture: bool = False,
+    progress: Progress,
+) -> Journal:
+    """Carry a plan out over a modelled link in virtual time; go on with it if it was interrupted.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure; its server is replaced by the one on the link.
+    folder : Path
+        The session folder: new, empty, or of an earlier run of the same.
+    scenario : Scenario
+        The link, what befalls it, and the TCP of both hosts.
+    seed : int, optional
+        Another one than the scenario's.
+    options : Options, optional
+        Of CentaurusComm.
+    capture : bool
+        Write packets, TCP's variables and the link's events of both hosts too.
+    progress : callable
+        Told after each transaction.
+
+    Returns
+    -------
+    Journal
+        What became of each transaction; closed.
+
+    Raises
+    ------
+    InputError
+        If the folder is another session's, was made by a version that computes something else, or nothing
+        gets through the link.
+    """
+    plan = replace(plan, server=SERVER)
+    seed = scenario.seed if seed is None else seed
+    options = options or Options()
+    about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
+    with ExitStack() as files:
+
+        def connect(_: int) -> Client:
+            recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
+            world = RigWorld(scenario, seed=seed, watchers=[recorder])
+            files.callback(world.drain)
+            client = _client(plan, world, scenario, options)
+            world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)
+            return _FromTheStart(client, plan, folder)
+
+        journal = carry_out(plan, folder, connect, progress=progress, about=about, lasting=False)
+    join_radio(folder)
+    _complete(folder)
+    return journal
+
+
+def _client(plan: Plan, world: RigWorld, scenario: Scenario, options: Options) -> Client:
+    if plan.protocol == "centauruscomm":
+        ends = VirtualUdp(world, options)
+        return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
+    # as the clients and servers of `measure` set TCP_NODELAY
+    mobile, fixed = (replace(profile, nagle=False) for profile in (scenario.mobile, scenario.fixed))
+    tcp = VirtualTcp(world, mobile=mobile, fixed=fixed)
+    return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock("mobile"))
+
+
+class _FromTheStart:
+    """A client that first does again what a run before has done, and tells if it comes out otherwise."""
+
+    def __init__(self, client: Client, plan: Plan, folder: Path) -> None:
+        self._client = client
+        self._path = folder / FILE
+        self._left = plan.transactions()
+        self._known = _starts(folder)
+
+    def reach(self) -> None:
+        """Return once the server answered."""
+        self._client.reach()
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._client.close()
+
+    def transact(self, transaction: Transaction) -> Outcome:
+        """Do a transaction, and before it those before it."""
+        for each in self._left:
+            outcome = self._client.transact(each)
+            if each.number == transaction.number:
+                return outcome
+            if self._known.get(each.number) != (outcome.start_ns, outcome.outcome):
+                raise InputError(
+                    f"{self._path}: transaction {each.number} comes out otherwise: this is another version "
+                    "of multitracer; name another folder"
+                )
+        raise AssertionError("transactions are done in the order of the plan")
+
+
+def _starts(folder: Path) -> dict[int, tuple[int, str]]:
+    """Return when each transaction that is written began, and what became of it."""
+    _, tables = parsers.read(str(folder / FILE))
+    assert isinstance(tables, dict)
+    table = tables["transactions"]
+    columns = (table[name].tolist() for name in ("transaction", "start_ns", "outcome"))
+    return {number: (start_ns, outcome) for number, start_ns, outcome in zip(*columns, strict=True)}
+
+
+# --- the manifest ---
+
+
+def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, capture: bool) -> Manifest:
+    about = Manifest(folder.resolve().name, created_ns=EPOCH_NS, more={"multitracer": __version__})
+    about.hosts = {
+        "mobile": {"role": "client of a measurement", "kernel": "virtual"},
+        "fixed": {"role": "server of a measurement", "kernel": "virtual"},
+    }
+    about.variables = {
+        "link": scenario.name,
+        "scenario": scenario.source,
+        "seed": seed,
+        "speed": 1,
+        "virtual": True,
+        "tcp_profile": profile_name(scenario),
+        "tcp": {"mobile": asdict(scenario.mobile), "fixed": asdict(scenario.fixed)},
+        "extensions": int(options.extensions),
+        "sealed": options.key is not None,
+        "capture": capture,
+    }
+    about.collectors = [CollectorRun("modem", "mobile", ["multitracer.rig"], __version__, EPOCH_NS)]
+    return about
+
+
+def _complete(folder: Path) -> None:
+    """Note every log with its size and checksum."""
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    for run in manifest.collectors:
+        run.outcome = "ended"
+    manifest.files = list(log_files(folder))
+    write_manifest(folder, manifest)

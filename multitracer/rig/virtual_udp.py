@@ -1,0 +1,159 @@
+"""CentaurusComm in virtual time: an `Endpoint` of `measure` whose `work` lets the link's time pass."""
+
+from __future__ import annotations
+
+from collections import deque
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from multitracer.errors import RemoteProtocolError
+from multitracer.measure.centaurus_server import CentaurusServer
+from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
+from multitracer.protocols.centaurus import UdpWorker
+from multitracer.rig.addresses import SERVER_PORT
+from multitracer.rig.datagram import Datagram, build_datagram, parse_datagram
+from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
+from multitracer.simulator.run import ADDRESSES
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.channel.packet_link import Side
+    from multitracer.measure.transports import Options
+    from multitracer.protocols.centaurus import Address, Event, Outgoing
+    from multitracer.rig.world import RigWorld
+
+_PORTS: dict[Side, int] = {"mobile": FIRST_MOBILE_PORT, "fixed": SERVER_PORT}
+SERVER_ADDRESS = (str(IPv4Address(ADDRESSES["fixed"])), SERVER_PORT)
+
+
+class VirtualEndpoint:
+    """A worker on a UDP port of one side.
+
+    Parameters
+    ----------
+    worker : UdpWorker
+        The protocol.
+    world : RigWorld
+        The link and the time.
+    side : {"mobile", "fixed"}
+        Where it is.
+    """
+
+    def __init__(self, worker: UdpWorker, world: RigWorld, side: Side) -> None:
+        self.worker = worker
+        self.clock: Callable[[], int] = world.clock(side)
+        self.refused = False
+        self.unsendable = 0
+        """Datagrams that the interface refused; for the protocol they are lost."""
+        self.malformed = 0
+        self._world = world
+        self._side: Side = side
+        self._sent = 0
+        self._inbox: deque[Datagram] = deque()
+        self.did_something = False
+        """Whether the last step did, so that another may follow at once."""
+
+    def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
+        """Put an object into the table of outgoing objects; return its handle."""
+        return self.worker.send(address, kind, data, self.clock(), lifetime_ns=lifetime_ns)
+
+    def work(self, wait_s: float = 0.0) -> list[Event]:
+        """Take one small step; if there is nothing to do, let at most so much time pass until there is."""
+        self.worker.on_timer(self.clock())
+        packet = self.worker.outgoing(self.clock())
+        if packet is not None:
+            self._put(packet)
+        elif not (events := self.worker.take_events()):
+            self._wait(wait_s)
+        else:
+            self.did_something = True
+            return events
+        got = self._get()
+        events = self.worker.take_events()
+        self.did_something = packet is not None or got or bool(events)
+        return events
+
+    def close(self) -> None:
+        """Do nothing: there is no socket."""
+
+    def take(self, data: bytes) -> None:
+        """Take a packet that came out of the link."""
+        try:
+            self._inbox.append(parse_datagram(data))
+        except RemoteProtocolError:
+            self.malformed += 1
+
+    def due_ns(self) -> int | None:
+        """Return when, by the link's time, the worker's next timer is due."""
+        timer_ns = self.worker.next_timer()
+        if timer_ns is None:
+            return None
+        return self._world.now_ns + max(1, timer_ns - self.clock())
+
+    def _put(self, packet: Outgoing) -> None:
+        assert isinstance(packet.address, tuple)
+        host, port = packet.address
+        self._sent += 1
+        ends = ADDRESSES[self._side], _PORTS[self._side], IPv4Address(host).packed, port
+        datagram = build_datagram(Datagram(*ends, packet.octets), identification=self._sent)
+        self.unsendable += not self._world.put(self._side, datagram)
+        self.worker.sent(packet, self.clock())
+
+    def _get(self) -> bool:
+        """Take what has arrived first; return whether there was anything."""
+        if not self._inbox:
+            return False
+        source, port, _, _, payload = self._inbox.popleft()
+        self.worker.receive(payload, (str(IPv4Address(source)), port), self.clock())
+        return True
+
+    def _wait(self, wait_s: float) -> None:
+        if wait_s <= 0:
+            return
+        until_ns = self._world.now_ns + round(wait_s * NS_PER_S)
+        due_ns = self.due_ns()
+        self._world.wait(until_ns if due_ns is None else min(until_ns, due_ns), lambda: bool(self._inbox))
+
+
+class VirtualUdp:
+    """Both ends of CentaurusComm, the server at work whenever it has something to do.
+
+    Parameters
+    ----------
+    world : RigWorld
+        What they live in.
+    options : Options
+        Extensions and key.
+    """
+
+    def __init__(self, world: RigWorld, options: Options) -> None:
+        self._world = world
+        mobile = UdpWorker(options.config(REPLY, RECEIPT), random_bytes=world.random_bytes)
+        fixed = UdpWorker(options.config(REQUEST, GOODBYE, HELLO), random_bytes=world.random_bytes)
+        self.client = VirtualEndpoint(mobile, world, "mobile")
+        self._fixed = VirtualEndpoint(fixed, world, "fixed")
+        self._server = CentaurusServer(self._fixed)
+        self._alarm_ns: int | None = None
+        world.attach("mobile", self.client.take)
+        world.attach("fixed", self._serve)
+
+    def _serve(self, data: bytes) -> None:
+        self._fixed.take(data)
+        self._work()
+
+    def _work(self) -> None:
+        """Let the server do all that it can do now, then set its alarm."""
+        self._server.work(0.0)
+        while self._fixed.did_something:
+            self._server.work(0.0)
+        due_ns = self._fixed.due_ns()
+        if due_ns is not None and due_ns != self._alarm_ns:
+            self._alarm_ns = due_ns
+            self._world.at(due_ns, self._ring)
+
+    def _ring(self) -> None:
+        if self._alarm_ns == self._world.now_ns:
+            self._alarm_ns = None
+            self._work()
