@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from random import Random
 
     from multitracer.channel.error_trace import Runs
+    from multitracer.channel.gsm_config import ErrorConfig
 
 
 class ErrorProcess(ABC):
@@ -156,3 +158,18 @@ class FadingErrors(ErrorProcess):
             for fade in self._fades:
                 lost |= fade.begin <= slot and (fade.rate >= 1 or self._random() < fade.rate)
         return lost
+
+
+def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorProcess:
+    """Return the process that a configuration describes, for slots of `slot_ns`."""
+    if config.kind == "independent":
+        return IndependentErrors(rate=config.rate, luck=luck)
+    if config.kind == "gilbert-elliott":
+        return GilbertElliottErrors(
+            good_slots=config.good_s * NS_PER_S / slot_ns,
+            bad_slots=config.bad_s * NS_PER_S / slot_ns,
+            good_rate=config.good_rate,
+            bad_rate=config.bad_rate,
+            luck=luck,
+        )
+    return ReplayedErrors(config.replayed) if config.kind == "replay" else NoErrors()

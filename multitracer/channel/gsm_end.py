@@ -6,17 +6,13 @@ PPP → [VJ] → IP. The driver calls `outgoing` and `incoming` once in each slo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.codel import CoDel
 from multitracer.channel.drain import Drain
+from multitracer.channel.interface import Interface
 from multitracer.channel.ip_facts import ip_facts
-from multitracer.channel.queue import DropTail
 from multitracer.protocols.l2r import L2rConfig, L2rEntity
 from multitracer.protocols.link_events import (
-    PacketDropped,
-    PacketMarked,
-    PacketQueued,
     PppDamaged,
     PppReceived,
     PppSent,
@@ -28,7 +24,7 @@ from multitracer.protocols.vj import VjCompressor, VjDecompressor, VjError
 
 if TYPE_CHECKING:
     from multitracer.channel.gsm_config import LinkConfig
-    from multitracer.channel.queue import PacketQueue
+    from multitracer.channel.interface import QueueEvent
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.ppp import PppPacket
     from multitracer.protocols.rlp.config import Role
@@ -53,9 +49,8 @@ class GsmEnd:
         self.config = config
         self.rlp = RlpEntity(_rlp_config(role, config))
         self.l2r = L2rEntity(self.rlp, _l2r_config(config))
-        self.queue: PacketQueue = (
-            CoDel(config.queue) if config.queue.policy == "codel" else DropTail(config.queue)
-        )
+        self.interface = Interface(config.queue, self._tell)
+        self.queue = self.interface.queue
         self.drain = Drain(bytes_per_s=config.drain_bytes_per_s, slot_ns=config.slot_ns)
         self.received_bytes = 0
         """Characters that the terminal has taken."""
@@ -67,34 +62,21 @@ class GsmEnd:
         )
         self._decompressor = VjDecompressor() if compressed else None
         self._epoch = self.rlp.epoch
-        self._drops_due = 0
 
     # --- packets in, frames out ---
 
     def send(self, packet: bytes, *, now_ns: int) -> bool:
         """Offer an IP packet to the interface queue; False if the queue refused it and says so."""
-        facts = ip_facts(packet)
+        is_closed = self.rlp.state is RlpState.DROPPED
+        return self.interface.offer(packet, now_ns=now_ns, is_closed=is_closed)
+
+    def _tell(self, kind: QueueEvent, now_ns: int, *facts: Any) -> None:
         journal = self.rlp.journal
-        if self._drops_due > 0 or self.rlp.state is RlpState.DROPPED:
-            cause = "script" if self._drops_due > 0 else "closed"
-            self._drops_due = max(0, self._drops_due - 1)
-            journal.add(
-                PacketDropped(
-                    now_ns, journal.tick, len(self.queue), len(packet), facts.ip_id, facts.seq, cause
-                )
-            )
-            return cause == "script"  # lost without a word
-        taken = self.queue.offer(packet, now_ns=now_ns)
-        if taken:
-            journal.add(
-                PacketQueued(now_ns, journal.tick, len(self.queue), len(packet), facts.ip_id, facts.seq)
-            )
-        self._report_incidents(now_ns)
-        return taken or self.config.queue.local_drops == "silent"
+        journal.add(kind(now_ns, journal.tick, *facts))
 
     def lose_packets(self, count: int) -> None:
         """Lose the next `count` packets that are sent, without telling the sender."""
-        self._drops_due += count
+        self.interface.lose_packets(count)
 
     def outgoing(self, now_ns: int) -> bytes | None:
         """Begin the next slot and return its frame, None once the call is over."""
@@ -112,8 +94,7 @@ class GsmEnd:
 
     def _fill_relay(self, now_ns: int) -> None:
         while self.wants_packet:
-            packet = self.queue.take(now_ns=now_ns)
-            self._report_incidents(now_ns)
+            packet = self.interface.take(now_ns)
             if packet is None:
                 return
             self._write_packet(packet, now_ns)
@@ -131,16 +112,6 @@ class GsmEnd:
         journal = self.rlp.journal
         sizes = len(packet), len(frame), offset
         journal.add(PppSent(now_ns, journal.tick, protocol, *sizes, facts.ip_id, facts.seq))
-
-    def _report_incidents(self, now_ns: int) -> None:
-        journal = self.rlp.journal
-        for incident in self.queue.incidents():
-            facts = ip_facts(incident.packet)
-            about = (now_ns, journal.tick, len(self.queue), len(incident.packet), facts.ip_id, facts.seq)
-            if incident.kind == "marked":
-                journal.add(PacketMarked(*about))
-            else:
-                journal.add(PacketDropped(*about, incident.cause))
 
     def _notice_reset(self) -> None:
         if self.rlp.epoch != self._epoch:

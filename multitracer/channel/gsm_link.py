@@ -14,14 +14,7 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.errors import (
-    ErrorProcess,
-    FadingErrors,
-    GilbertElliottErrors,
-    IndependentErrors,
-    NoErrors,
-    ReplayedErrors,
-)
+from multitracer.channel.errors import FadingErrors, error_process
 from multitracer.channel.gsm_end import GsmEnd
 from multitracer.channel.ip_facts import ip_facts
 from multitracer.channel.ledger import Balance, Ledger
@@ -252,18 +245,5 @@ class GsmLink:
 
 
 def _radio(errors: ErrorConfig, config: LinkConfig, *, seed: str) -> FadingErrors:
-    return FadingErrors(_process(errors, config, Random(f"{seed} errors")), luck=Random(f"{seed} fades"))
-
-
-def _process(errors: ErrorConfig, config: LinkConfig, luck: Random) -> ErrorProcess:
-    if errors.kind == "independent":
-        return IndependentErrors(rate=errors.rate, luck=luck)
-    if errors.kind == "gilbert-elliott":
-        return GilbertElliottErrors(
-            good_slots=errors.good_s * NS_PER_S / config.slot_ns,
-            bad_slots=errors.bad_s * NS_PER_S / config.slot_ns,
-            good_rate=errors.good_rate,
-            bad_rate=errors.bad_rate,
-            luck=luck,
-        )
-    return ReplayedErrors(errors.replayed) if errors.kind == "replay" else NoErrors()
+    below = error_process(errors, slot_ns=config.slot_ns, luck=Random(f"{seed} errors"))
+    return FadingErrors(below, luck=Random(f"{seed} fades"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth_config import BluetoothConfig
 from multitracer.channel.cdpd_config import CdpdConfig
+from multitracer.channel.cdpd_link import CdpdLink
 from multitracer.channel.gsm_config import LinkConfig
 from multitracer.channel.gsm_link import GsmLink
 
@@ -36,5 +37,7 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
     script : sequence of ScriptEvent
         What befalls the link when.
     """
-    assert isinstance(config, LinkConfig), "CDPD and Bluetooth follow"
+    if isinstance(config, CdpdConfig):
+        return CdpdLink(config, seed=seed, script=script)
+    assert isinstance(config, LinkConfig), "Bluetooth follows"
     return GsmLink(config, seed=seed, script=script)

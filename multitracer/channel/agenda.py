@@ -1,0 +1,43 @@
+"""What is going to happen: calls in order of time and, at one time, of scheduling."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[[int], None]
+
+
+class Agenda:
+    """A queue of calls; `advance` makes those whose time has come, each with its own time."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        """Time of the call that is being made, or up to which all were."""
+        self._calls: list[tuple[int, int, Call]] = []
+        self._scheduled = 0
+
+    @property
+    def next_ns(self) -> int | None:
+        """When the next call is due."""
+        return self._calls[0][0] if self._calls else None
+
+    def at(self, time_ns: int, call: Call) -> None:
+        """Make `call` at `time_ns`, which is not in the past."""
+        if time_ns < self.now_ns:
+            raise LocalProtocolError(f"agenda: {time_ns} ns is over, it is {self.now_ns} ns")
+        heapq.heappush(self._calls, (time_ns, self._scheduled, call))
+        self._scheduled += 1
+
+    def advance(self, now_ns: int) -> None:
+        """Make all calls up to `now_ns`; a time before the last one changes nothing."""
+        while self._calls and self._calls[0][0] <= now_ns:
+            time_ns, _, call = heapq.heappop(self._calls)
+            self.now_ns = time_ns
+            call(time_ns)
+        self.now_ns = max(self.now_ns, now_ns)

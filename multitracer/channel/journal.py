@@ -1,0 +1,31 @@
+"""What one side of a link has to tell, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multitracer.protocols.link_events import LinkEvent
+
+
+class SideJournal:
+    """Collects events; `slot_ns` gives the number of their slot.
+
+    Parameters
+    ----------
+    slot_ns : int
+        Time of the link's slot.
+    """
+
+    def __init__(self, slot_ns: int) -> None:
+        self._slot_ns = slot_ns
+        self._events: list[LinkEvent] = []
+
+    def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
+        """Take an event of a kind, with the facts that follow its time and slot."""
+        self._events.append(kind(now_ns, now_ns // self._slot_ns, *facts))
+
+    def events(self) -> list[LinkEvent]:
+        """Return the events since the last call."""
+        taken, self._events = self._events, []
+        return taken
