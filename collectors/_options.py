@@ -81,18 +81,19 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
 
 def rate_hz(text: str) -> float:
     """Return a rate from 0.001 to 1000 per second."""
-    return _number(text, 0.001, 1000)
+    return number(text, 0.001, 1000)
 
 
 def _duration_ns(text: str) -> int:
-    return round(_number(text, 0.001, 1e9) * NS_PER_S)
+    return round(number(text, 0.001, 1e9) * NS_PER_S)
 
 
 def _port(text: str) -> int:
-    return int(_number(text, 1, 65535))
+    return int(number(text, 1, 65535))
 
 
-def _number(text: str, least: float, most: float) -> float:
+def number(text: str, least: float, most: float) -> float:
+    """Return a number in a range, as argparse wants it."""
     try:
         value = float(text)
     except ValueError:

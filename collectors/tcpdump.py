@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading
-from collectors._options import header, parser, run
+from collectors._options import header, number, parser, run
 from collectors._stop import Stop
 from multitracer.errors import CollectorError, InputError, PreflightError
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -148,6 +148,10 @@ def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) ->
     notes.record(kind="end", reason=stop.reason, status=status, **tcpdump.counts)
 
 
+def _minutes(text: str) -> float:
+    return number(text, 1 / 60, 60 * 24 * 366)
+
+
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
     options.add_argument("-i", "--interface", default="any", help="default: any")
@@ -159,7 +163,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options.add_argument(
         "--file-mb", type=int, default=1000, help="begin a new file at this size; default 1000"
     )
-    options.add_argument("--file-minutes", type=float, default=0, help="begin a new file after this time")
+    options.add_argument(
+        "--file-minutes", type=_minutes, default=0, help="begin a new file after this time, a second at least"
+    )
     options.add_argument("--buffer-kib", type=int, default=4096, help="of the kernel; default 4096")
     return options.parse_args(argv)
 

@@ -121,7 +121,10 @@ def _sources(options: Options) -> Iterator[Source]:
     names = [name for name in wanted or known if name not in unwanted]
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
-        if _INSTEAD.get(name) not in working:
+        better = _INSTEAD.get(name)
+        if better is not None and not wanted:
+            warn(f"{name} records instead of {better}, and is slower: {known[name].description}")
+        if better not in working:
             yield _source(known[name], more)
     if not working:
         raise PreflightError("nothing can be recorded here; `multitracer doctor` says how to repair that")
