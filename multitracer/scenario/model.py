@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.channel.gsm_config import LinkConfig, ScriptEvent
 from multitracer.errors import InputError, LocalProtocolError
-from multitracer.protocols.tcp import BSD, TcpProfile
+from multitracer.protocols.tcp import BSD, TcpProfile, as_linux
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
@@ -84,6 +84,14 @@ class Scenario:
         if not isinstance(self.link, LinkConfig):
             raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
         return self.link
+
+    def as_linux(self) -> Scenario:
+        """Return the scenario as a real run has it: with Linux' TCP, which hears of no drop by default."""
+        queue = self.gsm.queue
+        if queue.local_drops == "default":
+            queue = replace(queue, local_drops="silent")
+        link = replace(self.gsm, queue=queue)
+        return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
     @property
     def sender(self) -> Host:

@@ -194,7 +194,7 @@ class Host:
             socket.application.advance(connection, now_ns)
         while (packet := connection.next_packet(now_ns)) is not None:
             if not self._emit(packet):
-                connection.sender.on_local_drop()
+                connection.sender.on_local_drop(now_ns)
             if connection.state is not State.CLOSED:
                 socket.application.advance(connection, now_ns)
         self._world.saw_state(self, socket)

@@ -60,9 +60,9 @@ def test_reno_inflates_in_recovery_and_leaves_at_a_partial_ack() -> None:
     assert window.enter_fast_recovery(flight_bytes=16 * MSS, now_ns=0)
     assert (window.ssthresh_bytes, window.cwnd_bytes) == (8 * MSS, 11 * MSS)
 
-    window.on_duplicate_ack()
+    window.on_duplicate_ack(flight_bytes=16 * MSS)
     assert window.cwnd_bytes == 12 * MSS
-    assert not window.on_partial_ack(MSS)
+    assert not window.on_partial_ack(MSS, flight_bytes=15 * MSS)
     window.leave_fast_recovery()
     assert window.cwnd_bytes == 8 * MSS
 
@@ -70,7 +70,7 @@ def test_reno_inflates_in_recovery_and_leaves_at_a_partial_ack() -> None:
 def test_newreno_deflates_by_a_partial_ack_and_stays() -> None:
     window = control("newreno", window=16)
     window.enter_fast_recovery(flight_bytes=16 * MSS, now_ns=0)
-    assert window.on_partial_ack(3 * MSS)
+    assert window.on_partial_ack(3 * MSS, flight_bytes=13 * MSS)
     assert window.cwnd_bytes == (11 - 3 + 1) * MSS
 
 
@@ -126,5 +126,5 @@ def test_vegas_holds_two_to_four_segments_in_the_queue(queued: int, change: int)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(LocalProtocolError, match=r"bbr.*cubic, newreno, reno, tahoe, vegas"):
+    with pytest.raises(LocalProtocolError, match=r"bbr.*cubic, linux-reno, newreno, reno, tahoe, vegas"):
         control("bbr")

@@ -155,7 +155,7 @@ def test_a_local_drop_quenches_bsd_only() -> None:
         pair = Pair(client=profile)
         pair.run(seconds=1)
         pair.a.sender.congestion.cwnd_bytes = 4 * MSS
-        pair.a.sender.on_local_drop()
+        pair.a.sender.on_local_drop(pair.now_ns)
         assert pair.a.sender.congestion.cwnd_bytes == expected
         assert pair.a.sender.counters.local_drops == 1
 
@@ -253,7 +253,7 @@ def test_a_segment_behind_a_hole_gives_no_rtt() -> None:
     pair = Pair(client=profile, fate=lose_place(20, copies=1))
     rto, samples = pair.a.sender.rto, []
     take = rto.sample
-    rto.sample = lambda rtt_ns: (samples.append(rtt_ns), take(rtt_ns))[1]  # type: ignore[method-assign]
+    rto.sample = lambda rtt_ns, **_: (samples.append(rtt_ns), take(rtt_ns))[1]  # type: ignore[method-assign]
     pair.transfer(LONG)
     assert pair.a.sender.counters.fast_retransmits == 1
     assert len(samples) > 30

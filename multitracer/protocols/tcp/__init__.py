@@ -8,6 +8,7 @@ turns segments into bytes and back, `profile.py` is what differs from one implem
 from __future__ import annotations
 
 from multitracer.protocols.tcp.connection import Connection
+from multitracer.protocols.tcp.linux import as_linux
 from multitracer.protocols.tcp.packet import Endpoint, Packet, Segment, build_packet, parse_packet
 from multitracer.protocols.tcp.profile import BSD, MODERN, PROFILES, TcpProfile, tcp_profile
 from multitracer.protocols.tcp.state import CaState, SenderCounters, State
@@ -24,6 +25,7 @@ __all__ = [
     "SenderCounters",
     "State",
     "TcpProfile",
+    "as_linux",
     "build_packet",
     "parse_packet",
     "tcp_profile",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -44,18 +44,28 @@ class TcpProfile:
     """Lower bound of the retransmission timeout (RFC 6298: 1 s; Linux: 200 ms)."""
     max_rto_ns: int = 60 * NS_PER_S
     """Upper bound of the retransmission timeout, backed off or not; at least 60 s in RFC 6298."""
+    rto: Literal["rfc6298", "linux"] = "rfc6298"
+    """How the retransmission timeout follows from the samples, see `rto.py`."""
+    syn_linear_timeouts: int = 0
+    """Timeouts of a SYN that do not double the next (Linux: 4)."""
     timer_tick_ns: int = NS_PER_MS
     """Granularity of timers, of RTT samples and of TSval: 500 ms in BSD's slow timeout."""
     sample_every_ack: bool = False
     """Without timestamps, take an RTT sample of every segment instead of one per window."""
     delayed_ack_ns: int = 200 * NS_PER_MS
     """How long an ACK may wait for a second segment; 0 acknowledges at once (RFC 1122: < 500 ms)."""
+    longest_delayed_ack_ns: int = 0
+    """Above `delayed_ack_ns`: each ACK that waited in vain doubles the next one's wait, up to this."""
+    quick_acks: bool = False
+    """Acknowledge the first segments at once, as many as fill half the window, and so after a long gap."""
     max_retransmissions: int = 12
     """The connection is given up when the same unit would be sent again after so many timeouts."""
     msl_ns: int = 30 * NS_PER_S
     """Maximum segment lifetime; TIME-WAIT lasts twice as long."""
     quench_on_local_drop: bool = False
     """Set cwnd to one segment when the interface queue refuses a packet (BSD's tcp_quench)."""
+    keep_on_local_drop: bool = False
+    """Halve cwnd and keep a refused segment as unsent (Linux' tcp_enter_cwr)."""
 
 
 BSD = TcpProfile(

@@ -48,6 +48,8 @@ class Receiver:
         self._unacknowledged_bytes = 0
         self._acks_due = 0
         self._delayed_ack_ns: int | None = None
+        self._wait_ns = profile.delayed_ack_ns
+        self._quick_acks_left: int | None = None
 
     # --- the window ---
 
@@ -154,10 +156,18 @@ class Receiver:
     def _plan_ack(self, new_bytes: int, *, prompt: bool, now_ns: int) -> None:
         self._unacknowledged_bytes += new_bytes
         full = self._unacknowledged_bytes >= _ACK_EVERY_SEGMENTS * self.peer_mss_bytes
-        if prompt or full or self.profile.delayed_ack_ns == 0:
+        if prompt or full or self._wait_ns == 0 or self._quick():
             self._acks_due += 1
         elif self._delayed_ack_ns is None:
-            self._delayed_ack_ns = now_ns + self.profile.delayed_ack_ns
+            self._delayed_ack_ns = now_ns + self._wait_ns
+
+    def _quick(self) -> bool:
+        """Return whether this is one of the first segments, if those are acknowledged at once."""
+        if self._quick_acks_left is None:
+            window = self.profile.receive_buffer_bytes // self.peer_mss_bytes
+            self._quick_acks_left = window // 2 + 1 if self.profile.quick_acks else 0
+        self._quick_acks_left -= 1
+        return self._quick_acks_left >= 0
 
     def demand_ack(self) -> None:
         """Owe the peer one ACK, now."""
@@ -194,3 +204,4 @@ class Receiver:
         if self._delayed_ack_ns is not None and self._delayed_ack_ns <= now_ns:
             self._delayed_ack_ns = None
             self._acks_due += 1
+            self._wait_ns = max(self._wait_ns, min(2 * self._wait_ns, self.profile.longest_delayed_ack_ns))

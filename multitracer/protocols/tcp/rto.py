@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp.profile import TcpProfile
 
 
 class RtoEstimator:
@@ -35,22 +39,27 @@ class RtoEstimator:
         """The timeout to arm the timer with now, backed off and bounded."""
         return min(self._base_ns << self.backoff, self._max_ns)
 
-    def sample(self, rtt_ns: int) -> None:
+    def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
         """Take one measurement R of the round-trip time (equations 2.2 and 2.3); ends any back-off."""
+        del snd_una, snd_nxt
         if self.srtt_ns is None or self.rttvar_ns is None:
             self.srtt_ns, self.rttvar_ns = rtt_ns, rtt_ns // 2
         else:
             self.rttvar_ns = (3 * self.rttvar_ns + abs(self.srtt_ns - rtt_ns)) // 4
             self.srtt_ns = (7 * self.srtt_ns + rtt_ns) // 8
+        self._took(rtt_ns, self.srtt_ns + max(self._tick_ns, 4 * self.rttvar_ns))
+
+    def _took(self, rtt_ns: int, rto_ns: int) -> None:
+        """Keep a sample and the timeout that follows."""
         self.latest_ns = rtt_ns
         self.smallest_ns = rtt_ns if self.smallest_ns is None else min(rtt_ns, self.smallest_ns)
         self.backoff = 0
-        rto_ns = self.srtt_ns + max(self._tick_ns, 4 * self.rttvar_ns)
         self._base_ns = min(max(self._whole_ticks(rto_ns), self._min_ns), self._max_ns)
 
-    def sample_between(self, sent_ns: int, acked_ns: int) -> None:
-        """Take a measurement from two readings of this coarse clock."""
-        self.sample((acked_ns // self._tick_ns - sent_ns // self._tick_ns) * self._tick_ns)
+    def sample_between(self, sent_ns: int, acked_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
+        """Take a measurement from two readings of this coarse clock, and the sender's window then."""
+        rtt_ns = (acked_ns // self._tick_ns - sent_ns // self._tick_ns) * self._tick_ns
+        self.sample(rtt_ns, snd_una=snd_una, snd_nxt=snd_nxt)
 
     def back_off(self) -> None:
         """Double the timeout (equation 5.5)."""
@@ -70,18 +79,58 @@ class RtoEstimator:
         return -(-duration_ns // self._tick_ns) * self._tick_ns
 
 
+class LinuxRtoEstimator(RtoEstimator):
+    """As Linux does it (tcp_rtt_estimator in net/ipv4/tcp_input.c).
+
+    Four times the mean deviation rises at once to the largest of a round trip, falls by a quarter of what is
+    too much once a round trip, and is never below the least RTO: the RTO is at least SRTT plus that. A sample
+    below the mean by more than the deviation counts for an eighth only, so that a queue that empties does not
+    lengthen the timeout.
+    """
+
+    def __init__(self, *, initial_ns: int, min_ns: int, max_ns: int, tick_ns: int) -> None:
+        super().__init__(initial_ns=initial_ns, min_ns=min_ns, max_ns=max_ns, tick_ns=tick_ns)
+        self._deviation4_ns = self._round_max_ns = self._bound_ns = 0
+        """mdev_us, mdev_max_us, rttvar_us: all four times a deviation."""
+        self._round_end = 0
+
+    def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
+        """Take one measurement; `snd_una` tells when a round trip is over."""
+        if self.srtt_ns is None:
+            self.srtt_ns, self._deviation4_ns = rtt_ns, 2 * rtt_ns
+            self._bound_ns = self._round_max_ns = max(2 * rtt_ns, self._min_ns)
+            self._round_end = snd_nxt
+        else:
+            self._follow(rtt_ns - self.srtt_ns)
+            self.srtt_ns += (rtt_ns - self.srtt_ns) // 8
+            if snd_una > self._round_end:
+                self._bound_ns -= max(0, self._bound_ns - self._round_max_ns) // 4
+                self._round_end, self._round_max_ns = snd_nxt, self._min_ns
+        self.rttvar_ns = self._deviation4_ns // 4
+        self._took(rtt_ns, self.srtt_ns + self._bound_ns)
+
+    def _follow(self, error_ns: int) -> None:
+        change_ns = abs(error_ns) - self._deviation4_ns // 4
+        if error_ns < 0 < change_ns:
+            change_ns //= 8
+        self._deviation4_ns += change_ns
+        self._round_max_ns = max(self._round_max_ns, self._deviation4_ns)
+        self._bound_ns = max(self._bound_ns, self._round_max_ns)
+
+
 class TimedSegments:
     """Segments whose ACK will give a round-trip time: those that were never resent (Karn's rule).
 
     Parameters
     ----------
     every : bool
-        Time every segment; otherwise one at a time, as before RFC 7323.
+        Time every segment; otherwise one at a time, as before RFC 7323, and none that was under way when
+        anything was resent.
     """
 
     def __init__(self, *, every: bool) -> None:
         self._every = every
-        self._sent: deque[tuple[int, int]] = deque()
+        self._sent: deque[tuple[int, int | None]] = deque()
 
     def note(self, end: int, now_ns: int) -> None:
         """Take in a new segment up to unit `end` that leaves now."""
@@ -89,13 +138,34 @@ class TimedSegments:
             self._sent.append((end, now_ns))
 
     def clear(self) -> None:
-        """Forget all: something was resent, and an ACK can no longer be told apart."""
+        """Forget all: an ACK can no longer be told apart."""
         self._sent.clear()
 
+    def resent(self, begin: int, end: int) -> None:
+        """Take in that the units `[begin, end)` were sent again."""
+        if not self._every:
+            self.clear()
+        self._sent = deque((last, None if begin < last <= end else ns) for last, ns in self._sent)
+
+    def take_back(self, end: int) -> None:
+        """Forget the last segment, up to unit `end`: it has not left after all."""
+        if self._sent and self._sent[-1][0] == end:
+            self._sent.pop()
+
     def acknowledged(self, ack: int) -> int | None:
-        """Return when the oldest timed segment that `ack` covers was sent, None without one."""
-        sent_ns = None
+        """Return when the oldest segment that `ack` covers was sent, None if one of them was resent."""
+        sent_ns: list[int | None] = []
         while self._sent and self._sent[0][0] <= ack:
-            _, timed_ns = self._sent.popleft()
-            sent_ns = timed_ns if sent_ns is None else sent_ns
-        return sent_ns
+            sent_ns.append(self._sent.popleft()[1])
+        return None if not sent_ns or None in sent_ns else sent_ns[0]
+
+
+def rto_estimator(profile: TcpProfile) -> RtoEstimator:
+    """Return the estimator that a profile names."""
+    kind = LinuxRtoEstimator if profile.rto == "linux" else RtoEstimator
+    return kind(
+        initial_ns=profile.initial_rto_ns,
+        min_ns=profile.min_rto_ns,
+        max_ns=profile.max_rto_ns,
+        tick_ns=profile.timer_tick_ns,
+    )

@@ -60,12 +60,12 @@ class SenderCounters:
     local_drops: int = 0
     """Times the own interface refused a packet."""
 
-    def note_sent(self, payload_bytes: int, *, again: bool) -> None:
-        """Count a segment that leaves, `again` if it is a retransmission."""
-        self.segments += 1
+    def note_sent(self, payload_bytes: int, *, again: bool, copies: int = 1) -> None:
+        """Count a segment that leaves, `again` if it is a retransmission; -1 copies take it back."""
+        self.segments += copies
         self.payload_bytes += payload_bytes
         if again:
-            self.retransmitted_segments += 1
+            self.retransmitted_segments += copies
             self.retransmitted_bytes += payload_bytes
 
 

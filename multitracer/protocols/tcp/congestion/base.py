@@ -30,6 +30,8 @@ class Acked:
     rtt_ns: int | None
     """A round-trip sample, if the ACK gave one."""
     srtt_ns: int | None
+    limited: bool = True
+    """Whether cwnd was what limited the sender."""
 
 
 class CongestionControl(ABC):
@@ -45,6 +47,8 @@ class CongestionControl(ABC):
 
     name: ClassVar[str]
     """What a profile calls it."""
+    leaves_above: ClassVar[bool] = False
+    """Recovery ends only with an ACK above what was outstanding when it began."""
 
     def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
         self.mss_bytes = mss_bytes
@@ -52,9 +56,13 @@ class CongestionControl(ABC):
         self.cwnd_bytes = initial_window_bytes
         self.ssthresh_bytes = UNLIMITED_BYTES
 
+    def may_grow(self, ack: Acked) -> bool:
+        """Return whether an ACK of new data outside recovery opens the window."""
+        return ack.limited
+
     @abstractmethod
     def on_ack(self, ack: Acked) -> None:
-        """Grow on an ACK of new data outside recovery, when cwnd limited what was sent."""
+        """Grow on an ACK of new data outside recovery, if it `may_grow`."""
 
     @abstractmethod
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
@@ -72,11 +80,12 @@ class CongestionControl(ABC):
         self.cwnd_bytes = self.ssthresh_bytes + 3 * self.mss_bytes
         return True
 
-    def on_duplicate_ack(self) -> None:
+    def on_duplicate_ack(self, *, flight_bytes: int) -> None:
         """Inflate in fast recovery: another segment has left the network (RFC 5681, step 4)."""
+        del flight_bytes
         self.cwnd_bytes += self.mss_bytes
 
-    def on_partial_ack(self, acked_bytes: int) -> bool:
+    def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
         """Deflate on an ACK of part of the window that recovery began with (RFC 6582, section 3.2).
 
         Returns
@@ -84,10 +93,15 @@ class CongestionControl(ABC):
         bool
             True to stay in recovery and resend the next hole.
         """
+        del flight_bytes
         self.cwnd_bytes = max(self.cwnd_bytes - acked_bytes, self.mss_bytes)
         if acked_bytes >= self.mss_bytes:
             self.cwnd_bytes += self.mss_bytes
         return True
+
+    def on_full_ack(self, acked_bytes: int, *, flight_bytes: int) -> None:
+        """Take an ACK of just what recovery began with; without `leaves_above` that ends it."""
+        del acked_bytes, flight_bytes
 
     def leave_fast_recovery(self) -> None:
         """Deflate when recovery ends (RFC 5681, step 6; RFC 6582, full acknowledgment, option 2)."""

@@ -11,6 +11,6 @@ class NewReno(Reno):
 
     name = "newreno"
 
-    def on_partial_ack(self, acked_bytes: int) -> bool:
+    def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
         """Stay, and resend the next hole."""
-        return CongestionControl.on_partial_ack(self, acked_bytes)
+        return CongestionControl.on_partial_ack(self, acked_bytes, flight_bytes=flight_bytes)

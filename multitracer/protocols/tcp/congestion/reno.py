@@ -28,7 +28,7 @@ class Reno(CongestionControl):
         self.ssthresh_bytes = max(flight_bytes // 2, 2 * self.mss_bytes)
         self.cwnd_bytes = self.ssthresh_bytes
 
-    def on_partial_ack(self, acked_bytes: int) -> bool:
+    def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
         """End recovery at the first ACK of new data."""
-        del acked_bytes
+        del acked_bytes, flight_bytes
         return False

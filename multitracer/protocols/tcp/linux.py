@@ -1,0 +1,33 @@
+"""What Linux makes of a profile: for runs that are to be compared with the kernel's TCP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp.profile import TcpProfile
+
+_RENO = {"tahoe", "reno", "newreno"}
+
+
+def as_linux(profile: TcpProfile) -> TcpProfile:
+    """Return the profile with everything in it that Linux does in its own way."""
+    return replace(
+        profile,
+        congestion="linux-reno" if profile.congestion in _RENO and not profile.sack else profile.congestion,
+        limited_transmit=True,
+        send_buffer_bytes=max(profile.send_buffer_bytes, 1 << 17),
+        initial_rto_ns=NS_PER_S,
+        rto="linux",
+        syn_linear_timeouts=4,
+        timer_tick_ns=NS_PER_MS,
+        sample_every_ack=True,
+        delayed_ack_ns=40 * NS_PER_MS,
+        longest_delayed_ack_ns=200 * NS_PER_MS,
+        quick_acks=True,
+        quench_on_local_drop=False,
+        keep_on_local_drop=True,
+    )
