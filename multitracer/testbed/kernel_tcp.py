@@ -24,10 +24,10 @@ _RTO_MAX_MS = 1_000, 120_000
 """What net.ipv4.tcp_rto_max_ms takes."""
 
 
-def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int | str]:
+def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
     """Return net.ipv4 settings; without SACK also those that make a TCP of 1999 of a present one."""
     least, most = _RTO_MAX_MS
-    settings: dict[str, int | str] = {
+    settings: dict[str, int] = {
         "tcp_timestamps": int(profile.timestamps),
         "tcp_sack": int(profile.sack),
         "tcp_dsack": int(profile.sack),
@@ -52,13 +52,14 @@ def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
     return ["initcwnd", str(profile.initial_window_segments), "rto_min", f"{rto_min_ms}ms", *quick]
 
 
-def for_every_socket(profile: TcpProfile) -> tuple[dict[str, int | str], list[str]]:
-    """Return sysctls and words of `ip route` for sockets that nobody tells their profile.
+def for_every_socket(profile: TcpProfile) -> list[str]:
+    """Return words of `ip route` for sockets that nobody tells their profile.
 
-    Without window scaling no socket offers more than the profile's window; otherwise the kernel chooses.
+    The route, because a namespace's sysctl takes no congestion control that this machine restricts. Without
+    window scaling no socket offers more than the profile's window; otherwise the kernel chooses.
     """
     window = [] if profile.window_scaling else ["window", str(profile.receive_buffer_bytes)]
-    return {"tcp_congestion_control": congestion_control(profile)}, window
+    return ["congctl", congestion_control(profile), *window]
 
 
 def congestion_control(profile: TcpProfile) -> str:

@@ -47,7 +47,7 @@ class Hosts:
         """Descriptors of the devices, not blocking."""
         self.devices: dict[Side, list[str]] = {}
         """The words that describe each device."""
-        self.settings: dict[Side, dict[str, int | str]] = {}
+        self.settings: dict[Side, dict[str, int]] = {}
         """The sysctls that were set."""
         self.routes: dict[Side, list[str]] = {}
         """The words that describe each route."""
@@ -83,8 +83,7 @@ class Hosts:
         """
         name, queue = self._maker.namespace(side), queue_packets or _ROOMY_QUEUE_PACKETS
         self.tuns[side] = self.within(side, lambda: open_tun(DEVICE))
-        more, words = for_every_socket(profile) if every_socket else ({}, [])
-        self.settings[side] = sysctls(profile, speed=speed) | more
+        self.settings[side] = sysctls(profile, speed=speed)
         self.within(side, lambda: _set(self.settings[side]))
         mtu = str(profile.mtu_bytes)
         self.devices[side] = [DEVICE, "mtu", mtu, "gso_max_segs", "1", "txqueuelen", str(queue)]
@@ -93,8 +92,9 @@ class Hosts:
         check("tc", "-n", name, "qdisc", "replace", "dev", DEVICE, "root", "noqueue")
         check("ip", "-n", name, "address", "add", f"{self.addresses[side]}/32", "dev", DEVICE)
         check("ip", "-n", name, "link", "set", DEVICE, "up")
-        words = [*route_options(profile, speed=speed), *words]
-        self.routes[side] = [self.addresses[FAR[side]], "dev", DEVICE, *words]
+        self.routes[side] = [self.addresses[FAR[side]], "dev", DEVICE, *route_options(profile, speed=speed)]
+        if every_socket:
+            self.routes[side] += for_every_socket(profile)
         check("ip", "-n", name, "route", "add", *self.routes[side])
 
     def within(self, side: Side, call: Callable[[], T]) -> T:
@@ -174,7 +174,7 @@ def _switch_off_ipv6() -> None:
             path.write_text("1\n")
 
 
-def _set(values: dict[str, int | str]) -> None:
+def _set(values: dict[str, int]) -> None:
     for name, value in values.items():
         path = _IPV4 / name
         if path.exists():  # tcp_rto_max_ms came with Linux 6.15
