@@ -86,6 +86,8 @@ class BluetoothSignalConfig:
     """Ours."""
     correlation_ns: int = 10 * NS_PER_S
     """Ours."""
+    sensitivity_dbm: float = -70.0
+    """At or below it the bit error rate is 0.1 % (baseband: what a receiver must do at -70 dBm)."""
     zero_dbm: float = -113.0
     """The least that is reported."""
 

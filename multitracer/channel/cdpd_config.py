@@ -164,7 +164,7 @@ class CdpdConfig:
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Before each channel, at the modem and at the router: deep buffers (papers 000, 001)."""
     up: ErrorConfig = field(default_factory=_block_errors)
-    """Reverse blocks that the base station cannot decode (ours: 2.1 % in the mean, most in bursts of a second)."""
+    """Reverse blocks that the base station cannot decode (ours: 2.1 % in the mean, most of it in bursts)."""
     down: ErrorConfig = field(default_factory=_block_errors)
     """Forward blocks that the mobile cannot decode: its BLER."""
     access: AccessConfig = field(default_factory=AccessConfig)

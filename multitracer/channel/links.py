@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth_config import BluetoothConfig
+from multitracer.channel.bluetooth_link import BluetoothLink
 from multitracer.channel.cdpd_config import CdpdConfig
 from multitracer.channel.cdpd_link import CdpdLink
 from multitracer.channel.gsm_config import LinkConfig
@@ -39,5 +40,6 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
     """
     if isinstance(config, CdpdConfig):
         return CdpdLink(config, seed=seed, script=script)
-    assert isinstance(config, LinkConfig), "Bluetooth follows"
+    if isinstance(config, BluetoothConfig):
+        return BluetoothLink(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script)
