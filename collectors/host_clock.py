@@ -8,8 +8,10 @@ The log is JSON lines without a header, each a reading (docs/session.md, clocks.
 `max_error_ns`, `est_error_ns`, `frequency_ppm`, `tai_offset_s`, and
 
 - `event`: `step`, realtime was set by `step_ns` since the last reading; `suspend`, the machine slept so long,
-- `chrony`: what `chronyc -c tracking` says, once a minute, where it is installed,
-- in the first reading `header`, in the last `end`, and `tag` in one that a clap asked for.
+- once a minute, where it is installed and answers: `chrony`, what `chronyc -c tracking` says, and `ptp`, what
+  `pmc` hears from linuxptp's ptp4l of TIME_STATUS_NP (as root only: so is their socket),
+- in the first reading `header`, also with `ptp_clocks`, the hardware clocks of this host by their devices; in
+  the last `end`, and `tag` in one that a clap asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors._collector import Collector
@@ -38,9 +41,15 @@ _LOOK_NS = NS_PER_S
 _SMALLEST_STEP_NS = 200 * NS_PER_US
 """More than brackets and slewing can move realtime against monotonic within a second (500 ppm move both)."""
 _SMALLEST_SLEEP_NS = 100 * NS_PER_MS
-_CHRONY_NS = 60 * NS_PER_S
-_CHRONY_S = 1.0
-_MOST_CHRONY = 500
+_ASK_NS = 60 * NS_PER_S
+_ASK_S = 1.0
+_MOST_SAID = 500
+_TOOLS = {
+    "chrony": (["chronyc", "-n", "-c", "tracking"], ""),
+    "ptp": (["pmc", "-u", "-b", "0", "GET TIME_STATUS_NP"], " RESPONSE MANAGEMENT "),
+}
+"""Key in a reading -> who is asked, and after which words its answer begins."""
+_PTP_CLOCKS = Path("/sys/class/ptp")
 
 
 class Recording:
@@ -65,7 +74,7 @@ class Recording:
         self._read = read
         self._last: Reading | None = None
         self._due_ns = 0
-        self._chrony_ns = 0
+        self._ask_ns = 0
 
     def run(self, stop: Stop, *, header: dict[str, Any]) -> None:
         """Go on until `stop` says so."""
@@ -99,7 +108,7 @@ class Recording:
     def _put(self, reading: Reading, **more: Any) -> None:
         self._last = reading
         self._due_ns = reading["monotonic_before_ns"] + self._every_ns
-        self._log.record(host=self._host, **reading, **discipline(), **more, **self._chrony())
+        self._log.record(host=self._host, **reading, **discipline(), **more, **self._told())
 
     def _event(self, now: Reading) -> dict[str, Any]:
         """Return what happened since the last reading: a suspend explains what would look like a step."""
@@ -116,19 +125,33 @@ class Recording:
             return {"event": "step", "step_ns": moved}
         return {}
 
-    def _chrony(self) -> dict[str, str]:
+    def _told(self) -> dict[str, str]:
+        """Return what those who discipline the clock say of it, if it is time to ask."""
         now = time.monotonic_ns()
-        if now < self._chrony_ns or shutil.which("chronyc") is None:
+        if now < self._ask_ns:
             return {}
-        self._chrony_ns = now + _CHRONY_NS
-        try:
-            done = subprocess.run(
-                ["chronyc", "-n", "-c", "tracking"], capture_output=True, check=False, timeout=_CHRONY_S
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return {}
-        said = done.stdout.decode("ascii", "replace").strip()[:_MOST_CHRONY]
-        return {"chrony": said} if done.returncode == 0 and said else {}
+        self._ask_ns = now + _ASK_NS
+        answers = ((key, _answer(command, after)) for key, (command, after) in _TOOLS.items())
+        return {key: answer for key, answer in answers if answer}
+
+
+def _answer(command: list[str], after: str) -> str:
+    """Return what a tool says on one line; nothing if it is missing, fails, is slow or has no answer."""
+    if shutil.which(command[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_ASK_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    said = " ".join(done.stdout.decode("ascii", "replace").split())
+    _, found, answer = said.partition(after) if after else ("", said, said)
+    return answer[:_MOST_SAID] if done.returncode == 0 and found else ""
+
+
+def _ptp_clocks() -> dict[str, str]:
+    """Return the PTP hardware clocks of this host, device -> name (Documentation/ABI/testing/sysfs-ptp)."""
+    names = sorted(_PTP_CLOCKS.glob("ptp*/clock_name"))
+    return {path.parent.name: path.read_text("utf-8", "replace").strip()[:_MOST_SAID] for path in names}
 
 
 def _between(reading: Reading, name: str) -> int:
@@ -156,7 +179,8 @@ def main(argv: Sequence[str]) -> None:
     ):
         recording = Recording(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
         stop.on_tag = recording.clap
-        recording.run(stop, header=header("multitracer-host-clock", chosen, every_s=chosen.every))
+        more = {"every_s": chosen.every, "ptp_clocks": _ptp_clocks()}
+        recording.run(stop, header=header("multitracer-host-clock", chosen, **more))
 
 
 def check() -> None:

@@ -1,4 +1,4 @@
-"""Records packets with scapy's filters, where tcpdump is missing: slower, it loses packets sooner.
+"""Records packets with scapy's filters, where tcpdump is missing: slower, so it loses packets sooner.
 
 The capture is a pcap of IP packets without the headers of their link, with the kernel's nanosecond stamps and
 headers only by default. `--notes` gets JSON lines as those of `collectors.tcpdump`; what the kernel had no
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-_SLOWER = "sniffer: slower than tcpdump; above some thousand packets a second it loses some, and counts them"
+_SLOWER = "sniffer: slower than tcpdump; what the kernel has no room for meanwhile is lost, and counted"
 _LOOK_NS = 20 * NS_PER_MS
 _ALL = 262_144
 _ROOM_BYTES = 8 << 20

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _IPV4 = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])"
 _MAC = r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])"
 _IPV6 = r"(?<![\w:.])(?=[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:)[0-9A-Fa-f:]*(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:]|\.\d)"
-_ADDRESS = re.compile(f"{_MAC}|{_IPV6}|{_IPV4}")
+_PTP_CLOCK = r"(?<![\w.])[0-9A-Fa-f]{6}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{6}(?![\w.])"
+"""An EUI-64 made of a MAC address, as linuxptp writes it: 3a7f98.fffe.8138a6."""
+_ADDRESS = re.compile(f"{_MAC}|{_PTP_CLOCK}|{_IPV6}|{_IPV4}")
 _IDENTITY = re.compile(r"(?<!\d)\d{14,20}(?!\d)")
 """IMEI, IMSI, ICCID and MEID are runs of 14 to 20 digits (TS 23.003; ITU-T E.118)."""
 _KEY_BYTES = 32
@@ -94,6 +96,9 @@ class Pseudonyms:
         else:
             inner = getattr(mapped, "ipv4_mapped", None)
             return f"::ffff:{inner}" if inner is not None else str(mapped)
+        if ":" not in text and text.count(".") == 2:
+            octets = self.hardware(bytes.fromhex(text.replace(".", ""))).hex()
+            return f"{octets[:6]}.{octets[6:10]}.{octets[10:]}"
         if text.count(":") == 5 and "::" not in text:
             return self.hardware(bytes.fromhex(text.replace(":", ""))).hex(":")
         return text  # digits and colons that are no address: a time of day

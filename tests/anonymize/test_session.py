@@ -239,3 +239,14 @@ def test_json_lines_keep_their_numbers(copy: Path) -> None:
         records = [json.loads(line) for line in lines]
     assert records[0]["command"] == ["collectors.tcp_info"] or "command" in records[0]
     assert any(record.get("kind") == "reading" and record["read_before_ns"] > 10**12 for record in records)
+
+
+def test_a_grandmaster_clock_is_another_one_and_the_same_everywhere() -> None:
+    """Its identity is made of a MAC address."""
+    pseudonyms = Pseudonyms(KEY)
+    said = "gmPresent true gmIdentity 3a7f98.fffe.8138a6"
+    mapped = pseudonyms.in_words(said)
+    assert mapped == pseudonyms.in_words(said)
+    assert mapped.startswith("gmPresent true gmIdentity 02")
+    assert not {"3a7f98", "8138a6"} & set(mapped.replace(".", " ").split())
+    assert len(mapped) == len(said)

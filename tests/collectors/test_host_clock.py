@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import stat
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
+from collectors import host_clock
 from collectors._kernel_clock import SetAlarm, read_together
 from collectors._log import Log
 from collectors.host_clock import Recording
 from tests.collectors.running import PATIENCE_S, command, run, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.netns import namespaces
 
 S = 1_000_000_000
 START = {"monotonic": 50 * S, "realtime": 1_795_000_000 * S, "boottime": 80 * S}
@@ -161,6 +163,72 @@ def test_signal_ends_it_and_chrony_is_asked_where_it_is(log: Path, tmp_path: Pat
         child.wait()
     assert lines(log)[0]["chrony"] == said
     assert lines(log)[-1]["end"] == "SIGINT"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("ptp4l") is None, reason="needs ptp4l and pmc (linuxptp)")
+def test_ptp_is_told_by_a_real_ptp4l(log: Path, tmp_path: Path) -> None:
+    """Both daemons run free: they compare the clocks of two namespaces, which are one, and set none."""
+    with namespaces("a", "b") as hosts:
+        hosts.join("a", "b", network="10.0.1")
+        for label, device in (("a", "to-b"), ("b", "to-a")):
+            (tmp_path / f"{label}.cfg").write_text(
+                "[global]\ntime_stamping software\nfree_running 1\nannounceReceiptTimeout 3\n"
+                f"logAnnounceInterval -2\nlogSyncInterval -3\nslaveOnly {int(label == 'a')}\n[{device}]\n"
+            )
+        argv = command("host_clock", "-o", log, "--every", 1)
+        for label, more in (("a", f"until {PTP_READY}; do :; done; exec {shlex.join(argv)}"), ("b", "wait")):
+            daemon = f"setpriv --pdeathsig KILL ptp4l -f {tmp_path}/{label}.cfg"
+            hosts.start(label, "sh", "-c", f"mount -t tmpfs none /run && {daemon} & {more}")
+        until(lambda: log.exists() and log.read_text().count("\n") > 0)
+    first = lines(log)[0]
+    assert first["ptp"].startswith("TIME_STATUS_NP master_offset ")
+    told = first["ptp"].split()
+    said = dict(zip(told[1::2], told[2::2], strict=True))
+    assert said["gmPresent"] == "true"
+    assert abs(int(said["master_offset"])) < S // 100, "one clock, seen over a cable"
+    assert 0 <= first["realtime_ns"] - int(said["ingress_time"]) < 60 * S
+
+
+PTP_READY = "pmc -u -b 0 'GET TIME_STATUS_NP' | grep -q 'gmPresent *true'"
+PTP_SAID = (
+    "sending: GET TIME_STATUS_NP\n\tfac4d5.fffe.35c332-0 seq 0 RESPONSE MANAGEMENT TIME_STATUS_NP \n"
+    "\t\tmaster_offset              -481\n\t\tingress_time               1795300372926440260\n"
+    "\t\tcumulativeScaledRateOffset +0.000000000\n\t\tscaledLastGmPhaseChange    0\n"
+    "\t\tgmTimeBaseIndicator        0\n\t\tlastGmPhaseChange          0x0000'0000000000000000.0000\n"
+    "\t\tgmPresent                  true\n\t\tgmIdentity                 3a7f98.fffe.8138a6\n"
+)
+"""What pmc 3.1.1 printed beside a ptp4l, and, first line alone, beside none."""
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_ptp_is_told_where_pmc_has_an_answer(log: Path, tmp_path: Path, answered: bool) -> None:
+    """A program that prints the recorded words stands for the real one, which not every machine has."""
+    pmc = tmp_path / "bin" / "pmc"
+    pmc.parent.mkdir()
+    (tmp_path / "said").write_text(PTP_SAID if answered else PTP_SAID.splitlines(keepends=True)[0])
+    pmc.write_text(f"#!/bin/sh\n[ \"$*\" = '-u -b 0 GET TIME_STATUS_NP' ] && cat {tmp_path}/said\n")
+    pmc.chmod(stat.S_IRWXU)
+    environment = os.environ | {"PATH": f"{pmc.parent}:{os.environ['PATH']}"}
+    argv = command("host_clock", "-o", log, "--duration", 0.2)
+    subprocess.run(argv, env=environment, check=True, timeout=PATIENCE_S)
+    first = lines(log)[0]
+    if answered:
+        assert first["ptp"].startswith("TIME_STATUS_NP master_offset -481 ingress_time 1795300372926440260 ")
+        assert first["ptp"].endswith(" gmPresent true gmIdentity 3a7f98.fffe.8138a6")
+    else:
+        assert "ptp" not in first
+    here = sorted(path.name for path in Path("/sys/class/ptp").glob("ptp*"))
+    assert sorted(first["header"]["ptp_clocks"]) == here
+
+
+def test_hardware_clocks_are_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is as the kernel's (Documentation/ABI/testing/sysfs-ptp): few machines have such a clock."""
+    for device, name in (("ptp0", "e1000e-phc\n"), ("ptp1", "KVM virtual PTP\n")):
+        (tmp_path / device).mkdir()
+        (tmp_path / device / "clock_name").write_text(name)
+    monkeypatch.setattr(host_clock, "_PTP_CLOCKS", tmp_path)
+    assert host_clock._ptp_clocks() == {"ptp0": "e1000e-phc", "ptp1": "KVM virtual PTP"}
 
 
 @pytest.mark.parametrize("reason", ["SIGHUP", "SIGTERM"])
