@@ -1,4 +1,9 @@
-"""From what is known of segments to one row for each direction: the columns of DIRECTIONS."""
+"""From what is known of segments to one row for each direction: the columns of DIRECTIONS.
+
+A capture may hold a million connections of one segment (a SYN flood, a scan). Therefore nothing is written
+where nothing was found: memory of zeros that no one has touched costs nothing, and a column without a known
+value is one number, repeated, until `_own` makes room for the first.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +34,50 @@ VANTAGE_SHARE = 0.1
 """Near an end of the path: at most this share of the round trip lies between it and the capture point."""
 
 
+_OF_PAYLOAD = ("first_payload_ns", "last_payload_ns")
+_OF_ROUND_TRIPS = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns", "rtt_max_ns")
+_OF_SYN = ("mss_bytes", "window_scale")
+
+
 def blank(directions: int) -> dict[str, Array]:
     """Return the columns of DIRECTIONS without anything known."""
-    columns = {}
+    columns: dict[str, Array] = {}
     for column in DIRECTIONS:
+        missing: float
         if column.unit.startswith("ns") and column.dtype == "int64":
-            columns[column.name] = np.full(directions, NOT_A_TIME)
+            missing = NOT_A_TIME
         elif column.na:
-            columns[column.name] = np.full(directions, NA, dtype=column.dtype)
+            missing = NA
         elif column.dtype.startswith("float"):
-            columns[column.name] = np.full(directions, np.nan)
+            missing = np.nan
         else:
             columns[column.name] = np.zeros(directions, dtype=column.dtype)
+            continue
+        columns[column.name] = np.broadcast_to(np.array(missing, dtype=column.dtype), directions)
     return columns
+
+
+def _own(columns: dict[str, Array], *names: str) -> None:
+    """Make columns that can be written of those that are still one repeated number."""
+    for name in names:
+        if not columns[name].flags.writeable:
+            columns[name] = columns[name].copy()
+
+
+def _put(column: Array, values: Array) -> None:
+    """Write into a column of zeros what is not 0."""
+    there = np.flatnonzero(values)
+    column[there] = values[there]
 
 
 def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> None:
     """Write the group's directions into their rows of `columns`, in place."""
     first = found.group.first_direction
+    _own(columns, "first_ns", "last_ns")
+    if found.group.payload.any():
+        _own(columns, *_OF_PAYLOAD)
+    if len(found.samples.direction):
+        _own(columns, *_OF_ROUND_TRIPS)
     rows = {name: values[first : first + found.group.directions] for name, values in columns.items()}
     _sent(found, rows, capture.segments["time_ns"])
     _again(found, rows)
@@ -57,15 +88,16 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
 
 def _sent(found: Findings, rows: dict[str, Array], time_ns: Array) -> None:
     group = found.group
-    rows["packets"][:] = np.diff(group.bounds)
-    rows["payload_bytes"][:] = reduce_groups(np.add, group.payload, group.bounds, empty=0)
+    _put(rows["packets"], np.diff(group.bounds))
+    _put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
     with_payload = np.flatnonzero(group.payload)
     bounds = np.searchsorted(with_payload, group.bounds)
-    rows["data_segments"][:] = np.diff(bounds)
-    _first_and_last(rows, "payload_ns", time_ns, group.rows[with_payload], bounds)
+    _put(rows["data_segments"], np.diff(bounds))
+    if len(with_payload):
+        _first_and_last(rows, "payload_ns", time_ns, group.rows[with_payload], bounds)
     _first_and_last(rows, "ns", time_ns, group.rows, group.bounds)
     for name, flag in (("syn", Flag.SYN), ("fin", Flag.FIN), ("rst", Flag.RST)):
-        rows[name][:] = group.count(group.special[has(group.flags[group.special], flag)])
+        _put(rows[name], group.count(group.special[has(group.flags[group.special], flag)]))
 
 
 def _first_and_last(
@@ -79,10 +111,9 @@ def _first_and_last(
 def _again(found: Findings, rows: dict[str, Array]) -> None:
     """Count what was seen before, and the bytes left as unique."""
     group, coverage, pieces = found.group, found.coverage, found.axis.pieces
-    rows["unique_bytes"][:] = rows["payload_bytes"]
     refused = np.setdiff1d(found.probes, pieces.position, assume_unique=True)
-    rows["unique_bytes"] -= group.count(refused)
-    rows["zero_window_probes"][:] = group.count(found.probes)
+    _put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
+    _put(rows["zero_window_probes"], group.count(found.probes))
     position = pieces.position[coverage.late]
     owner = group.direction_of(position)
     repeats, old = found.repeats_late, coverage.old_payload
@@ -96,7 +127,7 @@ def _again(found: Findings, rows: dict[str, Array]) -> None:
         ("capture_duplicates", found.twice_late),
         ("keep_alives", found.alive_late),
     ):
-        rows[name][:] = np.bincount(owner[chosen], minlength=group.directions)
+        _put(rows[name], np.bincount(owner[chosen], minlength=group.directions))
     _empty_probes(found, rows)
 
 
@@ -104,8 +135,8 @@ def _empty_probes(found: Findings, rows: dict[str, Array]) -> None:
     """Count probes without a byte as what the window says they are."""
     closed = window_is_closed(found.group, found.empty_alive) if len(found.closed) else np.False_
     probing = np.broadcast_to(closed, found.empty_alive.shape)
-    rows["zero_window_probes"] += found.group.count(found.empty_alive[probing])
-    rows["keep_alives"] += found.group.count(found.empty_alive[~probing])
+    for name, chosen in (("zero_window_probes", probing), ("keep_alives", ~probing)):
+        _put(rows[name], rows[name] + found.group.count(found.empty_alive[chosen]))
 
 
 def _asked(found: Findings, rows: dict[str, Array]) -> None:
@@ -117,12 +148,12 @@ def _asked(found: Findings, rows: dict[str, Array]) -> None:
         ("window_updates", repeats.window_update),
         ("zero_window_segments", found.closed),
     ):
-        rows[name][:] = group.count(position)
-    rows["capture_duplicates"] += group.count(repeats.captured_twice)
+        _put(rows[name], group.count(position))
+    _put(rows["capture_duplicates"], rows["capture_duplicates"] + group.count(repeats.captured_twice))
     sender = met.direction ^ 1
-    rows["acks_of_unseen"][:] = np.bincount(sender[met.unseen], minlength=group.directions)
-    rows["acks_before_data"][:] = np.bincount(sender[met.early], minlength=group.directions)
-    rows["max_flight_bytes"][:] = max_flight(found.axis, found.coverage, met)
+    _put(rows["acks_of_unseen"], np.bincount(sender[met.unseen], minlength=group.directions))
+    _put(rows["acks_before_data"], np.bincount(sender[met.early], minlength=group.directions))
+    _put(rows["max_flight_bytes"], max_flight(found.axis, found.coverage, met))
     _unfilled(found, rows)
     _windows(found, rows)
 
@@ -136,7 +167,7 @@ def _windows(found: Findings, rows: dict[str, Array]) -> None:
     largest = reduce_groups(np.maximum, window, group.bounds, empty=0).astype(np.int64)
     largest <<= window_shift(rows)
     np.maximum.at(largest, group.direction_of(syn), group.window[syn].astype(np.int64))
-    rows["max_window_bytes"][:] = largest
+    _put(rows["max_window_bytes"], largest)
 
 
 def _unfilled(found: Findings, rows: dict[str, Array]) -> None:
@@ -156,11 +187,13 @@ def _round_trips(found: Findings, rows: dict[str, Array], capture: Capture) -> N
     counts = np.bincount(samples.direction, minlength=group.directions)
     ends = np.cumsum(counts)
     there = np.flatnonzero(counts)
+    if not len(there):
+        return
     first, last = (ends - counts)[there], ends[there] - 1
-    rows["rtt_count"][:] = counts
+    _put(rows["rtt_count"], counts)
     rows["rtt_min_ns"][there] = rtt[first]
     rows["rtt_max_ns"][there] = rtt[last]
-    mean = np.add.reduceat(rtt, first) / counts[there] if len(there) else np.empty(0)
+    mean = np.add.reduceat(rtt, first) / counts[there]
     rows["rtt_mean_ns"][there] = np.round(mean / resolution_ns) * resolution_ns
     for name, share in (("rtt_p50_ns", 0.50), ("rtt_p95_ns", 0.95)):
         place = _quantile(rtt, first, last, share)
@@ -223,14 +256,16 @@ def announce(columns: dict[str, Array], capture: Capture, partition: Partition) 
     first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
     dsack = first[is_dsack(blocks, capture.segments["ack"])[first]]
     for name, chosen in (("sack_segments", first), ("dsack_segments", dsack)):
-        columns[name][:] = np.bincount(direction[blocks["row"][chosen]], minlength=len(columns[name]))
+        np.add.at(columns[name], direction[blocks["row"][chosen]], 1)
 
 
 def _syn_options(columns: dict[str, Array], options: Table, direction: Array) -> None:
     owner = direction[options["row"]]
     backwards = np.arange(len(options))[::-1]  # the first SYN is written last, so it stays
-    for name in ("mss_bytes", "window_scale"):
-        columns[name][owner[backwards]] = options[name][backwards]
+    if len(options):
+        _own(columns, *_OF_SYN)
+        for name in _OF_SYN:
+            columns[name][owner[backwards]] = options[name][backwards]
     for name in ("sack_permitted", "mptcp"):
         columns[name][owner[options[name]]] = True
 
@@ -243,11 +278,12 @@ def _timestamps(columns: dict[str, Array], capture: Capture, partition: Partitio
     columns["timestamps"][partition.direction[syn[stamped]]] = True
     begun = np.zeros(len(columns["timestamps"]), dtype=bool)
     begun[partition.direction[syn]] = True
-    packets = np.diff(partition.bounds)
-    if not begun[packets > 0].all():
+    captured = partition.bounds[1:] > partition.bounds[:-1]
+    if not begun[captured].all():
         rows = np.flatnonzero(marks & np.uint16(Mark.HAS_TIMESTAMPS))
+        packets = np.diff(partition.bounds)
         counts = np.bincount(partition.direction[rows], minlength=len(packets))
-        columns["timestamps"] |= ~begun & (2 * counts > packets)
+        _put(columns["timestamps"], columns["timestamps"] | (~begun & (2 * counts > packets)))
 
 
 def is_dsack(blocks: Table, ack: Array) -> Array:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 GROUP_ROWS = 1 << 18
 """How many segments a group holds at most, unless one connection alone has more."""
+_CONNECTION_ROWS = 4
+"""What a connection costs beside its segments, in such: where each is one SYN, they take the memory."""
 
 BEGIN_OR_END = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
 
@@ -121,10 +123,9 @@ def has(flags: Array, flag: Flag | Mark) -> Array:
 
 def groups(capture: Capture, partition: Partition) -> Iterator[Group]:
     """Yield the connections of a capture in groups of at most `GROUP_ROWS` segments, where possible."""
-    ends = partition.bounds[2::2]
+    cost = partition.bounds[::2] + _CONNECTION_ROWS * np.arange(partition.connections + 1)
     first = 0
-    while first < len(ends):
-        begin = partition.bounds[2 * first]
-        last = max(int(np.searchsorted(ends, begin + GROUP_ROWS, side="right")), first + 1)
+    while first < partition.connections:
+        last = max(int(np.searchsorted(cost, cost[first] + GROUP_ROWS, side="right")) - 1, first + 1)
         yield Group.of(capture, partition, 2 * first, 2 * last)
         first = last

@@ -18,7 +18,7 @@ from multitracer.analysis.segments import Connection
 from multitracer.analysis.trust import Trust, trust
 from multitracer.capture import Flag
 from multitracer.errors import InputError
-from multitracer.tables import Table
+from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def analyse(capture: Capture) -> Analysis:
     """
     parts = partition(capture)
     columns = blank(2 * parts.connections)
-    columns["connection"][:] = np.arange(2 * parts.connections) // 2 + 1
+    columns["connection"].reshape(-1, 2)[:] = np.arange(1, parts.connections + 1, dtype=np.int32)[:, None]
     columns["reverse"][1::2] = True
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
@@ -132,25 +132,32 @@ def analyse(capture: Capture) -> Analysis:
 
 def _connections(capture: Capture, parts: Partition, directions: Table, acknowledged: Array) -> Table:
     segments = capture.segments
-    first, last = (directions[name].reshape(-1, 2) for name in ("first_ns", "last_ns"))
-    unique = directions["unique_bytes"].reshape(-1, 2)
-    seen = directions["packets"].reshape(-1, 2) > 0
-    latest = np.iinfo(np.int64).max
+    packets = directions["packets"].reshape(-1, 2)
+    last, unique = (directions[name].reshape(-1, 2) for name in ("last_ns", "unique_bytes"))
     began = _syn_sent(capture, parts, answer=False)[0::2]
     answered = _syn_sent(capture, parts, answer=True)[1::2]
     columns = {
         "connection": np.arange(1, parts.connections + 1, dtype=np.int32),
         "file": segments["file"][parts.first_row],
         "forward_flow": parts.forward_flow,
-        "start_ns": np.where(seen, first, latest).min(axis=1),
+        "start_ns": _starts(directions["first_ns"].reshape(-1, 2)),
         "end_ns": last.max(axis=1),
-        "segments": directions["packets"].reshape(-1, 2).sum(axis=1),
+        "segments": packets[:, 0] + packets[:, 1],
         "syn_seen": began,
         "handshake_seen": began & answered & acknowledged.reshape(-1, 2).all(axis=1),
         "close": _closes(directions),
         "bulk_direction": (unique[:, 1] > unique[:, 0]).astype(np.uint8),
     }
     return Table(CONNECTIONS, columns)
+
+
+def _starts(first_ns: Array) -> Array:
+    """Return the earlier of two times, of which the second or the first may not be known."""
+    forward, reverse = first_ns[:, 0], first_ns[:, 1]
+    starts = forward.copy()
+    np.minimum(forward, reverse, out=starts, where=reverse != NOT_A_TIME)
+    np.copyto(starts, reverse, where=forward == NOT_A_TIME)
+    return starts
 
 
 def _closes(directions: Table) -> Array:
