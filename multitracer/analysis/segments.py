@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,11 @@ class Connection:
         self.ack = _acks_on_axis(self.found)
 
     def segments(self) -> Table:
-        """Return TCP_SEGMENTS."""
+        """Return TCP_SEGMENTS; computed once, however many ask for it."""
+        return Table(TCP_SEGMENTS, dict(self._columns))
+
+    @cached_property
+    def _columns(self) -> dict[str, Array]:
         group, origin = self.group, self.found.axis.origin
         side = np.repeat(np.array([0, 1]), np.diff(group.bounds))
         start = _starts_on_axis(self.found, side) - origin[side]
@@ -67,8 +72,7 @@ class Connection:
         }
         columns = {name: self.capture.segments[name][self.rows] for name in SEGMENTS.names}
         columns |= {name: values[self.order] for name, values in in_order.items()}
-        columns |= {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
-        return Table(TCP_SEGMENTS, columns)
+        return columns | {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
 
     def sack_blocks(self) -> Table:
         """Return TCP_SACK_BLOCKS."""

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from multitracer.analysis.tcp import Analysis
 
 
+_FIRST_ROWS = 1 << 12
+
+
 class Outcome(IntEnum):
     """What became of a packet between two points."""
 
@@ -88,12 +91,22 @@ def same_connections(near: Analysis, far: Analysis) -> list[tuple[int, int]]:
         theirs.setdefault(_ends(far, number), []).append(number)
     found = []
     for number in range(1, len(near.connections) + 1):
-        candidates = theirs.get(_ends(near, number), [])
-        shared = [(_shared_packets(near, number, far, other), -other) for other in candidates]
-        most = max(shared, default=(0, 0))
-        if most[0]:
-            found.append((number, -most[1]))
+        other = _most_alike(near, number, far, theirs.get(_ends(near, number), []))
+        if other is not None:
+            found.append((number, other))
     return found
+
+
+def _most_alike(near: Analysis, number: int, far: Analysis, candidates: list[int]) -> int | None:
+    """Return the connection that shares the most packets, None if none shares any.
+
+    Where there is one alone, some of the first packets settle it in most cases.
+    """
+    if len(candidates) == 1 and _shared_packets(near, number, far, candidates[0], first=_FIRST_ROWS):
+        return candidates[0]
+    shared = [(_shared_packets(near, number, far, other), -other) for other in candidates]
+    most = max(shared, default=(0, 0))
+    return -most[1] if most[0] else None
 
 
 def compare(
@@ -126,8 +139,7 @@ _Side = tuple["Analysis", "Array", "Array"]
 
 def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Table:
     near_time, far_time = (side[0].capture.segments["time_ns"][side[1]] for side in (near, far))
-    alone = np.setdiff1d(np.arange(len(near[1])), near_index)
-    added = np.setdiff1d(np.arange(len(far[1])), far_index)
+    alone, added = _others(len(near[1]), near_index), _others(len(far[1]), far_index)
     left = np.concatenate([near_index, alone, np.full(len(added), NA)])
     right = np.concatenate([far_index, np.full(len(alone), NA), added])
     outcome = np.repeat(
@@ -149,6 +161,13 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     }
     order = np.lexsort((right, np.where(left == NA, len(near[1]), left)))
     return Table(PACKET_PAIRS, columns).take(order)
+
+
+def _others(count: int, index: Array) -> Array:
+    """Return the numbers below `count` that `index` leaves out, ascending."""
+    left_out = np.ones(count, dtype=bool)
+    left_out[index] = False
+    return np.flatnonzero(left_out)
 
 
 def _picked(values: Array, index: Array, missing: int) -> Array:
@@ -197,12 +216,14 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
     return rows
 
 
-def _shared_packets(near: Analysis, number: int, far: Analysis, other: int) -> int:
-    """Return how many packets of a connection both captures show, either way."""
+def _shared_packets(
+    near: Analysis, number: int, far: Analysis, other: int, *, first: int | None = None
+) -> int:
+    """Return how many packets of a connection both captures show, either way, of all or the first ones."""
     shared = 0
     for reverse in (False, True):
-        mine = _identities(near.capture.segments, _rows(near, number, reverse=reverse))
-        theirs = _identities(far.capture.segments, _rows(far, other, reverse=reverse))
+        mine = _identities(near.capture.segments, _rows(near, number, reverse=reverse)[:first])
+        theirs = _identities(far.capture.segments, _rows(far, other, reverse=reverse)[:first])
         shared += len(join(*mine, *theirs)[0])
     return shared
 

@@ -47,7 +47,10 @@ def _candidates(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _below_chords(x: Array, y: Array) -> Array:
-    """Return which points lie on or below the chord between the least ones of the blocks beside theirs."""
+    """Return which points lie below the chord between the least ones of the blocks beside theirs.
+
+    One on it is no vertex either: where nothing ever queued all delays are alike.
+    """
     starts = np.arange(0, len(x), _BLOCK)
     block = np.arange(len(x)) // _BLOCK
     least = np.array([s + int(np.argmin(y[s : s + _BLOCK])) for s in starts.tolist()])
@@ -55,7 +58,7 @@ def _below_chords(x: Array, y: Array) -> Array:
     span = x[right] - x[left]
     inside = (block > 0) & (block < len(starts) - 1) & (span > 0)
     chord = y[left] + (y[right] - y[left]) * (x - x[left]) / np.where(span > 0, span, 1.0)
-    kept: Array = ~inside | (y <= chord)
+    kept: Array = ~inside | (y < chord)
     return kept
 
 

@@ -73,8 +73,10 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
         key + copy.astype(np.uint64) * _MIX for key, copy in ((near_key, near_copy), (far_key, far_copy))
     )
     _, near_index, far_index = np.intersect1d(near_name, far_name, assume_unique=True, return_indices=True)
-    order = np.argsort(near_index)
-    return near_index[order], far_index[order]
+    partner = np.full(len(near_name), -1, dtype=np.int64)
+    partner[near_index] = far_index
+    paired = np.flatnonzero(partner >= 0)
+    return paired, partner[paired]
 
 
 def match(near: Capture, far: Capture) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
 """How long a diagnosis takes: `python -m tests.benchmarks.diagnose [SEGMENTS]`.
 
 A transfer over a link of 10 Mbit/s with a loss every 200 segments, each repaired by a timeout, written
-as a capture at the sender; then `multitracer diagnose --json` as a user runs it.
+as a capture at the sender and then as captures of both ends, and `multitracer diagnose --json` as a user
+runs it on each.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 
 from multitracer.capture import Flag
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
@@ -24,6 +26,8 @@ _PERIOD_NS = 1_200_000
 """One segment at 10 Mbit/s."""
 _RTT_NS = 60_000_000
 _LOSS_EVERY = 200
+_JITTER_NS = 200_000
+"""Of the way of each packet, up to."""
 _HOST_NS = 50_000
 """From an arrival to the host's answer: by it a capture is known to be the sender's."""
 
@@ -36,46 +40,69 @@ def _record(time_ns: int, *, sent: bool, seq: int, ack: int, flags: int, length:
     return pcap_record(packet[: len(packet) - length], time_ns=time_ns, original_bytes=len(packet))
 
 
-def write_capture(path: Path, segments: int) -> None:
-    """Write a capture with about this many segments, ACKs included."""
-    rows = [
-        (0, True, 0, 0, Flag.SYN, 0),
-        (_RTT_NS, False, 0, 1, Flag.SYN | Flag.ACK, 0),
-        (_RTT_NS + _HOST_NS, True, 1, 1, Flag.ACK, 0),
+def _exchange(segments: int) -> list[tuple[int, int | None, bool, int, int, int, int]]:
+    """Return the packets of a transfer of about so many segments, ACKs included.
+
+    Of each: when the sender's host saw it, when the receiver's did (None: never), whether the sender sent it,
+    sequence and acknowledgment number, flags, payload.
+    """
+    way, syn, ack = _RTT_NS // 2, int(Flag.SYN), int(Flag.ACK)
+    luck = Random(1)
+    rows: list[tuple[int, int | None, bool, int, int, int, int]] = [
+        (0, way, True, 0, 0, syn, 0),
+        (_RTT_NS, _RTT_NS - way, False, 0, 1, syn | ack, 0),
+        (_RTT_NS + _HOST_NS, _RTT_NS + _HOST_NS + way, True, 1, 1, ack, 0),
     ]
     now, seq = 2 * _RTT_NS, 1
     for number in range(segments // 2):
         is_lost = number % _LOSS_EVERY == _LOSS_EVERY - 1
-        rows.append((now, True, seq, 1, Flag.ACK, _MSS))
+        late = [luck.randrange(_JITTER_NS) for _ in range(2)]
+        rows.append((now, None if is_lost else now + way + late[0], True, seq, 1, ack, _MSS))
         if is_lost:
             now += 5 * _RTT_NS
-            rows.append((now, True, seq, 1, Flag.ACK, _MSS))
+            rows.append((now, now + way + late[0], True, seq, 1, ack, _MSS))
         seq += _MSS
-        rows.append((now + _RTT_NS, False, 1, seq, Flag.ACK, 0))
+        answered = now + way + late[0] + _HOST_NS
+        rows.append((answered + way + late[1], answered, False, 1, seq, ack, 0))
         now += _PERIOD_NS if not is_lost else 2 * _RTT_NS
-    rows.sort(key=lambda row: row[0])
-    with path.open("wb") as stream:
-        stream.write(pcap_header())
-        for number, (at, sent, seq, ack, flags, length) in enumerate(rows):
-            stream.write(_record(_BEGIN_NS + at, sent=sent, seq=seq, ack=ack, flags=int(flags), length=length,
-                                 ip_id=number))  # fmt: skip
+    return rows
 
 
-def main() -> None:
-    """Measure once and print it."""
-    segments = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+def write_session(folder: Path, segments: int, *, both: bool) -> None:
+    """Write the capture at the sender, and with `both` the receiver's, into the folders of two hosts."""
+    packets = _exchange(segments)
+    numbered = list(enumerate(packets))
+    for host, place in (("sender", 0), ("receiver", 1))[: 1 + both]:
+        (folder / host).mkdir()
+        seen = sorted((row[place], number, row) for number, row in numbered if row[place] is not None)
+        with (folder / host / "tcp-0.pcap").open("wb") as stream:
+            stream.write(pcap_header())
+            for at, number, (_, _, sent, seq, acked, flags, length) in seen:
+                facts = {"sent": sent, "seq": seq, "ack": acked, "flags": flags, "length": length}
+                stream.write(_record(_BEGIN_NS + at, ip_id=number, **facts))
+
+
+def _measure(segments: int, *, both: bool) -> str:
+    """Return what a diagnosis costs, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "sender.pcap"
-        write_capture(path, segments)
-        size = path.stat().st_size
-        began = time.monotonic()
-        argv = [sys.executable, "-m", "multitracer", "diagnose", "--json", str(path)]
+        write_session(Path(folder), segments, both=both)
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*.pcap"))
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        argv = [sys.executable, "-m", "multitracer", "diagnose", "--json", folder]
         subprocess.run(argv, check=True, stdout=subprocess.PIPE)
         took_s = time.monotonic() - began
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = used.ru_utime + used.ru_stime
-    print(f"{segments:,} segments, {size / 1e6:.0f} MB: {took_s:.2f} s, {cpu_s:.2f} s of CPU, "
-          f"{used.ru_maxrss / 1e3:.0f} MB of memory")  # fmt: skip
+    cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    return (
+        f"{size / 1e6:.0f} MB: {took_s:.2f} s, {cpu_s:.2f} s of CPU, {used.ru_maxrss / 1e3:.0f} MB of memory"
+    )
+
+
+def main() -> None:
+    """Measure once each and print it."""
+    segments = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    for both, which in ((False, "captured at the sender"), (True, "captured at both ends")):
+        print(f"{segments:,} segments, {which}, {_measure(segments, both=both)}")
 
 
 if __name__ == "__main__":

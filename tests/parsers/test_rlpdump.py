@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import shutil
@@ -168,6 +169,17 @@ def test_odd_frames_and_comments_are_read_alike_in_both_ways(data) -> None:
         assert table.provenance == each[name].provenance
 
 
+def test_a_log_whose_compression_is_cut_gives_what_precedes_the_cut(session, tmp_path: Path) -> None:
+    path = tmp_path / "rlp.pcapng.gz"
+    path.write_bytes(gzip.compress(session.log("mobile"))[:-5_000])
+    _, tables = parsers.read(path)
+    whole = _read(session.log("mobile"))["link_frames"]
+    frames = tables["link_frames"]
+    assert 0 < len(frames) < len(whole)
+    assert np.array_equal(np.sort(frames["frame"]), np.sort(whole["frame"])[: len(frames)])
+    assert "cut" in frames.provenance["damaged"]
+
+
 def test_a_log_longer_than_a_window_is_read_whole(session) -> None:
     records = session.log("mobile")[len(_log(side="mobile")) :]
     times = (3 << 20) // len(records)
@@ -204,8 +216,6 @@ def test_logs_that_keep_frames_hold_them_whole(session) -> None:
 
 
 def test_the_log_of_a_busy_link_stays_below_1_kb_a_second_compressed(session) -> None:
-    import gzip
-
     for side in ("mobile", "fixed"):
         assert len(gzip.compress(session.log(side))) / 30 < 1000
 

@@ -24,7 +24,7 @@ from multitracer.analysis.verdicts.answers import (
     ignored,
     lost_behind,
 )
-from multitracer.analysis.verdicts.arrivals import arrived_at, had_before, told_in_time
+from multitracer.analysis.verdicts.arrivals import arrived_at, came_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
 from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, peer_sends_sack, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
@@ -163,9 +163,10 @@ def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Arr
 
 def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Array) -> None:
     """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
-    arrived = arrived_at(copies.segments, receiver, reverse=copies.reverse)
+    came = came_at(copies.segments, receiver, reverse=copies.reverse)
+    arrived = arrived_at(copies.segments, came, reverse=copies.reverse)
     had, known = had_before(copies, arrived)
-    told = told_in_time(copies, receiver)
+    told = told_in_time(copies, receiver, came)
     necessity[known] = np.where(
         had[known], np.where(told[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )

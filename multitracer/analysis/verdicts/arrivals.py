@@ -28,16 +28,33 @@ def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
     return had, had | ~might_have
 
 
-def arrived_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
-    """Return per row of `segments` whether the receiver's trace shows it: 1, 0, NA beyond its ends.
+def came_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
+    """Return per row of `segments` its row in the receiver's trace; NA if it is not there.
 
     Parameters
     ----------
     segments, receiver : Table
-        TCP_SEGMENTS of one connection at both ends; rows of the other direction are NA.
+        TCP_SEGMENTS of one connection at both ends.
+    reverse : bool
+        The direction; rows of the other one are NA.
     """
     own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
-    near, _ = match(segments, own, receiver, there)
+    near, far = match(segments, own, receiver, there)
+    came = np.full(len(segments), NA, dtype=np.int64)
+    came[own[near]] = there[far]
+    return came
+
+
+def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
+    """Return per row of `segments` whether the receiver's trace shows it: 1, 0, NA beyond its ends.
+
+    Parameters
+    ----------
+    came : ndarray of int64
+        As of `came_at`.
+    """
+    own = np.flatnonzero(segments["reverse"] == reverse)
+    near = np.flatnonzero(came[own] != NA)
     arrived = np.full(len(segments), NA, dtype=np.int8)
     if len(near):
         arrived[own[near[0] : near[-1] + 1]] = 0
@@ -45,20 +62,16 @@ def arrived_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
     return arrived
 
 
-def told_in_time(copies: Copies, receiver: Table) -> Array:
+def told_in_time(copies: Copies, receiver: Table, came: Array) -> Array:
     """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
     """
-    segments, reverse = copies.segments, copies.reverse
-    own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
-    near, far = match(segments, own, receiver, there)
-    came = np.full(len(segments), len(receiver))
-    came[own[near]] = there[far]
-    back, left = (np.flatnonzero(t["reverse"] != reverse) for t in (segments, receiver))
-    near, far = match(segments, back, receiver, left)
+    came = np.where(came == NA, len(receiver), came)
+    back = came_at(copies.segments, receiver, reverse=not copies.reverse)
+    near = np.flatnonzero(back != NA)
     reached = np.zeros(len(receiver), dtype=np.int64)
-    reached[left[far]] = np.maximum.accumulate(segments["ack_bytes"][back[near]])
+    reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])
     highest = np.maximum.accumulate(reached)
     before = np.maximum(_with_later_copies(copies, came) - 1, 0)
     told: Array = highest[before] >= copies.end
