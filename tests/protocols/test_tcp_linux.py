@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from multitracer.protocols.tcp import BSD, CaState, Packet, as_linux
+from multitracer.protocols.tcp import BSD, MODERN, CaState, Packet, as_linux
 from multitracer.protocols.tcp.congestion import Acked
 from multitracer.protocols.tcp.congestion.linux_reno import LinuxReno
 from multitracer.protocols.tcp.receiver import Receiver
@@ -243,3 +243,46 @@ def test_acks_wait_as_the_kernels_do() -> None:
         receiver.read(MSS)
         waits.append((due_ns - n * NS_PER_S) / NS_PER_MS)
     assert waits == expected
+
+
+# --- the last segments of a window ---
+
+
+def test_a_lost_tail_is_probed_before_the_timer_expires() -> None:
+    """RFC 8985, section 7: the probe's SACK tells of the holes, so that no timeout is needed."""
+    seen = [0]
+
+    def lose_the_end(n: int, packet: Packet) -> Fate:
+        seen[0] += bool(packet.segment.payload)
+        return [] if packet.segment.payload and 16 <= seen[0] <= 20 else [0]
+
+    counters = {}
+    for probing in (True, False):
+        seen[0] = 0
+        profile = replace(as_linux(MODERN), initial_window_segments=20, tail_loss_probe=probing)
+        pair = Pair(client=profile, fate=lose_the_end)
+        pair.run(seconds=1)
+        pair.a.write(bytes(20 * 1448))
+        pair.run(seconds=10)
+        counters[probing] = pair.a.sender.counters
+        assert len(pair.received["b"]) == 20 * 1448
+    assert (counters[True].timeouts, counters[True].fast_retransmits) == (0, 1)
+    assert counters[False].timeouts > 0
+    assert counters[True].retransmitted_segments <= 6
+
+
+def test_a_probe_that_repaired_the_loss_reduces_the_window_once() -> None:
+    seen = [0]
+
+    def lose_the_last(n: int, packet: Packet) -> Fate:
+        seen[0] += bool(packet.segment.payload)
+        return [] if packet.segment.payload and seen[0] == 20 else [0]
+
+    pair = Pair(client=replace(as_linux(MODERN), initial_window_segments=20), fate=lose_the_last)
+    pair.run(seconds=1)
+    pair.a.write(bytes(20 * 1448))
+    pair.run(seconds=10)
+    sender = pair.a.sender
+    assert (sender.counters.timeouts, sender.counters.retransmitted_segments) == (0, 1)
+    assert sender.congestion.cwnd_bytes < 20 * 1448
+    assert len(pair.received["b"]) == 20 * 1448

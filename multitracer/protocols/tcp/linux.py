@@ -17,8 +17,9 @@ def as_linux(profile: TcpProfile) -> TcpProfile:
     """Return the profile with everything in it that Linux does in its own way."""
     return replace(
         profile,
-        congestion="linux-reno" if profile.congestion in _RENO and not profile.sack else profile.congestion,
+        congestion="linux-reno" if profile.congestion in _RENO else profile.congestion,
         limited_transmit=True,
+        tail_loss_probe=profile.sack,
         send_buffer_bytes=max(profile.send_buffer_bytes, 1 << 17),
         initial_rto_ns=NS_PER_S,
         rto="linux",

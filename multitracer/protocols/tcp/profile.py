@@ -32,6 +32,8 @@ class TcpProfile:
     """Offer explicit congestion notification (RFC 3168)."""
     limited_transmit: bool = True
     """Send new data on the first two duplicate ACKs (RFC 3042)."""
+    tail_loss_probe: bool = False
+    """With SACK, probe the end of what is outstanding before the timer expires (RFC 8985, section 7)."""
     nagle: bool = True
     """Hold a short segment while anything is unacknowledged, unless it is the last (RFC 9293, 3.7.4)."""
     send_buffer_bytes: int = 1 << 20

@@ -137,6 +137,11 @@ class TimedSegments:
         if self._every or not self._sent:
             self._sent.append((end, now_ns))
 
+    @property
+    def oldest_ns(self) -> int | None:
+        """When the oldest segment was sent; None without one, or if it was resent."""
+        return self._sent[0][1] if self._sent else None
+
     def clear(self) -> None:
         """Forget all: an ACK can no longer be told apart."""
         self._sent.clear()

@@ -22,7 +22,7 @@ class Scoreboard:
         """Unit after the last that this recovery retransmitted."""
         self.rescued = False
         """Whether this recovery has used its rescue retransmission."""
-        self._lost_below = 0
+        self._lost_below = self._late_below = 0
 
     def update(self, blocks: list[tuple[int, int]], *, una: int, end: int) -> int:
         """Take the blocks of one ACK; return how many units they SACK for the first time."""
@@ -47,16 +47,23 @@ class Scoreboard:
     def clear(self) -> None:
         """Forget all, when the receiver has reneged (RFC 2018, section 8)."""
         self.sacked.clear()
-        self._lost_below = 0
+        self._lost_below = self._late_below = 0
 
     def _loss_boundary(self) -> int:
-        """Return the unit below which every un-SACKed one IsLost()."""
+        """Return the unit below which every un-SACKed one IsLost(), or was sent long before one SACKed."""
         held = 0
         for ranges, (left, right) in enumerate(reversed(self.sacked), start=1):
             held += right - left
             if ranges >= DUP_THRESH or held > (DUP_THRESH - 1) * self.mss_bytes:
-                return left
-        return 0
+                return max(left, self._late_below)
+        return self._late_below
+
+    def arrived_later(self, unit: int) -> None:
+        """Take in that `unit` was sent after all else: once SACKed, what is below is lost (RFC 8985)."""
+        held = self.sacked.holding(unit)
+        if held is not None:
+            self._late_below = held[0]
+            self._lost_below = self._loss_boundary()
 
     def is_lost(self, unit: int) -> bool:
         """IsLost(): enough is SACKed above `unit` to think it lost."""

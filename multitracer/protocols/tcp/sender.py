@@ -53,9 +53,15 @@ class Sender(Transmitter):
         blocks = list(info.blocks)
         if is_dsack(blocks, ack=info.ack):
             self.counters.dsacks += 1
+            self._tail_probe = None  # it was needless
             del blocks[0]
         una = max(info.ack, self.snd_una)
-        return self.scoreboard.update(blocks, una=una, end=self.snd_max) if self.sack else 0
+        if not self.sack:
+            return 0
+        gained = self.scoreboard.update(blocks, una=una, end=self.snd_max)
+        if self._tail_probe is not None and self._tail_probe[1]:
+            self.scoreboard.arrived_later(self._tail_probe[0] - 1)
+        return gained
 
     def _heed_ecn(self, now_ns: int) -> None:
         """Reduce once for the data in flight (RFC 3168, section 6.1.2)."""
@@ -80,6 +86,7 @@ class Sender(Transmitter):
         if self.snd_una == 0 and self.retries > 0 and rtt_ns is None:
             self.rto.restart_after_syn_timeout()
         self._drop_acknowledged(info.ack, now_ns)
+        self._end_tail_probe(info.ack, now_ns)
         if self.ca_state is CaState.RECOVERY:
             self._advance_in_recovery(acked)
             return
@@ -98,6 +105,14 @@ class Sender(Transmitter):
         if self.ca_state is not CaState.CWR and self.congestion.may_grow(ack):
             self.congestion.on_ack(ack)
 
+    def _end_tail_probe(self, ack: int, now_ns: int) -> None:
+        """Reduce if the probe has repaired the loss of the last segment (RFC 8985, section 7.4.2)."""
+        if self._tail_probe is None or ack < self._tail_probe[0]:
+            return
+        repaired, self._tail_probe = self._tail_probe[1], None
+        if repaired:
+            self._reduce_once(now_ns)
+
     def _sample_rtt(self, info: AckInfo, now_ns: int) -> int | None:
         """Sample the RTT from the echoed timestamp, or from a segment never resent (Karn's rule)."""
         timed_ns = self._timed.acknowledged(info.ack)
@@ -115,7 +130,9 @@ class Sender(Transmitter):
         self.scoreboard.advance(ack)
         self.retries = 0
         self.dup_acks = 0
-        self.retransmit_ns = self.rto.deadline_ns(now_ns) if self.flight_bytes else None
+        self.retransmit_ns = None
+        if self.flight_bytes:
+            self._arm(now_ns)
 
     def _advance_in_recovery(self, acked: int) -> None:
         held = self.congestion.leaves_above and not self.sack
@@ -159,13 +176,14 @@ class Sender(Transmitter):
             self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
         elif not self.congestion.enter_fast_recovery(flight_bytes=self.flight_bytes, now_ns=now_ns):
             self._go_back()
-        self.retransmit_ns = self.rto.deadline_ns(now_ns)
+        self._arm(now_ns)
 
     def _go_back(self) -> None:
         """Slow-start from `snd_una` again."""
         self.snd_nxt = self.snd_una
         self.ca_state = CaState.LOSS
-        self._resend_first = False
+        self._resend_first = self._tail_due = False
+        self._tail_probe = None
         self.dup_acks = 0
 
     # --- timers ---
@@ -180,8 +198,12 @@ class Sender(Transmitter):
         if self.persist_ns is not None and self.persist_ns <= now_ns:
             self.persist_ns = None
             self._probe_due = True
-        if self.retransmit_ns is not None and self.retransmit_ns <= now_ns:
+        if self.retransmit_ns is None or self.retransmit_ns > now_ns:
+            return True
+        if not self._expires_early:
             return self._time_out(now_ns)
+        self._tail_due, self._expires_early = True, False
+        self.retransmit_ns = self.rto.deadline_ns(now_ns)
         return True
 
     def _time_out(self, now_ns: int) -> bool:
@@ -198,7 +220,7 @@ class Sender(Transmitter):
         self._go_back()
         if self.scoreboard.sacked.holding(self.snd_una) is not None:
             self.scoreboard.clear()
-        self.retransmit_ns = self.rto.deadline_ns(now_ns)
+        self._arm(now_ns)
         return True
 
     # --- the own interface ---

@@ -17,9 +17,13 @@ from multitracer.protocols.tcp.rto import TimedSegments, rto_estimator
 from multitracer.protocols.tcp.scoreboard import DUP_THRESH, Scoreboard
 from multitracer.protocols.tcp.send_stream import SendStream, Transmission
 from multitracer.protocols.tcp.state import CaState, SenderCounters
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.profile import TcpProfile
+
+_LONGEST_DELAYED_ACK_NS = 200 * NS_PER_MS
+"""WCDelAckT of RFC 8985: what a probe of a single segment allows for."""
 
 
 class Transmitter:
@@ -48,6 +52,11 @@ class Transmitter:
         self._last_sent_ns = 0
         self.retransmit_ns: int | None = None
         """When the retransmission timer expires."""
+        self._expires_early = False
+        """It does so for a tail loss probe."""
+        self._tail_due = False
+        self._tail_probe: tuple[int, bool] | None = None
+        """The unit after the last when it was probed, and whether the probe repeated something."""
         self.persist_ns: int | None = None
         """When the next window probe is due."""
         self._persist_backoff = 0
@@ -100,6 +109,9 @@ class Transmitter:
         if self._probe_due:
             self._probe_due = False
             return self._probe(now_ns)
+        if self._tail_due:
+            self._tail_due = False
+            return self._probe_tail(now_ns)
         self._restart_after_idle(now_ns)
         if self.sack and self.ca_state is CaState.RECOVERY:
             return self._next_in_sack_recovery(now_ns)
@@ -205,9 +217,37 @@ class Transmitter:
         self.snd_max = max(self.snd_max, segment.end)
         self._last_sent_ns = now_ns
         self.persist_ns = None
-        if self.retransmit_ns is None:
-            self.retransmit_ns = self.rto.deadline_ns(now_ns)
+        if self.retransmit_ns is None or (self._probes_tails and not segment.retransmission):
+            self._arm(now_ns, oldest_ns=self._timed.oldest_ns)
         return segment
+
+    # --- the retransmission timer, and what it may do early ---
+
+    @property
+    def _probes_tails(self) -> bool:
+        quiet = self.ca_state in {CaState.OPEN, CaState.CWR} and self._tail_probe is None
+        return self.profile.tail_loss_probe and self.sack and quiet and self.rto.srtt_ns is not None
+
+    def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
+        """Arm the timer; earlier, where a probe of the tail may bring an ACK (RFC 8985, section 7.2).
+
+        With `oldest_ns`, when the oldest segment was sent, a probe leaves when that one would time out
+        (tcp_schedule_loss_probe of Linux).
+        """
+        self.retransmit_ns = self.rto.deadline_ns(now_ns)
+        self._expires_early = self._probes_tails
+        if self._expires_early:
+            alone_ns = _LONGEST_DELAYED_ACK_NS if self.flight_bytes <= self.mss_bytes else 0
+            soon_ns = now_ns + 2 * (self.rto.srtt_ns or 0) + alone_ns
+            due_ns = self.retransmit_ns if oldest_ns is None else oldest_ns + self.rto.rto_ns
+            self.retransmit_ns = max(now_ns, min(soon_ns, due_ns))
+
+    def _probe_tail(self, now_ns: int) -> Transmission:
+        """Send something new, or else the last segment again (RFC 8985, section 7.3)."""
+        new = self._segment_at(self.snd_nxt, room=self.mss_bytes)
+        last = self._transmission(max(self.snd_una, self.snd_max - self.mss_bytes), self.snd_max)
+        self._tail_probe = max(self.snd_max, (new or last).end), new is None
+        return self._sent(new or last, now_ns)
 
     def _take_back(self, now_ns: int) -> None:
         """Keep the last segment, which the own interface has refused, as if it had not been sent."""
