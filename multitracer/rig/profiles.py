@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
-from multitracer.protocols.tcp import BSD, MODERN
+from multitracer.protocols.tcp import BSD, MODERN, as_linux
 
 if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
 
-TCP_PROFILES = {"1999": BSD, "today": replace(MODERN, congestion="cubic")}
-"""Cubic is what Linux has by default."""
+TCP_PROFILES = {"1999": BSD, "today": as_linux(replace(MODERN, congestion="cubic"))}
+"""A BSD of 1998, as in the papers; Linux, with what it has by default."""
 
 
 def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:

@@ -75,11 +75,9 @@ def join_radio(folder: Path) -> int:
         header, rows = _read(stream, path)
         second_ns = NS_PER_S / session.speed
         spans = [_span_ns(row, second_ns, path, line) for line, row in enumerate(rows, start=2)]
-        ends = [
-            min(end, after) for (_, end), (after, _) in zip(spans, [*spans[1:], (_LATEST_NS, 0)], strict=True)
-        ]
-        for row, (begin_ns, _), end_ns in zip(rows, spans, ends, strict=True):
-            row.update(_values(readings, begin_ns, end_ns, round(_BEFORE_S * second_ns)))
+        nexts = [*(begin_ns for begin_ns, _ in spans[1:]), _LATEST_NS]
+        for row, (begin_ns, end_ns), next_ns in zip(rows, spans, nexts, strict=False):
+            row.update(_values(readings, begin_ns, min(end_ns, next_ns), round(_BEFORE_S * second_ns)))
         _replace(path, header, rows)
     _note(session, path)
     return sum(bool(row["radio_readings"]) for row in rows)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer import __version__
+from multitracer.channel.packet_link import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, Manifest, read_manifest, write_manifest
 from multitracer.measure.centaurus_client import CentaurusClient
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
 
 _LONGEST_SET_UP_NS = 60 * NS_PER_S
+_COMMAND = ["multitracer.rig"]
 _RUN = 1
 """Tells the messages of a run from those of others; here there are no others."""
 
@@ -175,7 +177,12 @@ def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, 
         "sealed": options.key is not None,
         "capture": capture,
     }
-    about.collectors = [CollectorRun("modem", "mobile", ["multitracer.rig"], __version__, EPOCH_NS)]
+    about.collectors = [CollectorRun("modem", "mobile", _COMMAND, __version__, EPOCH_NS)]
+    if capture:
+        names = ("rlpdump", "tcpdump", "tcp_info")
+        about.collectors += [
+            CollectorRun(n, side, _COMMAND, __version__, EPOCH_NS) for side in SIDES for n in names
+        ]
     return about
 
 

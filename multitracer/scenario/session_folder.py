@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from multitracer.channel.gsm_config import LinkConfig
 from multitracer.channel.gsm_link import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import MANIFEST, LogFile, Manifest, checksum
@@ -36,7 +37,9 @@ _WHOLE_PACKET = 262_144
 
 def snap_bytes(scenario: Scenario) -> int:
     """Return how much of each packet the captures hold."""
-    return _SNAP_BYTES if scenario.gsm.header_compression == "none" else _WHOLE_PACKET
+    link = scenario.link
+    compressed = isinstance(link, LinkConfig) and link.header_compression != "none"
+    return _WHOLE_PACKET if compressed else _SNAP_BYTES
 
 
 def make_folders(folder: Path, scenario: Scenario) -> None:
@@ -85,15 +88,10 @@ def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
 
 def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
     """Return what rlpdump's header says; times in it are link times."""
-    link = scenario.gsm
-    return {
-        "clock": "realtime",
-        "speed": speed,
-        "slot_ns": link.slot_ns,
-        "t1_ms": link.t1_ms,
-        "n2": link.n2,
-        "scenario": scenario.name,
-    }
+    facts: dict[str, str | int | float] = {"clock": "realtime", "speed": speed, "scenario": scenario.name}
+    if isinstance(scenario.link, LinkConfig):
+        facts |= {"slot_ns": scenario.link.slot_ns, "t1_ms": scenario.link.t1_ms, "n2": scenario.link.n2}
+    return facts
 
 
 def write_summary(folder: Path, summary: Summary) -> None:

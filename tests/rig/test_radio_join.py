@@ -149,6 +149,9 @@ def test_without_a_modem_the_cells_are_empty(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     assert join_radio(folder) == 0
     assert _said(folder) == [("", "", "")]
+    empty = _folder(tmp_path / "interrupted", [])
+    assert join_radio(empty) == 0
+    assert _rows(empty) == []
 
 
 def test_the_client_is_the_host_called_mobile(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer.notebook as mt
 from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.transports import Options
@@ -202,3 +203,24 @@ def test_profiles_keep_the_mtu() -> None:
     assert profile_name(replace(small, mobile=replace(small.mobile, nagle=False))) == "scenario"
     with pytest.raises(InputError, match="choose one of 1999, today"):
         with_tcp_profile(small, "2001")
+
+
+def test_captures_and_variables_of_both_ends_agree_with_the_transactions(tmp_path: Path) -> None:
+    found = run(plan("tcp", (3000,), 3, connection="per-session"), tmp_path, link(LOSSY), capture=True)
+    session = mt.open(tmp_path)
+    assert len(session.connections) == 2 * (1 + len(found)), "one more to see whether the server is there"
+    states = session.tcp_state.query("host == 'mobile'").groupby("cookie")
+    again = states.total_retransmitted_segments.max().tolist()[1:]
+    told = [int(row["retransmitted_client"]) for row in found]  # of the request; a good-bye may add to it
+    assert sum(told) > 0
+    assert all(most >= some for most, some in zip(again, told, strict=True))
+    assert set(session.link_events.host) == {"mobile", "fixed"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_capture_changes_nothing(protocol: ProtocolName, tmp_path: Path) -> None:
+    for name, capture in (("with", True), ("without", False)):
+        run(plan(protocol), tmp_path / name, link(LOSSY), capture=capture)
+    captured, plain = (_bytes(tmp_path / name) for name in ("with", "without"))
+    assert plain.keys() < captured.keys()
+    assert {name: captured[name] for name in plain} == plain
