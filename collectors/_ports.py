@@ -7,9 +7,11 @@ same: a name in /dev/serial/by-id, a pattern, or the serial number of its USB de
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import os
 import select
+import struct
 from typing import TYPE_CHECKING
 
 from multitracer.errors import CollectorError, PreflightError
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 ANYWHERE = ("/dev/serial/by-id/*", "/dev/ttyUSB*", "/dev/ttyACM*")
 """Where USB modems and receivers appear on Linux."""
 BAUD = 115_200
+_TIOCGEXCL = 0x8004_5440
+"""asm-generic/ioctls.h: whether somebody took a terminal for himself; termios has it from Python 3.13 on."""
 _READ_BYTES = 4096
 _REASONS = {
     errno.ENOENT: "unplugged",
@@ -127,11 +131,24 @@ def _open(path: str, baud: int) -> Serial:
     import serial  # noqa: PLC0415
 
     try:
+        if _is_taken(path):
+            raise NoPortError(path, "port busy", "close what uses it, or give another --device")
         port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
     except (OSError, ValueError) as error:  # SerialException is an OSError
         raise NoPortError(path, _reason(error), "close what uses it, or give another --device") from error
     os.set_blocking(port.fileno(), False)
     return port
+
+
+def _is_taken(path: str) -> bool:
+    """Return whether a program such as ModemManager has the port to itself; root could open it all the same."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        return struct.unpack("i", fcntl.ioctl(descriptor, _TIOCGEXCL, bytes(4))) != (0,)
+    except OSError:  # no terminal, or a system that does not tell
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _reason(error: Exception) -> str:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import math
+import os
+import pty
+import re
+import signal
+import subprocess
+import termios
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,11 +23,13 @@ from multitracer.recorder.plan import Source
 from multitracer.recorder.screen import sparkline
 from multitracer.recorder.status import Watcher
 from multitracer.recorder.values import values_of
+from multitracer.session import open_session
 from tests.collectors.rehearsal import device
-from tests.recorder.capturing import capturing, end
+from tests.recorder.capturing import capturing, command, end, manifest, until
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterator
     from pathlib import Path
 
 S = 1_000_000_000
@@ -34,6 +45,77 @@ def test_unplugged_modem_is_said_so_until_it_is_back_under_another_name(tmp_path
         modem.do("plug", link=str(other))
         assert any("modem recording" in line for line in child.stderr)
         end(child)
+
+
+@contextmanager
+def held(port: Path, how: str) -> Iterator[None]:
+    """Use a port as another program does: with a lock, or with the terminal to itself (ioctl_tty(2))."""
+    descriptor = os.open(port, os.O_RDWR | os.O_NOCTTY)
+    try:
+        if how == "flock":
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            fcntl.ioctl(descriptor, termios.TIOCEXCL)
+        yield
+        if (
+            how != "flock"
+        ):  # our own device keeps the port open, so the kernel does not forget it at our close
+            fcntl.ioctl(descriptor, termios.TIOCNXCL)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("how", ["flock", pytest.param("tiocexcl", marks=pytest.mark.root)])
+def test_busy_port_is_said_so_while_the_rest_records_and_taken_when_free(tmp_path: Path, how: str) -> None:
+    port, folder = tmp_path / "port", tmp_path / "drive"
+    options = ("--with", "modem", "--with", "tcp_info", "--modem", port)
+    with device("modem", port), ExitStack() as other:
+        other.enter_context(held(port, how))
+        with capturing(folder, *options) as child:
+            assert child.stderr is not None
+            busy = next(line for line in child.stderr if "modem no values (port busy)" in line)
+            assert "tcp_info" in busy
+            assert any(
+                "modem no values (port busy)" in line and "tcp_info recording" in line
+                for line in child.stderr
+            )
+            other.close()
+            assert any("modem recording" in line for line in child.stderr)
+            assert end(child)[0] == 0
+    gaps = [t["gaps"] for _, t in open_session(folder).tables("radio")]
+    assert [gap["reason"].tolist() for gap in gaps] == [["port busy"]]
+    outcomes = {run["name"]: run["outcome"] for run in manifest(folder)["collectors"]}
+    assert outcomes == {"modem": "ended", "tcp_info": "ended"}, "nothing was started anew"
+
+
+def test_busy_port_on_the_screen(tmp_path: Path) -> None:
+    port, folder = tmp_path / "port", tmp_path / "drive"
+    master, terminal = pty.openpty()
+    argv = [w for w in command(folder, "--with", "modem", "--modem", port) if w != "--plain"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    with device("modem", port), ExitStack() as other:
+        other.enter_context(held(port, "flock"))
+        child = subprocess.Popen(argv, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
+        os.close(terminal)
+        try:
+            until(lambda: re.search(r"modem .*no values.* port busy", shown(master)))
+            other.close()
+            until(lambda: re.search(r"modem .*recording", shown(master)))
+            child.send_signal(signal.SIGINT)
+            until(lambda: (shown(master), child.poll())[1] is not None)
+        finally:
+            child.kill()
+            child.wait()
+            os.close(master)
+    assert child.returncode == 0
+
+
+def shown(master: int) -> str:
+    """Return what the screen showed since the last look."""
+    os.set_blocking(master, False)
+    with contextlib.suppress(OSError):
+        return os.read(master, 1 << 16).decode("utf-8", "replace")
+    return ""
 
 
 def _told(rssi_dbm: float) -> str:
