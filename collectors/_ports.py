@@ -141,7 +141,7 @@ def _open(path: str, baud: int) -> Serial:
 
 
 def _is_taken(path: str) -> bool:
-    """Return whether a program such as ModemManager has the port to itself; root could open it all the same."""
+    """Return whether a program such as ModemManager has a port to itself; root could open it all the same."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     try:
         return struct.unpack("i", fcntl.ioctl(descriptor, _TIOCGEXCL, bytes(4))) != (0,)
