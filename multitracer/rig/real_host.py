@@ -2,7 +2,8 @@
 
 What it is to do is a line of JSON on standard input, because a key is part of it. It says on standard error
 that it is ready. The client then waits for another line, does what is left of the plan, and writes how far it
-is to standard output, a line for each transaction; the server answers until it is told to end.
+is to standard output, a line for each transaction; the server answers until it is told to end. Both have the
+link's own priority if they may, so that what else the machine does is not measured.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from multitracer.measure.plan import Plan
 from multitracer.measure.run import do_all
 from multitracer.measure.transports import Options, client, server
 from multitracer.protocols.centaurus import Extension
+from multitracer.testbed.privileges import take_real_time_priority
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -138,6 +140,8 @@ def _say_ready() -> None:
 def main() -> None:
     """Be the client or the server."""
     task = Task.parse(sys.stdin.readline())
+    with contextlib.suppress(PermissionError):
+        take_real_time_priority()
     try:
         {"client": _measure, "server": _serve}[sys.argv[1]](task)
     except MultiTracerError as error:
