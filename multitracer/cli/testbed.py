@@ -68,6 +68,7 @@ def doctor() -> None:
         "multitracer testbed run fig5-typical --virtual -o typical",
         "sudo multitracer testbed run fig5-typical --speed 10 -o typical",
         "multitracer testbed run my.toml --virtual --seed 7 -o run7",
+        "multitracer testbed run fig4-slow-start --virtual --as-linux -o as_linux",
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")
@@ -82,6 +83,11 @@ def doctor() -> None:
 )
 @click.option(
     "--virtual", is_flag=True, help="In virtual time, with MultiTracer's own TCP: minutes in a second."
+)
+@click.option(
+    "--as-linux",
+    is_flag=True,
+    help="In virtual time, let TCP do what Linux does in its own way: to be compared with a real run.",
 )
 @click.option(
     "--speed",
@@ -103,8 +109,14 @@ def doctor() -> None:
     help="Let the radio destroy the frames of a recorded error trace instead of the scenario's.",
 )
 @debug_option
-def run_scenario(  # one for each option
-    scenario: str, folder: Path, virtual: bool, speed: float | None, seed: int | None, trace: Path | None
+def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
+    scenario: str,
+    folder: Path,
+    virtual: bool,
+    as_linux: bool,
+    speed: float | None,
+    seed: int | None,
+    trace: Path | None,
 ) -> None:
     """Run a scenario and write a session folder.
 
@@ -122,7 +134,11 @@ def run_scenario(  # one for each option
     check_output(str(folder), [])
     if virtual and speed is not None:
         raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
+    if as_linux and not virtual:
+        raise click.UsageError("--as-linux is for --virtual; a real run is Linux")
     chosen = load_scenario(scenario)
+    if as_linux:
+        chosen = chosen.as_linux()
     if trace is not None:
         chosen = _under_recorded_radio(chosen, trace)
     summary = (
@@ -178,7 +194,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield name, _shown(value)
     longest = f", longest {max(gaps):.2f} s" if gaps else ""
     yield "xoff_gaps_s", f"{len(gaps)}{longest}"
-    yield "ledger", ", ".join(f"{name} {value}" for name, value in ledger.items())
+    if ledger is not None:
+        yield "ledger", ", ".join(f"{name} {value}" for name, value in ledger.items())
 
 
 def _shown(value: Any) -> str:
