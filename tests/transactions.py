@@ -78,7 +78,8 @@ def write_session(folder: Path, table: Table, *, name: str | None = None, **vari
 
 
 def _write(stream: Any, table: Table) -> None:
-    labels = dict(pair.split("=", 1) for pair in str(table["labels"][0]).split(";") if "=" in pair)
+    told = ";".join(table["labels"][:1])
+    labels = dict(pair.split("=", 1) for pair in told.split(";") if "=" in pair)
     plain = TRANSACTIONS.names[:-1]
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([*plain, *(LABEL + label for label in labels)])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from multitracer.cli._options import Reading, examples, reads_captures, target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TextIO
 
     from multitracer.cli._load import Chosen
     from multitracer.recording import Recording
+    from multitracer.session import Session
 
 
 @click.command(
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         "multitracer analyze --json capture.pcap | jq '.connections[0].forward.rtt_ms'",
         "multitracer analyze --csv --from 10 --to 20 -o part.csv capture.pcap",
         "multitracer analyze --parquet -o tables/ sample_traces/drive",
+        "multitracer analyze cdpd-tcp/ cdpd-cc/",
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON, to a fixed and documented schema.")
@@ -37,17 +40,40 @@ def command(reading: Reading, *, as_json: bool, as_csv: bool, as_parquet: bool, 
     been captured.
     """
     from multitracer.cli._load import chosen, load
+    from multitracer.cli._transactions import measured_sessions
 
     if as_json + as_csv + as_parquet > 1:
         raise click.UsageError("--json, --csv and --parquet: choose one of them")
     if as_parquet and output in (None, "-"):
         raise click.UsageError("--parquet writes several files: name a folder for them with -o")
+    if not as_parquet and (sessions := measured_sessions(reading.inputs)):
+        _write_transactions(sessions, reading, output, "json" if as_json else "csv" if as_csv else "")
+        return
     recording = load(reading, output=output, files="*.parquet" if as_parquet else None)
     connections = chosen(recording, reading.connection)
     if as_parquet:
         _write_parquet(output or "", recording, connections)
     else:
         _write_text(output, recording, connections, "json" if as_json else "csv" if as_csv else "summary")
+
+
+def _write_transactions(
+    sessions: Sequence[Session], reading: Reading, output: str | None, form: Literal["json", "csv", ""]
+) -> None:
+    from multitracer.cli import _transactions
+    from multitracer.cli._output import check_output, text_output
+    from multitracer.cli._page import page
+
+    _transactions.refuse_capture_options(reading)
+    check_output(output, [path for session in sessions for path in session.paths])
+    arms = _transactions.arms_of_sessions(sessions)
+    with text_output(output) as stream:
+        if form == "json":
+            _transactions.write_transactions_json(stream, arms)
+        elif form == "csv":
+            _transactions.write_transactions_csv(stream, arms)
+        else:
+            _transactions.show_transactions(page(stream), arms)
 
 
 def _write_parquet(output: str, recording: Recording, connections: Chosen) -> None:

@@ -36,12 +36,15 @@ def command(reading: Reading) -> None:
     """
     from multitracer.cli._load import load_session
     from multitracer.cli._page import page
+    from multitracer.cli._transactions import arms_of_sessions, is_measured, show_transactions
     from multitracer.session import open_session
 
     session = open_session(*reading.inputs)
     recording = load_session(session, reading) if session.points else None
     sheet = page()
     _show_session(sheet, session)
+    if is_measured(session):
+        show_transactions(sheet, arms_of_sessions([session], some=False))
     if recording is not None:
         _show_captures(sheet, recording, reading)
 

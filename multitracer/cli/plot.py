@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -22,6 +22,8 @@ Theme = Literal["light", "dark"]
         "multitracer plot --series 'RlpSnd_*,TcpSnd_data' --trend RlpSnd_data=10:60 call/",
         "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
         "multitracer plot --time-sequence -o figure.json sample_traces/drive",
+        "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
+        "multitracer plot --figure environment --size 1024 cdpd-tcp/",
     ),
 )
 @click.option(
@@ -71,6 +73,16 @@ Theme = Literal["light", "dark"]
     metavar="[NAME=]FROM:TO",
     help="Draw a rectangle around these seconds; may be given again.",
 )
+@click.option(
+    "--figure",
+    "kind",
+    type=click.Choice(["rtt-size", "cdf", "environment", "panels"]),
+    help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
+    "what the radio was like, overlaid or in panels.",
+)
+@click.option(
+    "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
+)
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @reads_captures
 def command(
@@ -80,22 +92,58 @@ def command(
     direction: Literal["forward", "reverse"] | None,
     theme: Theme,
     stack: bool | None,
-    **wishes: object,
+    **wishes: Any,
 ) -> None:
     """Draw the figure of one connection: time/sequence, with windows, RTT and throughput below.
 
     By default that of the connection with the most unique bytes. Of a session folder the figure is stacked:
     it shows the receiver's capture, the sender's own variables and the data link too. Prints the slopes that
-    --trend asks for, then the path of the file.
+    --trend asks for, then the path of the file. Of folders that hold transactions and no capture it is their
+    RTT against message size.
     """
-    from multitracer.cli._load import load, one
-    from multitracer.cli._output import output_name, replacing
-    from multitracer.cli._plotting import Plot, write
+    from multitracer.cli._output import output_name
 
-    wish = Wish(**wishes)  # type: ignore[arg-type]  # click made them of these types
+    kind, size = wishes.pop("kind"), wishes.pop("size")
+    wish = Wish(**wishes)
     if stack is False and wish != Wish():
         raise click.UsageError("--series, --offset, --trend and --mark need the stacked figure")
     target = output or output_name(reading.inputs[0], ".html")
+    if _of_transactions(reading, kind, size, target, theme):
+        click.echo(target)
+        return
+    if size is not None:
+        raise click.UsageError("--size is for --figure environment and --figure panels")
+    _plot_connection(reading, target, direction, stack, wish, theme)
+
+
+def _of_transactions(reading: Reading, kind: str | None, size: int | None, target: str, theme: Theme) -> bool:
+    """Draw what the inputs hold of transactions, if that is asked for or all there is; say whether."""
+    from pathlib import Path
+
+    if kind is None and not all(Path(name).is_dir() for name in reading.inputs):
+        return False
+    from multitracer.cli._transactions import measured_sessions, plot_transactions, refuse_capture_options
+
+    sessions = measured_sessions(reading.inputs, wanted=kind is not None)
+    if sessions:
+        refuse_capture_options(reading)
+        plot_transactions(sessions, kind or "rtt-size", size, target, theme=theme)
+    return bool(sessions)
+
+
+def _plot_connection(
+    reading: Reading,
+    target: str,
+    direction: Literal["forward", "reverse"] | None,
+    stack: bool | None,
+    wish: Wish,
+    theme: Theme,
+) -> None:
+    """Draw a connection, and print the slopes and the path."""
+    from multitracer.cli._load import load, one
+    from multitracer.cli._output import replacing
+    from multitracer.cli._plotting import Plot, write
+
     recording = load(reading, output=target, cut=False)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         "multitracer report capture.pcap",
         "multitracer report --connection 3 --from 10 --to 20 -o zoom.html capture.pcap",
         "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/drive",
+        "multitracer report -o cdpd/ cdpd-tcp/ cdpd-cc/",
     ),
 )
 @click.option(
@@ -40,15 +41,35 @@ def command(reading: Reading, output: str | None) -> None:
     """Write a self-contained HTML report: trust, summary, figures, connection table, provenance.
 
     Each INPUT gets a report of its own, and several get an index page; files that tcpdump or dumpcap numbered
-    are one input. Prints the path of the report or the index.
+    are one input. Folders that `measure run` wrote are compared on one page. Prints the path of the report or
+    the index.
     """
+    from multitracer.cli._transactions import is_measured
     from multitracer.session import separate_sessions
 
     sessions = separate_sessions(reading.inputs)
-    if len(sessions) == 1:
+    if all(is_measured(session) for session in sessions):
+        click.echo(_write_measured(sessions, reading, output))
+    elif len(sessions) == 1:
         click.echo(_write_one(sessions[0], reading, output or "report.html"))
     else:
         click.echo(_write_several(sessions, reading, output or "reports"))
+
+
+def _write_measured(sessions: list[Session], reading: Reading, output: str | None) -> str:
+    """Write the page on transactions; sessions that hold captures too get their reports beside it."""
+    from multitracer.cli._transaction_report import links_to, write_measured
+    from multitracer.cli._transactions import refuse_capture_options
+
+    captured = [session for session in sessions if session.points]
+    if not captured:
+        refuse_capture_options(reading)
+    target = output or ("reports" if len(sessions) > 1 else "report.html")
+    links = links_to(captured, target, several=len(sessions) > 1)
+    page = write_measured(sessions, target, {name: path.name for name, path in links.items()})
+    for session in captured:
+        _write_one(session, reading, str(links[session.name]))
+    return page
 
 
 def _write_one(session: Session, reading: Reading, target: str) -> str:

@@ -6,7 +6,7 @@ shows what moves together and hides how much. `panels` is ours: the same on real
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from multitracer.analysis.transactions import dropped, efficiency, is_sent_effic
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
-from multitracer.figures.sheet import Cell, sheet
+from multitracer.figures.sheet import Cell, axis_name, sheet
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import plotly.graph_objects as go
 
     from multitracer.analysis.transactions import Arm
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
 ZERO_LEVEL_DBM = -113.0
 """What a CDPD modem says where there is no signal (paper 000, section IV.B)."""
-_MOST = 20_000
-"""Transactions that are drawn; of more, the first."""
+_MOST = 2_000
+"""Transactions of an arm that are drawn; of more, the first."""
+_MOST_ARMS = 8
+_HALF = 0.5
 _OVERLAY_PX, _RTT_PX, _OTHER_PX = 560, 190, 95
 _BAND = 0.82
 """Of a band's height that its curve may use."""
@@ -81,83 +85,113 @@ def rtt_range_s(arm: Arm, size_bytes: int) -> float:
 
 
 def default_size(arm: Arm) -> int:
-    """Return the size whose environment is worth a look: the largest of which any transaction finished."""
-    worth = [size for size in arm.sizes if np.isfinite(arm.rtt_s(arm.at(size))).any()]
-    return worth[-1] if worth else arm.sizes[-1]
+    """Return the size whose environment is worth a look: the largest of which less than half were dropped."""
+    lost = {size: float(np.mean(dropped(arm.at(size)))) for size in arm.sizes}
+    return max(
+        (size for size in arm.sizes if lost[size] < _HALF), default=min(arm.sizes, key=lost.__getitem__)
+    )
 
 
-def overlay(arm: Arm, size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
-    """Return the environment overlay of one size of an arm, its transactions side by side.
+def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
+    """Return the environment overlay of one size, a panel for each arm, its transactions side by side.
 
     Parameters
     ----------
-    arm : Arm
+    arms : sequence of Arm
+        Up to eight are drawn.
     size_bytes : int, optional
-        By default that of `default_size`.
+        By default that of `default_size`, of each arm.
     theme : "light" or "dark"
 
     Raises
     ------
     InputError
-        If the arm has no transaction of that size.
+        If no arm has a transaction of that size.
     """
-    size, table = _chosen(arm, size_bytes)
+    cells: list[Cell] = []
+    traces: list[dict[str, Any]] = []
+    for number, (arm, size) in enumerate(_chosen(arms, size_bytes), 1):
+        made, drawn = _overlaid(arm, size, theme)
+        cells.append(made)
+        traces += [trace | on_cell(number) for trace in drawn]
+    return sheet(cells, traces, theme=theme)
+
+
+def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[dict[str, Any]]]:
+    """Return one arm's panel, its curves one below the other in bands."""
+    table = _first(arm.at(size))
     number = np.arange(1, len(table) + 1)
     curves = _curves(arm, table)
+    height = sum(curve.share for curve in curves)
     traces: list[dict[str, Any]] = []
-    ticks: list[tuple[float, str]] = []
-    shapes, top = [], sum(curve.share for curve in curves)
+    ticks: dict[str, float] = {}
+    shapes, base = [], height
     for curve in curves:
-        base, top = top - curve.share, top - curve.share
-        words = curve.name.replace(" (", "<br>(")
-        ticks.append((base + 0.5 * _BAND * curve.share, words))
+        base -= curve.share
+        ticks[curve.name.replace(" (", "<br>(")] = base + 0.5 * _BAND * curve.share
         if curve.role == "radio_rssi":
             shapes.append(_zero_level(base, theme))
         if len(curve.known):
             low, high = curve.ends
             shifted = base + _BAND * curve.share * (curve.value - low) / (high - low)
             traces.append(_trace(curve, number, shifted, theme))
-            if curve.role == "transaction_rtt":
-                traces += _diamonds(table, number, base + _BAND * curve.share * 1.1, theme)
+        if curve.role == "transaction_rtt":
+            traces += _diamonds(table, number, base + _BAND * curve.share * 1.1, theme)
+    y_axis = {"tickvals": list(ticks.values()), "ticktext": list(ticks), "ticks": "", "showgrid": False}
+    y_axis["range"] = [-0.06, height + 0.06]
+    title, said = _heading(arm, size), f"Scaled and shifted: {'; '.join(curve.words() for curve in curves)}"
     x_axis = _x_axis("transaction", len(table))
-    y_axis = {"tickvals": [at for at, _ in ticks], "ticktext": [words for _, words in ticks], "ticks": ""}
-    y_axis |= {"showgrid": False, "range": [-0.06, sum(curve.share for curve in curves) + 0.06]}
-    cell = Cell(_said(curves), _OVERLAY_PX, x_axis, y_axis, _why_empty(table), shapes=shapes)
-    return sheet([cell], [t | on_cell(1) for t in traces], theme=theme, heading=_heading(arm, size, table))
+    return Cell(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=said), traces
 
 
-def panels(arm: Arm, size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
+def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
     """Return RTT, efficiency, RSSI, BLER and cell busy of one size on real axes over one time axis.
 
-    Parameters and errors are those of `overlay`.
+    Parameters and errors are those of `overlay`; the time axis is that of an arm.
     """
-    size, table = _chosen(arm, size_bytes)
+    cells: list[Cell] = []
+    traces: list[dict[str, Any]] = []
+    for arm, size in _chosen(arms, size_bytes):
+        before = len(cells)
+        for place, (cell, drawn) in enumerate(_stacked(arm, size, theme), 1):
+            linked = {"matches": axis_name("x", before + 1)} if place > 1 else {}
+            cells.append(replace(cell, x=cell.x | linked))
+            traces += [trace | on_cell(before + place) for trace in drawn]
+    return sheet(cells, traces, theme=theme)
+
+
+def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
+    """Yield the panels of one arm with what is drawn in each."""
+    table = _first(arm.at(size))
     began_s = arm.begin_s(table)
     curves = _curves(arm, table)
-    cells, traces = [], []
-    for number, curve in enumerate(curves, 1):
-        last = number == len(curves)
-        height = _RTT_PX if number == 1 else _OTHER_PX
-        x_axis = (_x_axis("began, s after the first", None) if last else {}) | _matching(number)
+    for curve in curves:
+        first, last = curve is curves[0], curve is curves[-1]
+        x_axis = _x_axis("began, s after the first", None) if last else {}
         empty = "" if len(curve.known) else f"{curve.name} was {curve.empty}."
         shapes = [_zero_level(ZERO_LEVEL_DBM, theme)] if curve.role == "radio_rssi" and not empty else []
-        cells.append(
-            Cell(_panel_title(curve), height, x_axis, _y_axis(curve), empty, shapes=shapes, own_x=last)
-        )
-        if not empty:
-            traces.append(_trace(curve, began_s, curve.value, theme) | on_cell(number))
-        if number == 1:
-            place = 1.1 * float(curve.known.max()) if len(curve.known) else 0.5
-            traces += [t | on_cell(1) for t in _diamonds(table, began_s, place, theme)]
-    return sheet(cells, traces, theme=theme, heading=_heading(arm, size, table))
+        title = _heading(arm, size) if first else _panel_title(curve)
+        height = _RTT_PX if first else _OTHER_PX
+        more = _panel_title(curve) if first else ""
+        traces = [] if empty else [_trace(curve, began_s, curve.value, theme)]
+        if first:
+            traces += _diamonds(table, began_s, 1.1 * curve.ends[1] if not empty else 0.5, theme)
+        yield Cell(title, height, x_axis, _y_axis(curve), empty, shapes=shapes, own_x=last, more=more), traces
 
 
-def _chosen(arm: Arm, size_bytes: int | None) -> tuple[int, Table]:
-    size = default_size(arm) if size_bytes is None else size_bytes
-    if size not in arm.sizes:
-        there = ", ".join(map(str, arm.sizes))
-        raise InputError(f"{arm.name}: no transaction of {size} bytes; there are {there}")
-    return size, arm.at(size).take(np.arange(min(_MOST, int(np.sum(arm.table["size_bytes"] == size)))))
+def _chosen(arms: Sequence[Arm], size_bytes: int | None) -> list[tuple[Arm, int]]:
+    """Return the arms that have the size, with it; each with a size of its own if none is given."""
+    if size_bytes is None:
+        return [(arm, default_size(arm)) for arm in arms[:_MOST_ARMS]]
+    found = [(arm, size_bytes) for arm in arms if size_bytes in arm.sizes]
+    if not found:
+        there = ", ".join(map(str, sorted({size for arm in arms for size in arm.sizes})))
+        raise InputError(f"no transaction of {size_bytes} bytes; there are {there}")
+    return found[:_MOST_ARMS]
+
+
+def _first(table: Table) -> Table:
+    return table.take(np.arange(min(len(table), _MOST)))
 
 
 def _curves(arm: Arm, table: Table) -> list[_Curve]:
@@ -172,19 +206,13 @@ def _curves(arm: Arm, table: Table) -> list[_Curve]:
     ]
 
 
-def _said(curves: list[_Curve]) -> str:
-    return f"Scaled and shifted: {'; '.join(curve.words() for curve in curves)}"
-
-
-def _heading(arm: Arm, size: int, table: Table) -> str:
-    lost = int(dropped(table).sum())
+def _heading(arm: Arm, size: int) -> str:
+    table = arm.at(size)
     span = rtt_range_s(arm, size)
     said = f"RTT range {span:.3g} s" if np.isfinite(span) else "no RTT"
-    return f"{arm.name}, {arm.vary} of {size} bytes: {said}, {lost} of {len(table)} dropped (◇)"
-
-
-def _why_empty(table: Table) -> str:
-    return "All transactions of this size were dropped." if dropped(table).all() else ""
+    part = f"; the first {_MOST:,} are drawn" if len(table) > _MOST else ""
+    lost = f"{int(dropped(table).sum())} of {len(table)} dropped (◇)"
+    return f"{arm.name}, {arm.vary} of {size} bytes: {said}, {lost}{part}"
 
 
 def _x_axis(title: str, count: int | None) -> dict[str, Any]:
@@ -192,13 +220,9 @@ def _x_axis(title: str, count: int | None) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 6}} | ends
 
 
-def _matching(number: int) -> dict[str, str]:
-    return {} if number == 1 else {"matches": "x"}
-
-
 def _panel_title(curve: _Curve) -> str:
     unit = f", {curve.unit.strip()}" if curve.unit else ""
-    level = f" (dashed: zero level, {ZERO_LEVEL_DBM:.0f})" if curve.role == "radio_rssi" else ""
+    level = f" (dashed: zero level, −{-ZERO_LEVEL_DBM:.0f})" if curve.role == "radio_rssi" else ""
     return f"{curve.name}{unit}{level if len(curve.known) else ''}"
 
 

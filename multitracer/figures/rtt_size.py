@@ -7,6 +7,7 @@ dropped, where any was.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -123,15 +124,16 @@ def _x_axis(group: Sequence[_Drawn], vary: str) -> dict[str, Any]:
 
 def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> Cell:
     fixed = "reply" if vary == "request" else "request"
-    title = f"Round-trip time against the length of the {vary}; {fixed} {other} bytes"
+    title = f"Round-trip time against the length of the {vary} ({fixed}: {other} bytes)"
     y_axis = {"title": {"text": "RTT, s", "standoff": 6}, "range": [0, _highest(group)]}
     notes = [note for each in group for note in _lost_notes(each)]
-    return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes)
+    said = "Medians, a dropped transaction counts as longer than any; bars hold the middle 90 %."
+    return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=said)
 
 
 def _without_labels(cell: Cell) -> Cell:
     plain_x = {key: value for key, value in cell.x.items() if key != "title"}
-    return Cell(cell.title, cell.height_px, plain_x, cell.y, notes=cell.notes, own_x=False)
+    return replace(cell, x=plain_x, own_x=False)
 
 
 def _highest(group: Sequence[_Drawn]) -> float:

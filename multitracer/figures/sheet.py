@@ -37,7 +37,7 @@ class Cell:
     Parameters
     ----------
     title : str
-        Written above it.
+        Written above it, in bold.
     height_px : int
     x, y : dict
         What its axes have besides the theme's looks.
@@ -49,6 +49,8 @@ class Cell:
         The same, across the whole panel.
     own_x : bool
         Whether it has x labels of its own; else they stand below the lowest panel.
+    more : str
+        Written below the title.
     """
 
     title: str
@@ -59,6 +61,7 @@ class Cell:
     notes: list[dict[str, Any]] = field(default_factory=list)
     shapes: list[dict[str, Any]] = field(default_factory=list)
     own_x: bool = True
+    more: str = ""
 
 
 def axis_name(letter: str, number: int) -> str:
@@ -139,7 +142,7 @@ class _Screen:
 
     def _heights(self, row: list[Cell]) -> tuple[int, int, int]:
         """Return the pixels above, of and below the panels of a row."""
-        lines = max(len(textwrap.wrap(cell.title, self.letters)) for cell in row)
+        lines = max(len(self._lines(cell.title)) + len(self._lines(cell.more)) for cell in row)
         below = _BELOW_PX if any(cell.own_x for cell in row) else 0
         return _TITLE_PX + _LINE_PX * lines, max(cell.height_px for cell in row), below
 
@@ -148,10 +151,11 @@ class _Screen:
         x, y = axis_name("x", number), axis_name("y", number)
         here = {"xref": f"{x} domain", "yref": f"{y} domain", "showarrow": False, "align": "left"}
         title = here | {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
-        frame["annotations"].append(title | {"text": f"<b>{_wrapped(cell.title, self.letters)}</b>"})
+        words = [f"<b>{line}</b>" for line in self._lines(cell.title)] + self._lines(cell.more)
+        frame["annotations"].append(title | {"text": "<br>".join(words)})
         if cell.empty:
             muted = {"color": THEMES[self.theme].muted}
-            why = {"text": _wrapped(cell.empty, min(self.letters, 64)), "font": muted, "name": "empty"}
+            why = {"text": "<br>".join(self._lines(cell.empty)), "font": muted, "name": "empty"}
             frame["annotations"].append(here | {"x": 0.5, "y": 0.5, "align": "center"} | why)
         frame["annotations"] += [{"xref": x, "yref": y, "showarrow": False} | note for note in cell.notes]
         across = {"xref": f"{x} domain", "yref": y, "x0": 0, "x1": 1}
@@ -163,9 +167,8 @@ class _Screen:
         frame[f"xaxis{own}"] = labels | {"domain": [left, left + width], "anchor": y} | cell.x
         frame[f"yaxis{own}"] = {"domain": domain, "anchor": x} | cell.y
 
-
-def _wrapped(text: str, letters: int) -> str:
-    return "<br>".join(map(plain, textwrap.wrap(text, letters)))
+    def _lines(self, text: str) -> list[str]:
+        return [plain(line) for line in textwrap.wrap(text, self.letters)]
 
 
 def _heading(lines: list[str], legend_px: int) -> dict[str, Any]:

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 DOCTYPE = "<!doctype html>\n"
 
 
-def document(title: str, *sections: Child, figures: list[dict[str, Any]] | None = None) -> str:
+def document(
+    title: str,
+    *sections: Child,
+    figures: list[dict[str, Any]] | None = None,
+    charts: list[dict[str, Any]] | None = None,
+) -> str:
     """Return a whole page.
 
     Parameters
@@ -35,16 +40,25 @@ def document(title: str, *sections: Child, figures: list[dict[str, Any]] | None 
         What goes into ``main``.
     figures : list of dict, optional
         From `embed.embed`; with them plotly.js goes into the page, once.
+    charts : list of dict, optional
+        From `chart.both_themes`, for the sections that `chart.chart` made.
 
     Raises
     ------
     InputError
-        If there are figures and plotly is not installed.
+        If there are figures or charts and plotly is not installed.
     """
-    scripts = [own_file("page.js")]
-    if figures:
-        scripts = [plotly_js(), own_file("figure.js"), *scripts]
-    data = element("script", json_text(figures), type="application/json", id="figures") if figures else None
+    scripts = [
+        *([plotly_js()] if figures or charts else []),
+        *([own_file("figure.js")] if figures else []),
+        own_file("page.js"),
+        *([own_file("charts.js")] if charts else []),
+    ]
+    data = [
+        element("script", json_text(held), type="application/json", id=name)
+        for name, held in (("figures", figures), ("charts", charts))
+        if held
+    ]
     code = join(element("script", Markup(script)) for script in scripts)
     body = element("body", *_frame(title, sections), data, code)
     return DOCTYPE + element(

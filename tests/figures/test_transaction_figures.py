@@ -106,7 +106,7 @@ def test_a_long_distribution_is_thinned_but_keeps_its_ends() -> None:
 
 
 def test_the_overlay_scales_and_shifts_but_tells_the_real_values(both: list[Arm]) -> None:
-    figure = overlay(both[0], 4096)
+    figure = overlay(both[:1], 4096)
     table = both[0].at(4096)
     assert f"RTT range {rtt_range_s(both[0], 4096):.3g} s, 11 of 100 dropped" in written(figure)[0]
     curves = [trace for trace in figure.data if trace.name != "dropped"]
@@ -125,7 +125,7 @@ def test_the_overlay_scales_and_shifts_but_tells_the_real_values(both: list[Arm]
 
 
 def test_the_panels_have_real_axes_that_zoom_in_step(both: list[Arm]) -> None:
-    figure = panels(both[0], 4096)
+    figure = panels(both[:1], 4096)
     axes = [figure.layout[f"xaxis{n}"] for n in range(2, 6)]
     assert [axis.matches for axis in axes] == ["x"] * 4
     (rssi,) = named(figure, "RSSI")
@@ -134,29 +134,36 @@ def test_the_panels_have_real_axes_that_zoom_in_step(both: list[Arm]) -> None:
     assert (level.y0, level.y1, level.yref) == (-113, -113, "y3")
 
 
+def test_each_arm_has_its_own_panels(both: list[Arm]) -> None:
+    figure = panels(both)
+    assert [figure.layout[f"xaxis{n}"].matches for n in range(6, 11)] == [None, *["x6"] * 4]
+    assert len(named(overlay(both), "RTT")) == 2
+    assert len(named(overlay(both, 256), "RTT")) == 2
+
+
 def test_without_a_modem_the_panels_say_why_they_are_empty() -> None:
     (arm,) = arms_of([Source("a", transactions({64: [1.0, 2.0]}))])
-    texts = written(panels(arm))
+    texts = written(panels([arm]))
     assert sum("no modem was asked" in text.replace("<br>", " ") for text in texts) == 3
-    assert "no modem was asked" in " ".join(written(overlay(arm))).replace("\xa0", " ").replace("<br>", " ")
+    assert "no modem was asked" in " ".join(written(overlay([arm]))).replace("\xa0", " ").replace("<br>", " ")
 
 
 def test_where_all_were_dropped_the_figures_still_draw() -> None:
     (arm,) = arms_of([Source("a", transactions({64: [INF] * 3}, radio=True))])
     assert "all dropped" in written(rtt_size_figure([arm]))
     assert "All transactions were dropped." in " ".join(written(cdf_figure([arm])))
-    assert "no RTT, 3 of 3 dropped" in written(overlay(arm))[0]
-    assert named(panels(arm), "dropped")[0].x.tolist() == [0.0, 60.5, 121.0]
+    assert "no RTT, 3 of 3 dropped" in written(overlay([arm]))[0]
+    assert named(panels([arm]), "dropped")[0].x.tolist() == [0.0, 60.5, 121.0]
     for made in (rtt_size_figure([]), cdf_figure([])):
         assert "No transaction was recorded." in written(made)
 
 
 def test_a_size_that_was_not_measured_is_refused_with_those_that_were(both: list[Arm]) -> None:
     with pytest.raises(InputError, match="no transaction of 100 bytes; there are 128, 256"):
-        overlay(both[0], 100)
+        overlay(both, 100)
 
 
-@pytest.mark.parametrize("draw", [rtt_size_figure, cdf_figure, lambda arms: overlay(arms[0])])
+@pytest.mark.parametrize("draw", [rtt_size_figure, cdf_figure, overlay, panels])
 def test_names_of_sessions_stay_text(draw: Any) -> None:
     evil = '<b onclick="x">&</b>'
     sources = [Source(f"{evil}{n}", transactions({64: [1.0, 2.0]})) for n in range(2)]

@@ -1,0 +1,88 @@
+"""`multitracer report` of sessions that hold transactions."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.cli._output import check_output
+from multitracer.cli._text import portable
+from multitracer.cli._transactions import LAYER, arms_of_sessions
+from multitracer.errors import InputError
+from multitracer.report.index import INDEX, file_name
+from multitracer.report.transactions import Measured, write_transactions
+from multitracer.report.words import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.session import Session
+
+_MOST = 40
+_LONGEST = 200
+
+
+def write_measured(sessions: Sequence[Session], target: str, links: dict[str, str] | None = None) -> str:
+    """Write the page of one session to a file, of several into a folder; return the page's path.
+
+    Parameters
+    ----------
+    sessions : sequence of Session
+        Each holds transactions.
+    target : str
+    links : dict of str to str, optional
+        Pages in that folder, by the names of sessions.
+    """
+    several = len(sessions) > 1
+    check_output(
+        target, [path for session in sessions for path in session.paths], files="*.html" * several or None
+    )
+    if several:
+        try:
+            Path(target).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{portable(target)}: cannot make this folder: {error.strerror}; choose another"
+            ) from error
+    page = str(Path(target) / INDEX) if several else target
+    arms = arms_of_sessions(sessions)
+    title = ", ".join(dict.fromkeys(session.name for session in sessions))
+    measured = Measured(
+        arms,
+        title,
+        [(session.name, list(_facts(session))) for session in sessions],
+        shlex.join(["multitracer", *sys.argv[1:]]),
+        [sentence for session in sessions for sentence in session.warnings],
+        links or {},
+    )
+    write_transactions(measured, page)
+    return page
+
+
+def links_to(sessions: Sequence[Session], target: str, *, several: bool) -> dict[str, Path]:
+    """Return where the reports of the sessions' captures go: into the folder, or beside the page."""
+    if several:
+        taken: set[str] = set()
+        return {session.name: Path(target) / file_name(session.name, taken) for session in sessions}
+    page = Path(target)
+    return {session.name: page.with_name(f"{page.stem}-captures.html") for session in sessions}
+
+
+def _facts(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield what is known of a session: when, how, and the checksum of its transactions."""
+    if session.manifest is not None:
+        yield "Recorded", moment(session.manifest.created_ns)
+        for name, value in list(session.manifest.variables.items())[:_MOST]:
+            if isinstance(value, str | int | float | bool):
+                text = str(value)
+                yield name, text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    for log in session.logs:
+        if log.layer != LAYER:
+            continue
+        yield "File", portable(log.path)
+        with suppress(OSError), Path(log.path).open("rb") as stream:  # gone since it was read
+            yield "SHA-256", hashlib.file_digest(stream, "sha256").hexdigest()

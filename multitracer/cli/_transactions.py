@@ -1,0 +1,226 @@
+"""Sessions that hold transactions (`measure run`): which they are, and what commands show of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from multitracer.analysis.transactions import Source, arms_of, size_statistics
+from multitracer.analysis.transports import compare, pairs
+from multitracer.cli._options import Window
+from multitracer.cli._output import check_output, replacing, warn
+from multitracer.cli._text import no_formula, portable
+from multitracer.errors import InputError
+from multitracer.report.transaction_words import factor, seconds, spread
+from multitracer.session import Session, separate_sessions
+from multitracer.tables import Table
+from multitracer.transactions import TRANSACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.analysis.transactions import Arm
+    from multitracer.cli._options import Reading
+    from multitracer.cli._page import Page
+    from multitracer.figures.palette import ThemeName
+
+LAYER = "transactions"
+SCHEMA = "multitracer.transactions/1"
+_LONGEST = 60
+_HEADER = (
+    "transport",
+    "varied",
+    "size",
+    "done",
+    "dropped",
+    "median",
+    "95 %",
+    "mean",
+    "95 % below",
+    "with set-up",
+)
+_RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "why not")
+
+
+def is_measured(session: Session) -> bool:
+    """Return whether a session holds transactions."""
+    return any(log.layer == LAYER for log in session.logs)
+
+
+def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Session]:
+    """Return the sessions, if transactions are what they are about; else nothing.
+
+    Parameters
+    ----------
+    inputs : sequence of str
+        As the user named them.
+    wanted : bool
+        Whether the user asks for transactions; otherwise sessions that hold captures too are about these.
+
+    Raises
+    ------
+    InputError
+        If transactions are wanted, and one holds none.
+    """
+    if not wanted and not all(Path(name).is_dir() for name in inputs):
+        return []
+    sessions = separate_sessions(inputs)
+    without = [session for session in sessions if not is_measured(session)]
+    if wanted and without:
+        raise InputError(f"{without[0].name}: holds no transactions; name folders that `measure run` wrote")
+    return [] if without or (not wanted and any(s.points for s in sessions)) else sessions
+
+
+def refuse_capture_options(reading: Reading) -> None:
+    """Refuse what means nothing for transactions."""
+    if reading.connection is not None or reading.window != Window() or reading.max_packets is not None:
+        raise click.UsageError(
+            "--connection, --from, --to and --max-packets are for captures; these are transactions"
+        )
+
+
+def arms_of_sessions(sessions: Sequence[Session], *, some: bool = True) -> list[Arm]:
+    """Read the transactions of the sessions.
+
+    Raises
+    ------
+    InputError
+        If there must be some, and there is not a single one.
+    """
+    sources = [Source(s.name, _table(s), _facts(s), s.speed) for s in sessions]
+    for session in sessions:
+        for sentence in session.warnings:
+            warn(sentence)
+    arms = arms_of(sources)
+    if some and not arms:
+        raise InputError(
+            f"{sessions[0].name}: no transaction was finished; run `measure run` again, it goes on"
+        )
+    return arms
+
+
+def _table(session: Session) -> Table:
+    found = []
+    for log, tables in session.tables(LAYER):
+        table = tables["transactions"]
+        skipped = table.provenance.get("skipped") or {}
+        for reason, lines in skipped.items():
+            warn(f"{portable(log.path)}: {lines:,} lines passed over: {reason}")
+        found.append(table)
+    return Table.concatenate(TRANSACTIONS, found)
+
+
+def _facts(session: Session) -> dict[str, str]:
+    """Return what the manifest says of how it was measured, in words that tell arms apart."""
+    told = session.manifest.variables if session.manifest else {}
+    said = {key: _word(told[key]) for key in ("link", "tcp_profile", "extensions") if told.get(key)}
+    if isinstance(told.get("virtual"), bool):
+        said["time"] = "virtual time" if told["virtual"] else "real time"
+    if session.speed != 1:
+        said["speed"] = f"{session.speed:g} times as fast"
+    return said
+
+
+def _word(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
+    """Write a line for each size of each arm, then the ratios of arms that belong beside each other."""
+    if not arms:
+        sheet.line("No transaction was finished yet.")
+        return
+    body = [_line(arm, row) for arm in arms for row in size_statistics(arm).rows()]
+    sheet.table(_HEADER, body, right=range(2, 10), dispensable=(7, 1, 9))
+    for first, second in pairs(arms):
+        sheet.blank()
+        sheet.heading(f"{first.name} over {second.name}, {first.vary} varied")
+        sheet.table(
+            _RATIO_HEADER,
+            [_ratio_line(row) for row in compare(first, second).rows()],
+            right=range(6),
+            dispensable=(6,),
+        )
+
+
+def _line(arm: Arm, row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        arm.name,
+        arm.vary,
+        f"{row['size_bytes']:,} B",
+        f"{row['count']:,}",
+        "all" if row["dropped"] == row["count"] else f"{row['dropped']:,}",
+        seconds(row["median_s"]),
+        spread(row["median_low_s"], row["median_high_s"]),
+        *(seconds(row[name]) or "-" for name in ("mean_s", "p95_s", "with_setup_s")),
+    )
+
+
+def _ratio_line(row: dict[str, Any]) -> tuple[str, ...]:
+    cells = [f"{row['size_bytes']:,} B"]
+    for name in ("ratio", "setup_ratio"):
+        known = row[name] is not None and math.isfinite(row[name])
+        ends = f"{factor(row[f'{name}_low'])} to {factor(row[f'{name}_high'])}"
+        cells += [factor(row[name]), ends] if known else ["-", ""]
+    gap = row["difference"]
+    return (*cells, seconds(gap) if gap is not None and math.isfinite(gap) else "-", row["why"])
+
+
+def write_transactions_csv(stream: TextIO, arms: Sequence[Arm]) -> None:
+    """Write a line for each size of each arm."""
+    writer = csv.writer(stream, lineterminator="\n")
+    for number, record in enumerate(_records(arms)):
+        if not number:
+            writer.writerow(record)
+        writer.writerow(
+            ["" if v is None else no_formula(v) if isinstance(v, str) else v for v in record.values()]
+        )
+
+
+def write_transactions_json(stream: TextIO, arms: Sequence[Arm]) -> None:
+    """Write one object: the sizes of each arm, and the comparisons; what is unknown or unbounded is null."""
+    compared = [
+        {"first": first.name, "second": second.name, "varied": first.vary} | _known(row)
+        for first, second in pairs(arms)
+        for row in compare(first, second).rows()
+    ]
+    document = {"schema": SCHEMA, "sizes": list(_records(arms)), "comparisons": compared}
+    stream.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
+
+
+def _records(arms: Sequence[Arm]) -> Iterator[dict[str, Any]]:
+    for arm in arms:
+        for row in size_statistics(arm).rows():
+            yield {"transport": arm.name, "protocol": arm.protocol, "varied": arm.vary} | _known(row)
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+def plot_transactions(
+    sessions: Sequence[Session], kind: str, size: int | None, output: str, *, theme: ThemeName
+) -> None:
+    """Draw one of the figures of transactions into a file."""
+    from multitracer.cli._plotting import write
+    from multitracer.figures.environment import overlay, panels
+    from multitracer.figures.rtt_size import rtt_size_figure
+    from multitracer.figures.transaction_cdf import cdf_figure
+
+    check_output(output, [path for session in sessions for path in session.paths])
+    arms = arms_of_sessions(sessions)
+    if kind in ("environment", "panels"):
+        figure = (overlay if kind == "environment" else panels)(arms, size, theme=theme)
+    elif size is not None:
+        raise click.UsageError("--size is for --figure environment and --figure panels")
+    else:
+        figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
+    title = ", ".join(dict.fromkeys(session.name for session in sessions))
+    with replacing(output) as beside:
+        write(figure, beside, title=title, theme=theme, as_json=output.endswith(".json"))

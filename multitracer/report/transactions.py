@@ -1,0 +1,305 @@
+"""The report of a measurement: which transport was faster at which size, how sure that is, the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer import __version__
+from multitracer.analysis.bootstrap import DRAWS
+from multitracer.analysis.transactions import size_statistics
+from multitracer.analysis.transports import compare, pairs
+from multitracer.figures.environment import overlay, panels
+from multitracer.figures.rtt_size import rtt_size_figure
+from multitracer.figures.transaction_cdf import cdf_figure
+from multitracer.report.chart import both_themes, chart
+from multitracer.report.markup import Markup, element, printable
+from multitracer.report.page import document, write
+from multitracer.report.transaction_words import (
+    arm_sentence,
+    comparison_sentence,
+    cost_words,
+    dropped_words,
+    factor,
+    seconds,
+    setup_words,
+    spread,
+)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from multitracer.analysis.transactions import Arm
+    from multitracer.tables import Table
+
+    Compared = list[tuple[Arm, Arm, Table]]
+
+_MOST_PAIRS = 12
+_MOST_FACTS = 40
+_METHOD = (
+    "RTT runs from handing the request over until the whole reply is there; the set-up of a TCP "
+    "connection is not in it. Medians and quantiles count a dropped transaction as longer than any, so "
+    "that it is not averaged away; means are of the finished ones. Ratios are those of the medians; below "
+    f"1 the first was faster. Intervals hold the middle 95 % of {DRAWS:,} bootstrap resamples "
+    "(percentiles, both transports resampled apart, from a fixed seed). With set-up: each transaction's "
+    "own connection where it had one, else the median of those that are known. The straight line goes "
+    "through the medians (Theil and Sen), so that a size at which a transport breaks down does not bend "
+    "it. Apart is the farthest distance of the two distributions, as a share of the transactions; below 0 "
+    "the first was faster."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a report of transactions is made of.
+
+    Parameters
+    ----------
+    arms : sequence of Arm
+    title : str
+    sessions : sequence of (str, sequence of (str, str))
+        Each session's name and what is known of it, for the provenance.
+    command : str
+        The command line.
+    notes : sequence of str
+        What was passed over when the input was read.
+    links : mapping of str to str
+        Reports of the sessions' captures: name, file beside the page.
+    """
+
+    arms: Sequence[Arm]
+    title: str
+    sessions: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
+    command: str = ""
+    notes: Sequence[str] = ()
+    links: dict[str, str] = field(default_factory=dict)
+
+
+def write_transactions(measured: Measured, path: str | os.PathLike[str]) -> None:
+    """Write the report as one self-contained HTML file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written or plotly is not installed.
+    """
+    sections, charts = transaction_sections(measured.arms)
+    page = document(printable(measured.title), *sections, _provenance(measured), charts=charts)
+    write(path, page)
+
+
+def transaction_sections(arms: Sequence[Arm]) -> tuple[list[Markup], list[dict[str, Any]]]:
+    """Return the sections on transactions, and the charts that they show."""
+    compared = [(first, second, compare(first, second)) for first, second in pairs(arms)[:_MOST_PAIRS]]
+    charts = [both_themes(partial(rtt_size_figure, arms)), both_themes(partial(cdf_figure, arms))]
+    sections = [
+        _summary(arms, compared),
+        element(
+            "section",
+            element("h2", "Round-trip time against size"),
+            chart(0, charts, says="Round-trip time against message size; the numbers are in the tables."),
+        ),
+        *(_beside(*each) for each in compared),
+        element(
+            "section",
+            element("h2", "How the times are distributed"),
+            chart(1, charts, says="Distribution of the round-trip time of each size."),
+        ),
+    ]
+    sections += _environment(arms, charts)
+    return [*sections, _numbers(arms)], charts
+
+
+def _summary(arms: Sequence[Arm], compared: Compared) -> Markup:
+    return element(
+        "section",
+        element("h2", "Summary"),
+        [element("p", printable(words), class_="lead") for words in _lead(arms, compared)],
+        element("dl", [_fact(arm) for arm in arms[:_MOST_FACTS]], class_="facts"),
+        _how(),
+        class_="measured",
+    )
+
+
+def _how() -> Markup:
+    return element("details", element("summary", "How this is computed"), element("p", _METHOD), class_="how")
+
+
+def _lead(arms: Sequence[Arm], compared: Compared) -> Iterable[str]:
+    """Yield the sentences that open the report."""
+    if not compared:
+        yield from (arm_sentence(arm) for arm in arms[:_MOST_FACTS])
+        return
+    several = len({(arm.vary, arm.other_bytes) for arm in arms}) > 1
+    for first, second, table in compared:
+        which = f"Where the {first.vary} varies: " if several else ""
+        yield which + comparison_sentence(first, second, table)
+        if not np.isnan(table["setup_ratio"]).all():
+            yield comparison_sentence(first, second, table, name="setup_ratio")
+    yield "; ".join(f"{arm.name}: {dropped_words(arm)}" for arm in arms[:_MOST_FACTS]) + "."
+
+
+def _fact(arm: Arm) -> Markup:
+    setup = setup_words(arm)
+    more = [f"{arm.vary} varied; straight line", dropped_words(arm)]
+    more += [f"set-up of a connection {setup}"] if setup else []
+    return element(
+        "div",
+        element("dt", printable(arm.name)),
+        element(
+            "dd",
+            cost_words(arm) or "one size",
+            [element("small", printable(words)) for words in more],
+        ),
+    )
+
+
+def _beside(first: Arm, second: Arm, table: Table) -> Markup:
+    """Return the table of ratios of two arms."""
+    medians = [dict(_medians(arm)) for arm in (first, second)]
+    with_setup = not np.isnan(table["setup_ratio"]).all()
+    heads = (
+        *("Size", first.name, second.name, "Ratio", "95 %", *(_SETUP_HEADS if with_setup else ())),
+        *("Difference", "95 %", "Apart", "Dropped", "Dropped"),
+    )
+    body = [
+        (
+            f"{row['size_bytes']:,}",
+            *(each[row["size_bytes"]] for each in medians),
+            *_ratio(row, "ratio"),
+            *(_ratio(row, "setup_ratio") if with_setup else ()),
+            *_difference(row),
+            f"{row['cdf_gap']:+.2f}".replace("-", "−"),
+            f"{row['dropped']:,} of {row['count']:,}",
+            f"{row['other_dropped']:,} of {row['other_count']:,}",
+        )
+        for row in table.rows()
+    ]
+    why = [element("li", f"{row['size_bytes']:,} bytes: {row['why']}") for row in table.rows() if row["why"]]
+    return element(
+        "section",
+        element("h2", printable(f"{first.name} beside {second.name}, {first.vary} varied")),
+        element("div", _table(heads, body), class_="scroll"),
+        element("ul", why) if why else None,
+        class_="long",
+    )
+
+
+_SETUP_HEADS = ("With set-up", "95 %")
+
+
+def _medians(arm: Arm) -> Iterable[tuple[int, str]]:
+    return ((row["size_bytes"], seconds(row["median_s"])) for row in size_statistics(arm).rows())
+
+
+def _ratio(row: dict[str, Any], name: str) -> tuple[str, str]:
+    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    if value is None or not np.isfinite(value):
+        return "none", ""
+    return factor(value), f"{factor(low)} to {factor(high)}"
+
+
+def _difference(row: dict[str, Any]) -> tuple[str, str]:
+    value = row["difference"]
+    if value is None or not np.isfinite(value):
+        return "none", ""
+    ends = (row["difference_low"], row["difference_high"])
+    low, high = ("no bound" if not np.isfinite(end) else seconds(end) for end in ends)
+    return seconds(value), f"{low} to {high}"
+
+
+def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Markup]:
+    asked = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in _RADIO)]
+    if not asked:
+        why = "Nothing is known of the radio: no modem was asked while these transactions ran."
+        return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
+    charts += [both_themes(partial(panels, asked)), both_themes(partial(overlay, asked))]
+    place = len(charts) - 2
+    return [
+        element(
+            "section",
+            element("h2", "What the radio was like"),
+            chart(place, charts, says="RTT, efficiency, RSSI, BLER and cell busy over time."),
+        ),
+        element(
+            "section",
+            element("h2", "The same, each curve scaled and shifted"),
+            chart(place + 1, charts, says="The same quantities in bands one above the other."),
+        ),
+    ]
+
+
+_RADIO = ("rssi_dbm", "bler_percent", "cell_busy_percent")
+_NUMBER_HEADS = (
+    "Transport", "Size", "Done", "Dropped", "Median", "95 %", "Mean", "5 %", "95 % below", "Least", "Most",
+    "With set-up", "Efficiency", "Sent again", "Dropped at",
+)  # fmt: skip
+
+
+def _numbers(arms: Sequence[Arm]) -> Markup:
+    body = [_numbers_of(arm, row) for arm in arms for row in size_statistics(arm).rows()]
+    return element(
+        "section",
+        element("h2", "Every size in numbers"),
+        element("div", _table(_NUMBER_HEADS, body, texts=(0, 14)), class_="scroll"),
+        class_="long",
+    )
+
+
+def _numbers_of(arm: Arm, row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{arm.name}, {arm.vary}",
+        f"{row['size_bytes']:,}",
+        f"{row['count']:,}",
+        f"{row['dropped']:,}",
+        seconds(row["median_s"]),
+        spread(row["median_low_s"], row["median_high_s"]),
+        *(seconds(row[name]) for name in ("mean_s", "p5_s", "p95_s", "least_s", "most_s", "with_setup_s")),
+        "" if row["efficiency"] is None else f"{row['efficiency']:.3f}",
+        "" if row["retransmitted"] is None else f"{row['retransmitted']:.2f}",
+        row["why"],
+    )
+
+
+def _table(heads: Sequence[str], body: Iterable[Sequence[str]], *, texts: Sequence[int] = ()) -> Markup:
+    """Return a table whose cells are numbers but for the columns `texts`."""
+    look = [None if place in texts else "number" for place in range(len(heads))]
+    rows = [
+        element("tr", [element("td", printable(cell), class_=c) for cell, c in zip(row, look, strict=True)])
+        for row in body
+    ]
+    top = [element("th", printable(head), class_=c, scope="col") for head, c in zip(heads, look, strict=True)]
+    return element("table", element("thead", element("tr", top)), element("tbody", rows))
+
+
+def _provenance(measured: Measured) -> Markup:
+    tables = [
+        element(
+            "table",
+            element("tbody", [_row("Session", name), *(_row(*fact) for fact in facts)]),
+            class_="plain",
+        )
+        for name, facts in measured.sessions
+    ]
+    made = [("Program", f"MultiTracer {__version__}"), ("Command", measured.command)]
+    made += [("Note", note) for note in measured.notes[:_MOST_FACTS]]
+    links = [
+        element("li", element("a", f"The captures of {printable(name)}", href=file))
+        for name, file in measured.links.items()
+    ]
+    return element(
+        "section",
+        element("h2", "Where this comes from"),
+        element("ul", links) if links else None,
+        tables,
+        element("table", element("tbody", [_row(*fact) for fact in made if fact[1]]), class_="plain"),
+        class_="long",
+    )
+
+
+def _row(name: str, value: str) -> Markup:
+    return element("tr", element("th", printable(name), scope="row"), element("td", printable(value)))
