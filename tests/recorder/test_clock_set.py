@@ -1,0 +1,105 @@
+"""A clock that is really set: a capture in a Linux of its own (User Mode Linux), whose clock is not ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multitracer.session import open_session
+from tests.collectors.running import records
+from tests.recorder.capturing import manifest
+
+S = 1_000_000_000
+ROOT = Path(__file__).parents[2]
+INIT = """\
+#!/bin/sh
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+mount -t proc none /proc && mount -t sysfs none /sys && mount -t devpts none /dev/pts
+mount -t tmpfs none /tmp && mkdir /tmp/out && mount -t hostfs none /tmp/out -o {out}
+cd {root} && ip link set lo up
+{python} -m multitracer capture -o /tmp/out/drive --plain --rehearse --clap-every 1 \\
+    --with host_clock --with modem --with tcp_info 2>/tmp/out/said &
+capture=$!
+clocks=/tmp/out/drive/mobile/clocks-0.jsonl
+steps() {{ grep -c '"event":"step"' $clocks 2>/dev/null; }}
+tags() {{ grep -c '"tag"' $clocks 2>/dev/null; }}
+until [ "$(tags)" -ge 1 ] && grep -q '"kind":"clock"' ${{clocks%/*}}/tcp_state-0.jsonl; do sleep 0.1; done
+date -s '+37 seconds'
+until [ "$(steps)" = 1 ]; do sleep 0.1; done
+before=$(tags)
+until [ "$(tags)" -gt $before ]; do sleep 0.1; done
+date -s '-2 seconds'
+until [ "$(steps)" = 2 ]; do sleep 0.1; done
+before=$(tags)
+until [ "$(tags)" -gt $before ]; do sleep 0.1; done
+kill -TERM $capture
+wait $capture
+echo $? >/tmp/out/status
+{python} -c '
+import subprocess
+from collectors._kernel_clock import SetAlarm
+alarm = SetAlarm()
+told = [alarm.take()]
+subprocess.run(["date", "-s", "+1 seconds"])
+told += [alarm.take(), alarm.take()]
+open("/tmp/out/alarm", "w").write(repr(told))
+'
+poweroff -f
+"""
+
+
+def linux(*options: str) -> str:
+    """Run a Linux in this one's files, which it may only read; return what it said."""
+    argv = [
+        "linux.uml",
+        "mem=512M",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        "con=null",
+        "con0=fd:0,fd:1",
+        *options,
+    ]
+    child = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        return child.communicate(timeout=240)[0]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+@pytest.mark.skipif(shutil.which("linux.uml") is None, reason="needs linux.uml (user-mode-linux)")
+def test_clock_set_by_37_and_minus_2_seconds_is_noticed_recorded_and_survived(tmp_path: Path) -> None:
+    out, init = tmp_path / "out", tmp_path / "init"
+    out.mkdir()
+    init.write_text(INIT.format(out=out, root=ROOT, python=sys.executable))
+    init.chmod(0o755)
+    said = linux(f"init={init}", f"uml_dir={tmp_path}")
+    assert (out / "status").exists(), said[-2000:]
+    assert (out / "status").read_text() == "0\n", (out / "said").read_text()
+    assert (out / "alarm").read_text() == "[False, True, False]", "the kernel says at once that it was set"
+    shown = re.findall(r"host_clock: the clock was set by (\S+) s", (out / "said").read_text())
+    assert [round(float(value)) for value in dict.fromkeys(shown)] == [37, -2]
+    folder = out / "drive"
+    assert {run["outcome"] for run in manifest(folder)["collectors"]} == {"ended"}
+    session = open_session(folder)
+    clocks = [t["clock_readings"] for log, t in session.tables("clock") if log.format == "clocks"]
+    (rows,) = ([row for row in table.rows() if row["event"] == "step"] for table in clocks)
+    assert [row["step_ns"] / S for row in rows] == pytest.approx([37, -2], abs=0.5)
+    (radio,) = (t["radio"] for _, t in session.tables("radio"))
+    log = folder / "mobile" / "radio-0.jsonl"
+    answer, pair = (records(log, kind)[-1] for kind in ("answer", "clock"))
+    wall_ns = answer["answered_ns"] + pair["realtime_ns"] - pair["monotonic_after_ns"]
+    assert abs(radio["answered_ns"][-1] - wall_ns) < S // 100, "readings stand where the wall clock stood"
