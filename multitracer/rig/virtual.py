@@ -17,10 +17,10 @@ from multitracer.channel.packet_link import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, Manifest, read_manifest, write_manifest
 from multitracer.measure.centaurus_client import CentaurusClient
+from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.run import carry_out
 from multitracer.measure.tcp_client import TcpClient
 from multitracer.measure.transports import Options
-from multitracer.rig.addresses import SERVER
 from multitracer.rig.profiles import profile_name
 from multitracer.rig.radio_join import FILE, join_radio
 from multitracer.rig.virtual_tcp import VirtualTcp
@@ -61,7 +61,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     Parameters
     ----------
     plan : Plan
-        What to measure; its server is replaced by the one on the link.
+        What to measure; the server is the one on the link.
     folder : Path
         The session folder: new, empty, or of an earlier run of the same.
     scenario : Scenario
@@ -86,7 +86,6 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
         If the folder is another session's, was made by a version that computes something else, or nothing
         gets through the link.
     """
-    plan = replace(plan, server=SERVER)
     seed = scenario.seed if seed is None else seed
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
@@ -98,7 +97,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
             files.callback(world.drain)
             client = _client(plan, world, scenario, options)
             world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)
-            return _FromTheStart(client, plan, folder)
+            return _FromTheStart(client, plan, folder, scenario.name)
 
         journal = carry_out(plan, folder, connect, progress=progress, about=about, lasting=False)
     join_radio(folder)
@@ -119,15 +118,21 @@ def _client(plan: Plan, world: RigWorld, scenario: Scenario, options: Options) -
 class _FromTheStart:
     """A client that first does again what a run before has done, and tells if it comes out otherwise."""
 
-    def __init__(self, client: Client, plan: Plan, folder: Path) -> None:
+    def __init__(self, client: Client, plan: Plan, folder: Path, link: str) -> None:
         self._client = client
+        self._link = link
         self._path = folder / FILE
         self._left = plan.transactions()
         self._known = _starts(folder)
 
     def reach(self) -> None:
         """Return once the server answered."""
-        self._client.reach()
+        try:
+            self._client.reach()
+        except UnreachableError as error:
+            raise InputError(
+                f"{self._link}: nothing gets through the link at its start ({error}); choose another seed"
+            ) from error
 
     def close(self) -> None:
         """Give back what is open."""

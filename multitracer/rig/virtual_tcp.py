@@ -10,7 +10,7 @@ from multitracer.errors import RemoteProtocolError
 from multitracer.measure.dialogue import Dialogue
 from multitracer.measure.server import Records
 from multitracer.protocols.tcp import Endpoint, State
-from multitracer.rig.addresses import SERVER_PORT
+from multitracer.rig.world import SERVER_PORT
 from multitracer.simulator.application import Application
 from multitracer.simulator.host import Host
 from multitracer.simulator.run import ADDRESSES

@@ -10,8 +10,8 @@ from multitracer.errors import RemoteProtocolError
 from multitracer.measure.centaurus_server import CentaurusServer
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
 from multitracer.protocols.centaurus import UdpWorker
-from multitracer.rig.addresses import SERVER_PORT
 from multitracer.rig.datagram import Datagram, build_datagram, parse_datagram
+from multitracer.rig.world import SERVER_PORT
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
 from multitracer.simulator.run import ADDRESSES
 from multitracer.units import NS_PER_S

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from multitracer.simulator.host import Host, Socket
 
 
+SERVER_PORT = 5100
+"""Where the server listens, on the fixed host."""
+
+
 class Watcher(Protocol):
     """Who writes down what happens; times are those of the link."""
 

@@ -116,6 +116,13 @@ def test_a_blackout_drops_what_it_hits_and_nothing_after(protocol: ProtocolName,
         assert found[n]["efficiency"] == found[n]["server_rtt_s"] == ""
 
 
+def test_a_link_that_is_dead_from_the_start_is_said(tmp_path: Path) -> None:
+    dead = BLACKOUT.replace("at_s = 20", "at_s = 0")
+    for protocol in PROTOCOLS:
+        with pytest.raises(InputError, match="test: nothing gets through the link at its start"):
+            run(plan(protocol), tmp_path / protocol, link(dead))
+
+
 # --- interruption ---
 
 _KILLED = """
@@ -188,7 +195,7 @@ def test_the_manifest_says_what_the_run_was(tmp_path: Path) -> None:
     said = manifest.variables
     assert (said["seed"], said["virtual"], said["speed"], said["tcp_profile"]) == (9, True, 1, "today")
     assert said["scenario"] == LOSSY
-    assert said["measurement"]["server"] == "10.64.0.2:5100"
+    assert said["measurement"] == plan("tcp").document()
     assert {log.path for log in manifest.files} >= {"transactions.csv", "mobile/modem-0.jsonl"}
     assert list(changed_files(tmp_path, manifest)) == []
 
