@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import log
+from random import Random
 from typing import TYPE_CHECKING
 
 from multitracer.channel.cdpd_blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
 from multitracer.channel.dsma import Access, Burst
 
 if TYPE_CHECKING:
-    from random import Random
-
     from multitracer.channel.agenda import Agenda
     from multitracer.channel.cdpd_config import AccessConfig, CellConfig
     from multitracer.channel.dsma import ReverseChannel
@@ -25,8 +24,8 @@ class Cell:
     config : CellConfig
     access : AccessConfig
     agenda : Agenda
-    luck : Random
-        Where chance comes from.
+    seed : str
+        The bursts that arrive depend on it alone; how they contend, on what is on the channel too.
     """
 
     def __init__(
@@ -36,12 +35,13 @@ class Cell:
         access: AccessConfig,
         *,
         agenda: Agenda,
-        luck: Random,
+        seed: str,
     ) -> None:
         self.channel = channel
         self.access = access
         self.agenda = agenda
-        self.luck = luck
+        self.luck = Random(f"{seed} cell access")
+        self._arrivals = Random(f"{seed} cell arrivals")
         self._config = config
         self._share = 0.0
         self._holds_until_ns = 0
@@ -51,13 +51,13 @@ class Cell:
     def _plan_next(self, now_ns: int) -> None:
         if now_ns >= self._holds_until_ns:
             spread = self._config.spread_percent
-            self._share = (self._config.busy_percent + self.luck.uniform(-spread, spread)) / 100
-            self._holds_until_ns = now_ns + 1 + round(self.luck.expovariate(1 / self._config.holds_ns))
+            self._share = (self._config.busy_percent + self._arrivals.uniform(-spread, spread)) / 100
+            self._holds_until_ns = now_ns + 1 + round(self._arrivals.expovariate(1 / self._config.holds_ns))
         burst_ns = PREAMBLE_NS + self._config.mean_blocks * REVERSE_BLOCK_NS
         if self._share <= 0:
             self.agenda.at(self._holds_until_ns, self._plan_next)
             return
-        pause_ns = round(self.luck.expovariate(self._share / burst_ns))
+        pause_ns = round(self._arrivals.expovariate(self._share / burst_ns))
         if now_ns + pause_ns >= self._holds_until_ns:  # exponential: what is left may be drawn anew then
             self.agenda.at(self._holds_until_ns, self._plan_next)
         else:
@@ -72,7 +72,7 @@ class Cell:
         mean = self._config.mean_blocks
         if mean <= 1:
             return 1
-        drawn = 1 + int(log(1 - self.luck.random()) / log(1 - 1 / mean))
+        drawn = 1 + int(log(1 - self._arrivals.random()) / log(1 - 1 / mean))
         return min(drawn, self.access.max_blocks)
 
 

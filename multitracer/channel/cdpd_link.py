@@ -133,7 +133,7 @@ class CdpdLink:
             config.cell,
             config.access,
             agenda=self._agenda,
-            luck=self._luck("cell"),
+            seed=self._seed,
         )
         self._reverse = ReverseTransmitter(
             self._reverse_channel,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multitracer.channel.cdpd_config import CdpdConfig
 from multitracer.errors import FormatError, InputError, MultiTracerError
 from multitracer.protocols.tcp import BSD, MODERN
 from multitracer.scenario import bundled_names, load_scenario
@@ -24,7 +25,7 @@ CONTRACT = {
     "fig10-backoff", "fig11-fade", "fig12-flow-control", "overbuffered", "sack-modern", "download",
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
-    "slow-writer",
+    "slow-writer", "cdpd-contended",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 
@@ -78,6 +79,12 @@ def test_times_are_written_as_people_do() -> None:
         (f"[link.up]\ntrace = 'radio.txt'\n{TRAFFIC}", "radio.txt"),
         (f"[[event]]\nkind = 'meteor'\nat_s = 1\n{TRAFFIC}", "fade"),
         (f"[[event]]\nkind = 'fade'\n{TRAFFIC}", "lacks at_s"),
+        ("[link]\nkind = 'pigeon'", "gsm, cdpd, bluetooth"),
+        ("[link]\nkind = []", "gsm, cdpd, bluetooth"),
+        ("[link]\nkind = 'cdpd'\nn2 = 6", "no key n2"),
+        ("[link]\nkind = 'cdpd'\n[link.cell]\nbusy = 6", "no key busy"),
+        ("[link]\nkind = 'cdpd'\n[link.cell]\nbusy_percent = 95", "0 to 90"),
+        ("[link]\nkind = 'bluetooth'\nup = 'DH7'", "DH5"),
         ("not toml", "not TOML"),
     ],
 )
@@ -114,6 +121,18 @@ def test_a_trace_outside_the_scenarios_folder_is_not_opened(tmp_path: Path) -> N
     )
     with pytest.raises(InputError, match="leads out"):
         load_scenario(str(tmp_path / "mine/mine.toml"))
+
+
+def test_a_link_to_measure_over_needs_no_traffic_and_does_not_run_by_itself() -> None:
+    scenario = parsed(
+        "[link]\nkind = 'cdpd'\n[link.network]\nbackhaul_ms = 5.5\n[link.down]\nkind = 'none'\n"
+    )
+    assert isinstance(scenario.link, CdpdConfig)
+    assert scenario.link.network.backhaul_ns == 5_500_000
+    assert scenario.link.down.kind == "none"
+    assert scenario.link.up == CdpdConfig().up
+    with pytest.raises(InputError, match="--over mine"):
+        _ = scenario.gsm
 
 
 def test_an_unknown_name_lists_the_bundled_ones(tmp_path: Path) -> None:
