@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.bursts import by_bursts, has_bursts
 from multitracer.diagnosis.inferred import inferred
 from multitracer.diagnosis.measured import measured
 from multitracer.diagnosis.use import LOST, Cause, Use
@@ -94,6 +95,7 @@ class Account:
 def account(transfer: Transfer) -> Account:
     """Return the account of a transfer, measured where the link was logged at its sender, else inferred."""
     joined = transfer.joined
-    uses = inferred(transfer) if joined is None else measured(joined)
+    is_logged = joined is not None or (has_bursts(transfer.near) and len(transfer.sent) > 0)
+    uses = measured(joined) if joined is not None else (by_bursts if is_logged else inferred)(transfer)
     outcome = "complete" if transfer.is_complete else "dropped"
-    return Account(transfer, uses, float(uses["seconds"].sum()), outcome, joined is None, joined)
+    return Account(transfer, uses, float(uses["seconds"].sum()), outcome, not is_logged, joined)

@@ -60,7 +60,7 @@ def inferred(transfer: Transfer) -> Table:
     per_ns = transfer.speed / NS_PER_S
     served = _served(transfer, rows, (fresh, rest), (np.maximum(sent, before), left), per_ns)
     idle_begin, idle_end = np.append(before, left[-1]), np.append(np.maximum(sent, before), limit)
-    ender = _next_occupying(transfer, np.append(rows, NA))
+    ender = next_occupying(transfer, np.append(rows, NA))
     gaps = np.flatnonzero(idle_end > idle_begin)
     why = idle(view, begin_ns + idle_begin[gaps], ender[gaps])
     empty = Uses.of(
@@ -237,11 +237,24 @@ def _fresh(transfer: Transfer, rows: Array, seen: Array) -> tuple[Array, Array]:
     return fresh, rest
 
 
+def fresh_payload(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
+    """Return the payload that each copy brought first, and what the rest of it is for.
+
+    By the receiver's capture; without it the last copy of each byte is the one that arrived.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+        Rows of `sender` in the data direction, ascending.
+    """
+    return _fresh(transfer, rows, _seen(transfer, rows))
+
+
 def _acknowledged_end(transfer: Transfer) -> int:
     return int(transfer.sender["ack_bytes"][transfer.acks].max(initial=0))
 
 
-def _next_occupying(transfer: Transfer, rows: Array) -> Array:
+def next_occupying(transfer: Transfer, rows: Array) -> Array:
     """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does."""
     table = transfer.sender
     occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]

@@ -95,6 +95,9 @@ class Cause(IntEnum):
     FAR_BUFFER = 8
     """The far end, slower than the link, still reads what it has got."""
 
+    NETWORK = 10
+    """Lost behind the link."""
+
     @property
     def label(self) -> str:
         """The name outside; empty for none."""

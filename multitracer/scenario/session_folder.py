@@ -88,10 +88,10 @@ def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
 
 def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
     """Return what rlpdump's header says; times in it are link times."""
-    facts: dict[str, str | int | float] = {"clock": "realtime", "speed": speed, "scenario": scenario.name}
+    facts: dict[str, str | int | float] = {"clock": "realtime", "speed": speed}
     if isinstance(scenario.link, LinkConfig):
         facts |= {"slot_ns": scenario.link.slot_ns, "t1_ms": scenario.link.t1_ms, "n2": scenario.link.n2}
-    return facts
+    return facts | {"scenario": scenario.name}
 
 
 def write_summary(folder: Path, summary: Summary) -> None:

@@ -16,6 +16,7 @@ from multitracer.protocols.link_events import (
     FrameSent,
     PeerBusy,
     PeerReady,
+    PieceSent,
     ResetDone,
     ResetStarted,
     XoffReceived,
@@ -39,7 +40,7 @@ class Summary:
     goodput_bytes_per_s: float | None
     """Payload that reached the receiving TCP, once / time from the first SYN to its last byte's arrival."""
     rlp_slope_bytes_per_s: float | None
-    """Least-squares slope of RlpSnd_data: first transmissions of the data sender's link."""
+    """Least-squares slope of first transmissions (RlpSnd_data, over CDPD MDLP): the data sender's link."""
     rlp_resets: int
     rlp_retransmissions: int
     """Information frames that the data sender's link sent again."""
@@ -56,8 +57,8 @@ class Summary:
     """Longest time between two arrivals of new, intact data at the receiver."""
     max_rtt_s: float | None
     """Largest RTT sample (docs/definitions.md) at the data sender."""
-    ledger: Balance
-    """Characters of both directions of the link."""
+    ledger: Balance | None
+    """Characters of both directions of the link; None where it is no data call."""
 
     def document(self) -> dict[str, Any]:
         """Return what is written to summary.json."""
@@ -121,17 +122,19 @@ class LinkMeter:
         if side != self.sender:
             return
         if isinstance(event, FrameSent):
-            self._note_frame(event)
+            self._note_frame(event.time_ns, event.offset_bytes, event.attempt)
+        elif isinstance(event, PieceSent):
+            self._note_frame(event.time_ns, event.offset_bytes, event.attempts)
         elif isinstance(event, XoffReceived | PeerBusy) and self._xoff_since_ns is None:
             self._xoff_since_ns = event.time_ns
         elif isinstance(event, XonReceived | PeerReady):
             self._end_gap(event.time_ns)
 
-    def _note_frame(self, event: FrameSent) -> None:
-        if event.offset_bytes is None:
+    def _note_frame(self, time_ns: int, offset_bytes: int | None, attempt: int) -> None:
+        if offset_bytes is None:
             return
-        if event.attempt == 1:
-            self.rlp.add(event.time_ns / NS_PER_S, event.offset_bytes)
+        if attempt == 1:
+            self.rlp.add(time_ns / NS_PER_S, offset_bytes)
         else:
             self.retransmissions += 1
 

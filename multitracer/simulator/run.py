@@ -9,7 +9,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.channel.gsm_link import FAR, SIDES, GsmLink, Side
+from multitracer.channel.gsm_config import LinkConfig
+from multitracer.channel.gsm_link import GsmLink
+from multitracer.channel.links import link_of
+from multitracer.channel.packet_link import FAR, SIDES, PacketLink, Side
 from multitracer.protocols.tcp import Endpoint
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
@@ -70,16 +73,23 @@ class VirtualRun:
         self._observers = observers
         self._loop = EventLoop()
         self._luck = Random(f"{self.seed} hosts")
-        self.link = GsmLink(
-            scenario.gsm, seed=self.seed, script=scenario.events, on_air=self._on_air if observers else None
-        )
+        self.link = self._link()
         profiles = {"mobile": scenario.mobile, "fixed": scenario.fixed}
         self.hosts: dict[Side, Host] = {
             side: Host(side, address=ADDRESSES[side], profile=profiles[side], world=self) for side in SIDES
         }
+        self._has_started = False
         self._to_start = len(scenario.traffic)
         self._dropped_ns: int | None = None
+        self._due_ns: int | None = None
         self._meet_main_connection()
+
+    def _link(self) -> PacketLink:
+        """Return the scenario's link; a data call tells observers of its frames."""
+        config, events = self.scenario.link, self.scenario.events
+        if isinstance(config, LinkConfig) and self._observers:
+            return GsmLink(config, seed=self.seed, script=events, on_air=self._on_air)
+        return link_of(config, seed=self.seed, script=events)
 
     def _meet_main_connection(self) -> None:
         """Prepare the meters of the first traffic, whose sender is "the data sender"."""
@@ -94,9 +104,10 @@ class VirtualRun:
     def run(self) -> Summary:
         """Run to the end; return the summary."""
         self._listen()
-        self._loop.at(self.scenario.gsm.slot_ns, self._tick)
+        self._advance() if self.link.is_up else self._wake()
         self._loop.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
-        self.link.count_idle()
+        if isinstance(self.link, GsmLink):
+            self.link.count_idle()
         self._drain_events()
         return self._summary()
 
@@ -117,7 +128,9 @@ class VirtualRun:
 
     def transmit(self, host: Host, data: bytes) -> bool:
         """Offer a packet to the link."""
-        return self.link.send(host.name, data, now_ns=self.now_ns)
+        taken = self.link.send(host.name, data, now_ns=self.now_ns)
+        self._wake()
+        return taken
 
     def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
         """Tell meters and observers of a packet at a host's interface."""
@@ -135,16 +148,24 @@ class VirtualRun:
 
     # --- the link ---
 
-    def _tick(self) -> None:
-        was_up = self.link.is_up
-        for delivery in self.link.tick(self.now_ns):
+    def _wake(self) -> None:
+        """See to it that the link goes on when something happens on it next."""
+        next_ns = self.link.next_ns
+        if next_ns is not None and (self._due_ns is None or next_ns < self._due_ns):
+            self._due_ns = next_ns
+            self._loop.at(next_ns, self._advance)
+
+    def _advance(self) -> None:
+        self._due_ns = None
+        for delivery in self.link.advance(self.now_ns):
             self.hosts[delivery.side].deliver(delivery.packet)
         self._drain_events()
-        if self.link.is_up and not was_up and self._to_start == len(self.scenario.traffic):
+        if self.link.is_up and not self._has_started:
+            self._has_started = True
             self._start_traffic()
         if self.link.is_dropped and self._dropped_ns is None:
             self._dropped_ns = self.now_ns
-        self._loop.at((self.link.slot + 1) * self.scenario.gsm.slot_ns, self._tick)
+        self._wake()
 
     def _drain_events(self) -> None:
         for side in SIDES:
@@ -201,7 +222,7 @@ class VirtualRun:
             checksum_errors=self.hosts[FAR[self._sender]].checksum_errors,
             longest_receiver_hole_s=_seconds(transfer.longest_hole_ns),
             max_rtt_s=_seconds(transfer.max_rtt_ns),
-            ledger=self.link.balance(),
+            ledger=self.link.balance() if isinstance(self.link, GsmLink) else None,
         )
 
 

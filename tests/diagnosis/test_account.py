@@ -40,7 +40,8 @@ OWN = {
     "one-reset-plain": ONE_RESET.format(compression="none"),
 }
 SLOW = {"typical-1450k"}  # half an hour of link; tested where it is recorded
-NAMES = [name for name in bundled_names() if name not in SLOW] + list(OWN)
+BURSTS = {"cdpd-contended"}  # another link, another rule 2: test_contended.py
+NAMES = [name for name in bundled_names() if name not in SLOW | BURSTS] + list(OWN)
 ABORTED = {"aborted-download"}
 
 

@@ -9,12 +9,16 @@ from statistics import mean
 import pytest
 
 from multitracer.capture import Flag
-from multitracer.protocols.link_events import PacketDropped, ResetStarted
-from multitracer.scenario import bundled_names
+from multitracer.channel.gsm_config import LinkConfig
+from multitracer.protocols.link_events import AccessWaitEnded, BurstSent, PacketDropped, ResetStarted
+from multitracer.scenario import bundled_names, load_scenario
+from multitracer.simulator.run import VirtualRun
 from tests.simulator.watch import gaps, slope, watch, watched
 
+CALLS = [name for name in bundled_names() if isinstance(load_scenario(name).link, LinkConfig)]
 
-@pytest.mark.parametrize("name", bundled_names())
+
+@pytest.mark.parametrize("name", CALLS)
 def test_the_ledger_is_even_and_the_transfer_ends(name: str) -> None:
     seen = watched(name)
     assert seen.summary.ledger.is_even
@@ -22,7 +26,7 @@ def test_the_ledger_is_even_and_the_transfer_ends(name: str) -> None:
     assert max(p.time_s for p in seen.packets) < 200 + sum(t.bytes for t in seen.scenario.traffic) / 600
 
 
-@pytest.mark.parametrize("name", bundled_names())
+@pytest.mark.parametrize("name", CALLS)
 def test_without_a_reset_nothing_is_flushed(name: str) -> None:
     summary = watched(name).summary
     assert (summary.ledger.flushed > 0) is (summary.rlp_resets > 0)
@@ -315,3 +319,21 @@ def test_a_reset_by_n2_is_told_as_such() -> None:
     causes = [e.cause for _, e in seen.link if isinstance(e, ResetStarted)]
     assert "n2" in causes
     assert "forced" not in causes
+
+
+class TestContendedChannel:
+    """CDPD: the mobile waits for its turn before each burst, and the data link repairs what is lost."""
+
+    def test_the_transfer_ends_and_waits_for_the_channel_longer_than_it_sends(self) -> None:
+        seen = watched("cdpd-contended")
+        sent = [e for side, e in seen.link if side == "mobile" and isinstance(e, BurstSent)]
+        waits = [e for side, e in seen.link if side == "mobile" and isinstance(e, AccessWaitEnded)]
+        assert seen.summary.ledger is None
+        assert sum(e.waited_us for e in waits) > sum(e.air_us for e in sent) > 0
+        last = max(first for _, first in seen.data("fixed", outgoing=False))
+        assert last < seen.scenario.traffic[0].bytes <= last + 536
+
+    def test_the_same_seed_runs_the_same_way_and_another_does_not(self) -> None:
+        scenario = watched("cdpd-contended").scenario
+        runs = [VirtualRun(scenario, seed=seed).run() for seed in (1, 1, 2)]
+        assert runs[0] == runs[1] != runs[2]

@@ -1,0 +1,131 @@
+"""The account of a link with bursts, CDPD: waiting for a contended channel is `access`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.account import account
+from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.use import Cause, Use
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.transfer import Transfer
+
+CDPD = """
+[tcp]
+mtu_bytes = 576
+timestamps = false
+[link]
+kind = "cdpd"
+[link.cell]
+busy_percent = {busy}
+spread_percent = 0
+[link.outages]
+hop_every_s = 0
+ejection_every_s = 0
+blackout_every_s = 0
+[[traffic]]
+bytes = 20_000
+direction = "{direction}"
+"""
+RUNS = {
+    "cdpd-contended": None,
+    "cdpd-alone": CDPD.format(busy=0, direction="up"),
+    "cdpd-down": CDPD.format(busy=60, direction="down"),
+    "cdpd-hop": CDPD.format(busy=0, direction="up") + '[[event]]\nkind = "hop"\nat_s = 10\nduration_s = 6\n',
+}
+
+
+@pytest.fixture(scope="module")
+def account_of(transfer_of: Callable[..., Transfer]) -> Callable[[str], Account]:
+    done = {}
+
+    def compute(name: str) -> Account:
+        if name not in done:
+            done[name] = account(transfer_of(name, RUNS[name]))
+        return done[name]
+
+    return compute
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], Account]) -> None:
+    found = account_of(name)
+    assert not found.inferred
+    assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s, abs=1e-6)
+    assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
+    uses = found.uses
+    assert (uses["seconds"] >= 0).all()
+    assert (np.diff(uses["begin_ns"]) >= 0).all()
+    assert (uses["row"][uses["source"] == "near.events"] < len(found.transfer.near.events)).all()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], Account]) -> None:
+    found = account_of(name)
+    assert found.payload_bytes == found.transfer.variables["parameters"]["traffic"][0]["bytes"]
+
+
+def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], Account]) -> None:
+    found = account_of("cdpd-contended")
+    near = found.transfer.near
+    waited_s = near.events["waited_us"][near.rows("access_wait_ended")].sum() / 1e6
+    assert found.seconds[Use.ACCESS] > found.total_s / 2
+    assert waited_s * 0.9 < found.seconds[Use.ACCESS] <= waited_s
+    waits = found.uses.take(found.uses["use"] == Use.ACCESS)
+    assert set(near.events["event"][waits["row"]].tolist()) == {"access_wait_started"}
+    assert found.utilization > 0.85, "the cell's other users are no loss of TCP's"
+
+
+def test_alone_in_the_cell_a_burst_waits_for_its_turn_only_after_its_own(
+    account_of: Callable[[str], Account],
+) -> None:
+    alone, contended = account_of("cdpd-alone"), account_of("cdpd-contended")
+    assert alone.seconds[Use.ACCESS] / alone.total_s < 0.1 < contended.seconds[Use.ACCESS] / contended.total_s
+
+
+def test_the_forward_channel_is_not_contended(account_of: Callable[[str], Account]) -> None:
+    found = account_of("cdpd-down")
+    assert found.transfer.near.host == "fixed"
+    assert found.seconds[Use.ACCESS] == 0
+    assert found.seconds[Use.USEFUL] > 5
+
+
+def test_a_hop_is_an_outage(account_of: Callable[[str], Account]) -> None:
+    found = account_of("cdpd-hop")
+    outages = found.uses.take(found.uses["use"] == Use.OUTAGE)
+    assert 6 <= outages["seconds"].sum() < 6.5
+    assert set(outages["cause"].tolist()) == {Cause.RADIO}
+    near = found.transfer.near
+    assert near.events["cause"][outages["row"][0]] == "hop"
+
+
+def test_what_is_lost_behind_the_link_was_carried_in_vain(account_of: Callable[[str], Account]) -> None:
+    found = account_of("cdpd-contended")
+    far = found.transfer.far
+    lost = far.events["cause"] == "network"
+    dropped = set(zip(far.events["ip_id"][lost].tolist(), far.events["seq"][lost].tolist(), strict=True))
+    wasted = found.uses.take(found.uses["cause"] == Cause.NETWORK)
+    rows, sender = np.unique(wasted["row"]), found.transfer.sender
+    in_vain = set(zip(sender["ip_id"][rows].tolist(), sender["seq"][rows].tolist(), strict=True))
+    assert len(in_vain) == 3
+    assert in_vain < dropped, "the others are ACKs on their way back"
+    flushed = found.uses["cause"][found.uses["use"] == Use.WASTED] == Cause.RESET
+    assert flushed.any(), "the data link was set up anew once"
+
+
+def test_findings_of_such_a_link_rest_on_rows_that_are_there(transfer_of: Callable[..., Transfer]) -> None:
+    transfer = transfer_of("cdpd-contended")
+    found = diagnose(transfer)
+    tables = {"sender": transfer.sender, "near.events": transfer.near.events}
+    for finding in found.findings:
+        for place in finding.evidence:
+            table, _, row = place.rpartition(":")
+            assert NA < int(row) < len(tables[table])
