@@ -51,7 +51,7 @@ class _Captures:
 
 
 class Recorder:
-    """Writes the logs of both hosts, from their start: a run that is done again rewrites them.
+    """Writes the logs of both hosts from their start; a run that is done again replaces them at its end.
 
     Parameters
     ----------
@@ -66,6 +66,7 @@ class Recorder:
     def __init__(self, folder: Path, scenario: Scenario, *, capture: bool) -> None:
         self._folder = folder
         self._files = ExitStack()
+        self._beside: list[Path] = []
         self._clocks = {side: host_clock(scenario, side) for side in SIDES}
         for side in SIDES:
             (folder / side).mkdir(exist_ok=True)
@@ -76,7 +77,11 @@ class Recorder:
         self._now_ns = 0
 
     def _opened(self, side: Side, name: str) -> BinaryIO:
-        return self._files.enter_context((self._folder / side / name).open("wb"))
+        path = self._folder / side / name
+        if path.exists():
+            path = path.with_name(f".{name}")
+            self._beside.append(path)
+        return self._files.enter_context(path.open("wb"))
 
     def _captures_of(self, side: Side) -> _Captures:
         packets, states = self._opened(side, CAPTURE), self._opened(side, TCP_STATE)
@@ -124,3 +129,5 @@ class Recorder:
             for each in self._captures.values():
                 each.end(self._now_ns)
         self._files.close()
+        for path in self._beside if kind is None else ():
+            path.replace(path.with_name(path.name.removeprefix(".")))

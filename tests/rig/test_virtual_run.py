@@ -180,8 +180,11 @@ def test_a_record_that_cannot_be_computed_again_is_not_mixed_with_another(tmp_pa
     header, first, second, *_ = path.read_text("utf-8").splitlines(keepends=True)
     start_ns = second.split(",")[9]
     path.write_text(header + first + second.replace(start_ns, str(int(start_ns) + 1)), "utf-8")
+    before = _bytes(tmp_path)
     with pytest.raises(InputError, match="transaction 2 comes out otherwise"):
         run(plan("tcp"), tmp_path, link(LOSSY))
+    after = _bytes(tmp_path)
+    assert {name: after[name] for name in before} == before, "the radio log of the older run is not lost"
 
 
 # --- what it says of itself ---
