@@ -124,9 +124,12 @@ def _command(chosen: argparse.Namespace, program: str) -> list[str]:
         command += ["-G", str(round(chosen.file_minutes * 60))]
     if chosen.file_mb:
         command += ["-C", str(chosen.file_mb)]
-    if os.geteuid() == 0:
-        command += ["-Z", pwd.getpwuid(0).pw_name]  # or it could not write where root may
-    return [*command, "-w", name, "--", *([chosen.filter] if chosen.filter else [])]
+    return [*command, *_as_root(), "-w", name, "--", *([chosen.filter] if chosen.filter else [])]
+
+
+def _as_root() -> list[str]:
+    """Return what lets tcpdump stay root, or it could not write where root may."""
+    return ["-Z", pwd.getpwuid(0).pw_name] if os.geteuid() == 0 else []
 
 
 def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) -> None:
@@ -201,7 +204,7 @@ def _preflight() -> str:
 def check() -> None:
     """Raise PreflightError, with what to do, if tcpdump cannot open an interface here."""
     program = _preflight()
-    tcpdump = Tcpdump([program, "-i", "any", "-w", "-", "-c", "1", "--", "less 1"])
+    tcpdump = Tcpdump([program, "-i", "any", *_as_root(), "-w", "-", "-c", "1", "--", "less 1"])
     until = time.monotonic() + _PROBE_S
     while not (tcpdump.is_listening or tcpdump.has_ended) and time.monotonic() < until:
         time.sleep(0.01)

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.testbed.privileges import TUN_DEVICE, probe, why_no_user_namespace
+from multitracer.testbed.privileges import (
+    TUN_DEVICE,
+    probe,
+    probe_in_user_namespace,
+    why_no_user_namespace,
+)
 
 if TYPE_CHECKING:
     from multitracer.testbed.privileges import Ability, Privileges, Tier
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 _PURPOSES = {
     "namespaces": ("hosts of their own, and the link between them", "no run in real time"),
     "ip": ("addresses and routes of the hosts", "no run in real time"),
+    "tc": ("devices that queue nothing of their own", "no run in real time"),
     "nsenter": ("programs inside the hosts", "no run in real time"),
     "setpriv": ("children that end with the run", "no run in real time"),
     "nstat": ("the kernel's counters before and after", "no run in real time"),
@@ -27,7 +33,14 @@ _PURPOSES = {
     "real-time priority": ("slots in time on a busy machine", "slots come late in bursts under load"),
 }
 """Ability -> what it is for, what a run is without it."""
-_PACKAGES = {"ip": "iproute2", "nstat": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
+_PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nstat": "iproute2",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+}
+_NOT_TRIED = "could not be tried from here"
 _SETTINGS = Path("/proc/sys")
 _SWITCHES = (
     ("kernel.apparmor_restrict_unprivileged_userns", "0", re.compile(r"[1-9]")),
@@ -59,6 +72,7 @@ class TierFinding:
     how: str
     """How to run in it; where it is not offered, why not."""
     lost: str
+    """What did not work there when it was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +105,25 @@ def _finding(ability: Ability, privileges: Privileges) -> Finding:
 
 def _root(privileges: Privileges) -> TierFinding:
     if privileges.tier == "root":
-        missing = ", ".join(ability.name for ability in privileges.missing)
-        return TierFinding("root", True, "as it is", missing or "nothing")
-    return TierFinding("root", False, "needs root outside of a user namespace", "nothing")
+        return TierFinding("root", True, "as it is", _lost(privileges.abilities))
+    return TierFinding("root", False, "needs root outside of a user namespace", _NOT_TRIED)
 
 
 def _user_namespace(privileges: Privileges, refused: str) -> TierFinding:
-    lost = "tcp_probe, tcpdump (the link writes the captures), real-time priority"
     if privileges.in_user_namespace:
         works = privileges.tier == "userns"
-        return TierFinding("userns", works, "as it is" if works else _first_lack(privileges), lost)
-    return TierFinding("userns", not refused, refused or f"{_in_user_namespace()} testbed run ...", lost)
+        how = "as it is" if works else _first_lack(privileges)
+        return TierFinding("userns", works, how, _lost(privileges.abilities))
+    if refused:
+        return TierFinding("userns", False, refused, _NOT_TRIED)
+    how = f"{_in_user_namespace()} testbed run ..."
+    return TierFinding("userns", True, how, _lost(probe_in_user_namespace()))
+
+
+def _lost(abilities: tuple[Ability, ...]) -> str:
+    if not abilities:
+        return _NOT_TRIED
+    return ", ".join(ability.name for ability in abilities if not ability.works) or "nothing"
 
 
 def _plain() -> TierFinding:

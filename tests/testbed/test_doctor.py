@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ _ENVIRONMENT = {
     "PATH": os.environ.get("PATH", "/usr/bin:/bin:/usr/sbin:/sbin"),
     "PYTHONPATH": os.pathsep.join([str(ROOT), *(path for path in sys.path if "site-packages" in path)]),
     "PYTHONDONTWRITEBYTECODE": "1",
+    "COLUMNS": "250",
 }
 
 
@@ -43,8 +45,12 @@ def _python() -> str:
 
 
 def _as_nobody(*before: str, mode: str = "666") -> str:
-    """Run the doctor as nobody where /dev/net/tun has this mode, without a change outside of this test."""
-    command = " ".join([*_NOBODY, *before, _python(), "-m multitracer testbed doctor"])
+    return _doctor(*_NOBODY, *before, mode=mode)
+
+
+def _doctor(*before: str, mode: str = "666") -> str:
+    """Run the doctor where /dev/net/tun has this mode, without a change outside of this test."""
+    command = " ".join([*before, _python(), "-m multitracer testbed doctor"])
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", _DEVICE.format(mode=mode, command=command)],
         check=False, capture_output=True, text=True, env=_ENVIRONMENT, cwd="/", timeout=60,
@@ -88,7 +94,22 @@ def test_within_a_user_namespace_it_says_what_is_lost() -> None:
     said = _as_nobody("unshare", "-Urnm")
     assert said.startswith("Tier: userns\n")
     assert _tiers(said) == {"root": "no", "userns": "yes", "plain": "yes"}
-    assert "tcpdump: cannot change its user in a user namespace; the link writes them" in said
+    assert re.search("^tcpdump: tcpdump: .*Operation not permitted; the link writes them", said, re.MULTILINE)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("before", [(), _NOBODY], ids=["root", "nobody"])
+def test_what_is_lost_in_a_user_namespace_is_what_fails_when_it_is_tried_there(
+    before: tuple[str, ...],
+) -> None:
+    """Root itself keeps tcp_probe there, as tracefs is root's; another user does not."""
+    _user_namespaces()
+    outside, inside = _doctor(*before), _doctor(*before, "unshare", "-Urnm")
+    (row,) = re.findall(r"^userns +yes .* testbed run \.\.\. +(.*)", outside, re.MULTILINE)
+    failed = re.findall(r"^(\S.*?) {2,}absent", inside, re.MULTILINE)
+    assert row.split(", ") == failed
+    assert ("tcp_probe" in failed) == bool(before)
+    assert {"tcpdump", "real-time priority"} <= set(failed)
 
 
 @pytest.mark.root
@@ -121,6 +142,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., doctor.Diagnosis]:
     def examine(privileges: Privileges, refused: str = "") -> doctor.Diagnosis:
         monkeypatch.setattr(doctor, "probe", lambda: privileges)
         monkeypatch.setattr(doctor, "why_no_user_namespace", lambda: refused)
+        monkeypatch.setattr(doctor, "probe_in_user_namespace", tuple)
         return doctor.examine()
 
     return examine
