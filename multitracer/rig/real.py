@@ -139,7 +139,7 @@ def _about(name: str, scenario: Scenario, *, seed: int, options: Options) -> Man
         "speed": options.speed,
         "virtual": False,
         "tcp_profile": profile_name(scenario),
-        "extensions": [each.name for each in options.extensions],
+        "extensions": [str(each.name).lower().replace("_", "-") for each in options.extensions],
     }
     return about
 
