@@ -107,7 +107,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
 
 def _client(plan: Plan, world: RigWorld, scenario: Scenario, options: Options) -> Client:
     if plan.protocol == "centauruscomm":
-        ends = VirtualUdp(world, options)
+        ends = VirtualUdp(world, options, mtu_bytes=min(scenario.mobile.mtu_bytes, scenario.fixed.mtu_bytes))
         return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
     # as the clients and servers of `measure` set TCP_NODELAY
     mobile, fixed = (replace(profile, nagle=False) for profile in (scenario.mobile, scenario.fixed))

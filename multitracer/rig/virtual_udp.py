@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from multitracer.errors import RemoteProtocolError
 from multitracer.measure.centaurus_server import CentaurusServer
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
 from multitracer.protocols.centaurus import UdpWorker
+from multitracer.protocols.centaurus.config import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
 from multitracer.rig.datagram import Datagram, build_datagram, parse_datagram
 from multitracer.rig.world import SERVER_PORT
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from multitracer.rig.world import RigWorld
 
 _PORTS: dict[Side, int] = {"mobile": FIRST_MOBILE_PORT, "fixed": SERVER_PORT}
+_HEADER_BYTES, _SEALED_HEADER_BYTES = 53, 77
+"""What of a packet is no data of a segment, as `CentaurusConfig.segment_bytes` counts it."""
 SERVER_ADDRESS = (str(IPv4Address(ADDRESSES["fixed"])), SERVER_PORT)
 
 
@@ -126,14 +130,21 @@ class VirtualUdp:
         What they live in.
     options : Options
         Extensions and key.
+    mtu_bytes : int
+        Longest IP packet that the link carries.
     """
 
-    def __init__(self, world: RigWorld, options: Options) -> None:
+    def __init__(self, world: RigWorld, options: Options, *, mtu_bytes: int) -> None:
         self._world = world
-        mobile = UdpWorker(options.config(REPLY, RECEIPT), random_bytes=world.random_bytes)
-        fixed = UdpWorker(options.config(REQUEST, GOODBYE, HELLO), random_bytes=world.random_bytes)
-        self.client = VirtualEndpoint(mobile, world, "mobile")
-        self._fixed = VirtualEndpoint(fixed, world, "fixed")
+
+        def worker(*accepted: bytes) -> UdpWorker:
+            room = mtu_bytes - (_HEADER_BYTES if options.key is None else _SEALED_HEADER_BYTES)
+            segment_bytes = max(MIN_SEGMENT_BYTES, min(room, MAX_SEGMENT_BYTES))
+            config = replace(options.config(*accepted), segment_bytes=segment_bytes)
+            return UdpWorker(config, random_bytes=world.random_bytes)
+
+        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), world, "mobile")
+        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), world, "fixed")
         self._server = CentaurusServer(self._fixed)
         self._alarm_ns: int | None = None
         world.attach("mobile", self.client.take)

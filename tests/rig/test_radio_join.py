@@ -16,7 +16,7 @@ from multitracer.manifest import LogFile, Manifest, changed_files, read_manifest
 from multitracer.measure.journal import Journal
 from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
-from multitracer.rig import join_radio
+from multitracer.rig.radio_join import join_radio
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

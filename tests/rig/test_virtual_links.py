@@ -12,6 +12,7 @@ from multitracer.channel.cdpd_link import CdpdLink
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
 from multitracer.rig.profiles import with_tcp_profile
+from multitracer.rig.world import RigWorld
 from multitracer.scenario import load_scenario
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.units import NS_PER_S
@@ -20,7 +21,7 @@ from tests.rig.virtual import plan, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.channel.packet_link import RadioReading
+    from multitracer.channel.packet_link import RadioReading, Side
 
 SIZES = (128, 2048)
 
@@ -53,6 +54,27 @@ def test_early_start_saves_about_a_round_trip(tmp_path: Path) -> None:
     early_s = _medians_s(run(what, tmp_path / "early", link, options=early))[128]
     round_trip_s = _medians_s(run(plan("tcp", (128,), 30), tmp_path / "tcp", link))[128]
     assert 0.5 * round_trip_s < plain_s - early_s < 2.5 * round_trip_s
+
+
+def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: dict[Extension, list[int]] = {Extension.NONE: [], Extension.PATH_MTU: []}
+    offer = RigWorld.put
+    for extensions, seen in lengths.items():
+
+        def noted(self: RigWorld, side: Side, data: bytes, seen: list[int] = seen) -> bool:
+            seen.append(len(data))
+            return offer(self, side, data)
+
+        monkeypatch.setattr(RigWorld, "put", noted)
+        options = Options(extensions=extensions)
+        run(
+            plan("centauruscomm", (3000,), 2),
+            tmp_path / extensions.name,
+            load_scenario("cdpd"),
+            options=options,
+        )
+    assert max(lengths[Extension.NONE]) == 28 + 17 + 8 + 512
+    assert max(lengths[Extension.PATH_MTU]) == 576
 
 
 @pytest.mark.parametrize("profile", ["1999", "today"])

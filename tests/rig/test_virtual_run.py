@@ -129,7 +129,7 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.rig.virtual import LOSSY, link, plan
-from multitracer.rig import run_virtual
+from multitracer.rig.virtual import run_virtual
 
 def progress(done, dropped, total):
     if done == int(sys.argv[3]):

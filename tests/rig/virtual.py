@@ -6,7 +6,7 @@ import csv
 from typing import TYPE_CHECKING, Any
 
 from multitracer.measure.plan import Experiment, Plan
-from multitracer.rig import run_virtual
+from multitracer.rig.virtual import run_virtual
 from multitracer.scenario.toml import parse_scenario
 
 if TYPE_CHECKING:
