@@ -59,18 +59,18 @@ def fast_forward(hours: float, folder: Path) -> list[str]:
     readings = round(hours * 3600)
     wrong = []
     with ExitStack() as stack:
-        modem, gps = str(folder / "modem"), str(folder / "gps")
-        _start(stack, "_rehearsal.modem", "--link", modem, "--delay", "0.0005", "0.001", "--baud", "4000000",
-               "--speed", "100")  # fmt: skip
-        _start(stack, "_rehearsal.gps", "--link", gps, "--hz", "500", "--speed", "100")
+        modem, gps = folder / "modem", folder / "gps"
+        _start(stack, modem, "_rehearsal.modem", "--link", modem, "--delay", 0.0005, 0.001, "--baud", 4000000,
+               "--speed", 100)  # fmt: skip
+        _start(stack, gps, "_rehearsal.gps", "--link", gps, "--hz", 500, "--speed", 100)
         logs = {
-            "modem": ("--device", modem, "--hz", "500"),
+            "modem": ("--device", modem, "--hz", 500),
             "gps": ("--device", gps),
-            "host_clock": ("--every", "0.005"),
+            "host_clock": ("--every", 0.005),
         }
         for name, options in logs.items():
             log = folder / f"{name}.jsonl"
-            _start(stack, name, "-o", str(log), *options)
+            _start(stack, log, name, "-o", log, *options)
         wrong = _until_enough(folder, {name: folder / f"{name}.jsonl" for name in logs}, readings)
     return wrong
 
@@ -98,14 +98,18 @@ def _until_enough(folder: Path, logs: dict[str, Path], readings: int) -> list[st
     return _told(watch)
 
 
-def _start(stack: ExitStack, module: str, *options: str) -> None:
-    command = [sys.executable, "-m", f"collectors.{module}", *options]
+def _start(stack: ExitStack, made: Path, module: str, *options: object) -> None:
+    """Start a program beside; return when the file that it makes is there."""
+    command = [sys.executable, "-m", f"collectors.{module}", *map(str, options)]
     quiet = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
     stack.callback(child.wait, _PATIENCE_S)
     stack.callback(child.terminate)
-    time.sleep(0.5)
-    assert child.poll() is None, f"{module} ended at once"
+    until = time.monotonic() + _PATIENCE_S
+    while not made.exists():
+        assert child.poll() is None, f"{module} ended at once"
+        assert time.monotonic() < until, f"{module} does not begin"
+        time.sleep(0.05)
 
 
 def _told(watch: Watch) -> list[str]:
