@@ -15,6 +15,7 @@ import numpy as np
 
 from multitracer.analysis.bootstrap import median, median_interval, quantile
 from multitracer.tables import Column, Schema, Table
+from multitracer.transactions import TRANSACTIONS
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -196,13 +197,21 @@ def _other(table: Table) -> Array:
     return np.where(table["vary"] == "request", table["reply_bytes"], table["request_bytes"])
 
 
-def arms_of(sources: Sequence[Source]) -> list[Arm]:
+def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
     """Return the arms of all sessions, TCP's first, named by what tells them apart.
 
-    A name begins with the protocol and holds, of connection, labels and facts of the session, what differs
+    A name begins with the protocol and holds, of facts of the session, connection and labels, what differs
     between arms of that protocol; if that is not enough, also the session.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+    pool : bool
+        Take for one arm what nothing but the session tells apart: an experiment that was done in several
+        runs. What nobody told apart by a label is taken for the same.
     """
     split = [(source, rows) for source in sources for rows in _split(source.table)]
+    split = _pooled(split) if pool else split
     split.sort(key=lambda pair: list(PROTOCOLS).index(str(pair[1]["protocol"][0])))
     facts = [_facts(source, rows) for source, rows in split]
     named = zip(_names(facts), split, strict=True)
@@ -222,14 +231,29 @@ def _split(table: Table) -> Iterator[Table]:
         yield table.take(np.array(rows))
 
 
+def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
+    groups: dict[tuple[Any, ...], list[tuple[Source, Table]]] = {}
+    for source, rows in split:
+        told = _facts(source, rows) | {"session": f"{source.speed:g}"}
+        groups.setdefault(tuple(sorted(told.items())), []).append((source, rows))
+    return [
+        (found[0][0], Table.concatenate(TRANSACTIONS, [rows for _, rows in found]))
+        for found in groups.values()
+    ]
+
+
 def _facts(source: Source, rows: Table) -> dict[str, str]:
     """Return what may tell an arm apart, in the order in which it is said."""
     labels = dict(pair.split("=", 1) for pair in str(rows["labels"][0]).split(";") if "=" in pair)
+    own = _OF_PROTOCOL.items()
+    facts = {
+        k: v for k, v in source.facts.items() if all(k != key or rows["protocol"][0] == p for key, p in own)
+    }
     connection = {"per-session": "a connection each", "one": "one connection"}
     return {
         "protocol": PROTOCOLS[str(rows["protocol"][0])],
+        **facts,
         "connection": connection.get(str(rows["connection"][0]), str(rows["connection"][0])),
-        **source.facts,
         **labels,
         "session": source.name,
         "vary": f"{rows['vary'][0]} varied",
@@ -239,7 +263,8 @@ def _facts(source: Source, rows: Table) -> dict[str, str]:
 
 def _names(facts: list[dict[str, str]]) -> list[str]:
     names = [each["protocol"] for each in facts]
-    keys = [key for key in dict.fromkeys(key for each in facts for key in each) if key not in _IMPLIED]
+    told = dict.fromkeys(key for each in facts for key in each)
+    keys = sorted((key for key in told if key not in _IMPLIED), key=lambda key: key == "session")
     for key in keys:
         for protocol in PROTOCOLS.values():
             here = [i for i, each in enumerate(facts) if each["protocol"] == protocol]
@@ -250,6 +275,8 @@ def _names(facts: list[dict[str, str]]) -> list[str]:
     return names
 
 
+_OF_PROTOCOL = {"tcp_profile": "tcp", "extensions": "centauruscomm"}
+"""Facts of a session that tell something of one protocol only."""
 _IMPLIED = ("protocol", "vary", "other")
 """Said where the arms are shown, not in their names."""
 

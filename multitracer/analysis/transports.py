@@ -73,8 +73,10 @@ def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
     return {each.protocol for each in alike} == {arm.protocol} and alike[0] is arm
 
 
-def _labels(arm: Arm) -> str:
-    return str(arm.table["labels"][0])
+def _labels(arm: Arm) -> tuple[str, ...]:
+    """Return where and over which link it was: what transports beside each other should share."""
+    told = arm.source.facts
+    return str(arm.table["labels"][0]), told.get("link", ""), told.get("time", "")
 
 
 def compare(first: Arm, second: Arm) -> Table:

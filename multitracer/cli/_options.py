@@ -172,6 +172,13 @@ debug_option = click.option(
 )
 
 
+pool_option = click.option(
+    "--pool",
+    is_flag=True,
+    help="Of measured folders: take those that no setting and no label tells apart as one experiment.",
+)
+
+
 def examples(*lines: str) -> str:
     """Return the end of a command's help: example command lines, each on a line of its own."""
     return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.cli._output import check_output
 from multitracer.cli._text import portable
-from multitracer.cli._transactions import LAYER, arms_of_sessions
+from multitracer.cli._transactions import LAYER, arms_of_sessions, title_of
 from multitracer.errors import InputError
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.transactions import Measured, write_transactions
@@ -26,7 +26,9 @@ _MOST = 40
 _LONGEST = 200
 
 
-def write_measured(sessions: Sequence[Session], target: str, links: dict[str, str] | None = None) -> str:
+def write_measured(
+    sessions: Sequence[Session], target: str, links: dict[str, str] | None = None, *, pool: bool = False
+) -> str:
     """Write the page of one session to a file, of several into a folder; return the page's path.
 
     Parameters
@@ -36,6 +38,8 @@ def write_measured(sessions: Sequence[Session], target: str, links: dict[str, st
     target : str
     links : dict of str to str, optional
         Pages in that folder, by the names of sessions.
+    pool : bool
+        See `arms_of`.
     """
     several = len(sessions) > 1
     check_output(
@@ -49,11 +53,10 @@ def write_measured(sessions: Sequence[Session], target: str, links: dict[str, st
                 f"{portable(target)}: cannot make this folder: {error.strerror}; choose another"
             ) from error
     page = str(Path(target) / INDEX) if several else target
-    arms = arms_of_sessions(sessions)
-    title = ", ".join(dict.fromkeys(session.name for session in sessions))
+    arms = arms_of_sessions(sessions, pool=pool)
     measured = Measured(
         arms,
-        title,
+        title_of(sessions),
         [(session.name, list(_facts(session))) for session in sessions],
         shlex.join(["multitracer", *sys.argv[1:]]),
         [sentence for session in sessions for sentence in session.warnings],

@@ -13,7 +13,7 @@ import click
 from multitracer.analysis.transactions import Source, arms_of, size_statistics
 from multitracer.analysis.transports import compare, pairs
 from multitracer.cli._options import Window
-from multitracer.cli._output import check_output, replacing, warn
+from multitracer.cli._output import replacing, warn
 from multitracer.cli._text import no_formula, portable
 from multitracer.errors import InputError
 from multitracer.report.transaction_words import factor, seconds, spread
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LAYER = "transactions"
 SCHEMA = "multitracer.transactions/1"
 _LONGEST = 60
+_MOST_NAMES = 4
 _HEADER = (
     "transport",
     "varied",
@@ -84,7 +85,7 @@ def refuse_capture_options(reading: Reading) -> None:
         )
 
 
-def arms_of_sessions(sessions: Sequence[Session], *, some: bool = True) -> list[Arm]:
+def arms_of_sessions(sessions: Sequence[Session], *, pool: bool = False, some: bool = True) -> list[Arm]:
     """Read the transactions of the sessions.
 
     Raises
@@ -96,7 +97,7 @@ def arms_of_sessions(sessions: Sequence[Session], *, some: bool = True) -> list[
     for session in sessions:
         for sentence in session.warnings:
             warn(sentence)
-    arms = arms_of(sources)
+    arms = arms_of(sources, pool=pool)
     if some and not arms:
         raise InputError(
             f"{sessions[0].name}: no transaction was finished; run `measure run` again, it goes on"
@@ -126,8 +127,16 @@ def _facts(session: Session) -> dict[str, str]:
     return said
 
 
+def title_of(sessions: Sequence[Session]) -> str:
+    """Return what a page on these sessions is called."""
+    names = list(dict.fromkeys(session.name for session in sessions))
+    return ", ".join(names[:_MOST_NAMES]) + (
+        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    )
+
+
 def _word(value: object) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(str, value)).replace("_", " ").lower() if isinstance(value, list) else str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
@@ -205,7 +214,7 @@ def _known(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def plot_transactions(
-    sessions: Sequence[Session], kind: str, size: int | None, output: str, *, theme: ThemeName
+    arms: Sequence[Arm], kind: str, size: int | None, output: str, *, title: str, theme: ThemeName
 ) -> None:
     """Draw one of the figures of transactions into a file."""
     from multitracer.cli._plotting import write
@@ -213,14 +222,11 @@ def plot_transactions(
     from multitracer.figures.rtt_size import rtt_size_figure
     from multitracer.figures.transaction_cdf import cdf_figure
 
-    check_output(output, [path for session in sessions for path in session.paths])
-    arms = arms_of_sessions(sessions)
     if kind in ("environment", "panels"):
         figure = (overlay if kind == "environment" else panels)(arms, size, theme=theme)
     elif size is not None:
         raise click.UsageError("--size is for --figure environment and --figure panels")
     else:
         figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
-    title = ", ".join(dict.fromkeys(session.name for session in sessions))
     with replacing(output) as beside:
         write(figure, beside, title=title, theme=theme, as_json=output.endswith(".json"))

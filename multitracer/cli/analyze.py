@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Reading, examples, reads_captures, target
+from multitracer.cli._options import Reading, examples, pool_option, reads_captures, target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, a line for each connection.")
 @click.option("--parquet", "as_parquet", is_flag=True, help="As Parquet files in the folder that -o names.")
 @click.option("-o", "--output", type=target, metavar="PATH", help="Write here instead of to standard output.")
+@pool_option
 @reads_captures
-def command(reading: Reading, *, as_json: bool, as_csv: bool, as_parquet: bool, output: str | None) -> None:
+def command(
+    reading: Reading, *, as_json: bool, as_csv: bool, as_parquet: bool, output: str | None, pool: bool
+) -> None:
     """Analyse every TCP connection of INPUT.
 
     Without --json, --csv or --parquet: a summary for people, of all connections or of the one that
@@ -47,7 +50,8 @@ def command(reading: Reading, *, as_json: bool, as_csv: bool, as_parquet: bool, 
     if as_parquet and output in (None, "-"):
         raise click.UsageError("--parquet writes several files: name a folder for them with -o")
     if not as_parquet and (sessions := measured_sessions(reading.inputs)):
-        _write_transactions(sessions, reading, output, "json" if as_json else "csv" if as_csv else "")
+        form = "json" if as_json else "csv" if as_csv else ""
+        _write_transactions(sessions, reading, output, form, pool=pool)
         return
     recording = load(reading, output=output, files="*.parquet" if as_parquet else None)
     connections = chosen(recording, reading.connection)
@@ -58,7 +62,7 @@ def command(reading: Reading, *, as_json: bool, as_csv: bool, as_parquet: bool, 
 
 
 def _write_transactions(
-    sessions: Sequence[Session], reading: Reading, output: str | None, form: Literal["json", "csv", ""]
+    sessions: Sequence[Session], reading: Reading, output: str | None, form: str, *, pool: bool
 ) -> None:
     from multitracer.cli import _transactions
     from multitracer.cli._output import check_output, text_output
@@ -66,7 +70,7 @@ def _write_transactions(
 
     _transactions.refuse_capture_options(reading)
     check_output(output, [path for session in sessions for path in session.paths])
-    arms = _transactions.arms_of_sessions(sessions)
+    arms = _transactions.arms_of_sessions(sessions, pool=pool)
     with text_output(output) as stream:
         if form == "json":
             _transactions.write_transactions_json(stream, arms)

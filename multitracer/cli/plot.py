@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 
 from multitracer.cli import _spans
-from multitracer.cli._options import Reading, examples, named_page, reads_captures
+from multitracer.cli._options import Reading, examples, named_page, pool_option, reads_captures
 from multitracer.cli._spans import Wish
 
 Theme = Literal["light", "dark"]
@@ -84,6 +84,7 @@ Theme = Literal["light", "dark"]
     "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
 )
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@pool_option
 @reads_captures
 def command(
     reading: Reading,
@@ -103,12 +104,12 @@ def command(
     """
     from multitracer.cli._output import output_name
 
-    kind, size = wishes.pop("kind"), wishes.pop("size")
+    kind, size, pool = (wishes.pop(name) for name in ("kind", "size", "pool"))
     wish = Wish(**wishes)
     if stack is False and wish != Wish():
         raise click.UsageError("--series, --offset, --trend and --mark need the stacked figure")
     target = output or output_name(reading.inputs[0], ".html")
-    if _of_transactions(reading, kind, size, target, theme):
+    if _of_transactions(reading, kind, size, target, theme=theme, pool=pool):
         click.echo(target)
         return
     if size is not None:
@@ -116,19 +117,26 @@ def command(
     _plot_connection(reading, target, direction, stack, wish, theme)
 
 
-def _of_transactions(reading: Reading, kind: str | None, size: int | None, target: str, theme: Theme) -> bool:
+def _of_transactions(
+    reading: Reading, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
+) -> bool:
     """Draw what the inputs hold of transactions, if that is asked for or all there is; say whether."""
     from pathlib import Path
 
     if kind is None and not all(Path(name).is_dir() for name in reading.inputs):
         return False
-    from multitracer.cli._transactions import measured_sessions, plot_transactions, refuse_capture_options
+    from multitracer.cli import _transactions
+    from multitracer.cli._output import check_output
 
-    sessions = measured_sessions(reading.inputs, wanted=kind is not None)
-    if sessions:
-        refuse_capture_options(reading)
-        plot_transactions(sessions, kind or "rtt-size", size, target, theme=theme)
-    return bool(sessions)
+    sessions = _transactions.measured_sessions(reading.inputs, wanted=kind is not None)
+    if not sessions:
+        return False
+    _transactions.refuse_capture_options(reading)
+    check_output(target, [path for session in sessions for path in session.paths])
+    arms = _transactions.arms_of_sessions(sessions, pool=pool)
+    title = _transactions.title_of(sessions)
+    _transactions.plot_transactions(arms, kind or "rtt-size", size, target, title=title, theme=theme)
+    return True
 
 
 def _plot_connection(

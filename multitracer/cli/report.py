@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Reading, examples, named_page, reads_captures
+from multitracer.cli._options import Reading, examples, named_page, pool_option, reads_captures
 from multitracer.errors import InputError, MultiTracerError
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The file to write, by default report.html; for several inputs the folder, by default reports.",
 )
+@pool_option
 @reads_captures
-def command(reading: Reading, output: str | None) -> None:
+def command(reading: Reading, output: str | None, *, pool: bool) -> None:
     """Write a self-contained HTML report: trust, summary, figures, connection table, provenance.
 
     Each INPUT gets a report of its own, and several get an index page; files that tcpdump or dumpcap numbered
@@ -49,14 +50,14 @@ def command(reading: Reading, output: str | None) -> None:
 
     sessions = separate_sessions(reading.inputs)
     if all(is_measured(session) for session in sessions):
-        click.echo(_write_measured(sessions, reading, output))
+        click.echo(_write_measured(sessions, reading, output, pool=pool))
     elif len(sessions) == 1:
         click.echo(_write_one(sessions[0], reading, output or "report.html"))
     else:
         click.echo(_write_several(sessions, reading, output or "reports"))
 
 
-def _write_measured(sessions: list[Session], reading: Reading, output: str | None) -> str:
+def _write_measured(sessions: list[Session], reading: Reading, output: str | None, *, pool: bool) -> str:
     """Write the page on transactions; sessions that hold captures too get their reports beside it."""
     from multitracer.cli._transaction_report import links_to, write_measured
     from multitracer.cli._transactions import refuse_capture_options
@@ -66,7 +67,7 @@ def _write_measured(sessions: list[Session], reading: Reading, output: str | Non
         refuse_capture_options(reading)
     target = output or ("reports" if len(sessions) > 1 else "report.html")
     links = links_to(captured, target, several=len(sessions) > 1)
-    page = write_measured(sessions, target, {name: path.name for name, path in links.items()})
+    page = write_measured(sessions, target, {name: path.name for name, path in links.items()}, pool=pool)
     for session in captured:
         _write_one(session, reading, str(links[session.name]))
     return page

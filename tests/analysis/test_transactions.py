@@ -125,6 +125,25 @@ def test_arms_are_named_by_what_differs() -> None:
     assert [a.name for a in arms(*both)] == ["TCP", "TCP"], "they never stand in one panel"
 
 
+def test_runs_that_nothing_tells_apart_can_be_pooled() -> None:
+    tables = [transactions({64: [1.0, 2.0]}) for _ in range(3)]
+    tables.append(transactions({64: [5.0]}, labels="place=x"))
+    found = arms_of([Source(f"s{n}", table) for n, table in enumerate(tables)], pool=True)
+    assert [(arm.name, len(arm.table)) for arm in found] == [("TCP", 6), ("TCP, x", 1)]
+    profiles = [
+        Source(f"s{n}", tables[0], {"tcp_profile": profile}) for n, profile in enumerate(("1999", "today"))
+    ]
+    assert [arm.name for arm in arms_of(profiles, pool=True)] == ["TCP, 1999", "TCP, today"]
+    messages = [transactions({64: [1.0]}, protocol="centauruscomm") for _ in range(2)]
+    sources = [
+        Source("a", messages[0], {"tcp_profile": "1999"}),
+        Source("b", messages[1], {"tcp_profile": "today"}),
+    ]
+    assert [a.name for a in arms_of(sources, pool=True)] == ["CentaurusComm"], (
+        "it does not use the kernel's TCP"
+    )
+
+
 def test_each_transport_is_compared_with_its_likes() -> None:
     tables = [
         transactions({64: [1.0]}, protocol=protocol, labels=f"location={place}", vary=vary)
