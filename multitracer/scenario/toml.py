@@ -95,7 +95,7 @@ class _Reader:
 
     def _link(self, table: Document) -> AnyLinkConfig:
         kind = table.get("kind", "gsm")
-        if kind not in LINK_KINDS:
+        if not isinstance(kind, str) or kind not in LINK_KINDS:
             raise FormatError(self._path, f"[link] kind is {kind!r}; choose one of {', '.join(LINK_KINDS)}")
         config = LINK_KINDS[kind]
         parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
