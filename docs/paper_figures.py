@@ -106,7 +106,9 @@ def parts() -> dict[str, Callable[[], str]]:
         f"numbers {number}": functools.partial(table, number) for number in FIGURE_NUMBERS
     }
     found |= {f"command {figure.number}": figure.shown for figure in FIGURES}
-    return found | {"beside virtual": beside_virtual}
+    for name, as_linux in (("beside virtual", True), ("beside its profile", False)):
+        found[name] = functools.partial(beside_virtual, as_linux=as_linux)
+    return found
 
 
 def part(text: str, name: str) -> str:

@@ -310,17 +310,19 @@ def real_sessions() -> list[str]:
 
 
 @functools.cache
-def virtual(name: str) -> Summary:
-    """Return what the same scenario shows in virtual time."""
-    return VirtualRun(load_scenario(name)).run()
+def virtual(name: str, *, as_linux: bool) -> Summary:
+    """Return what the same scenario shows in virtual time, with Linux' ways or with its own profile."""
+    scenario = load_scenario(name)
+    return VirtualRun(scenario.as_linux() if as_linux else scenario).run()
 
 
 _COMPARED = (
-    "rlp_resets", "rlp_retransmissions", "tcp_retransmissions", "tcp_timeouts", "checksum_errors",
+    "rlp_resets", "rlp_retransmissions", "tcp_retransmissions", "tcp_timeouts", "tcp_fast_retransmits",
+    "checksum_errors",
 )  # fmt: skip
 
 
-def beside_virtual() -> str:
+def beside_virtual(*, as_linux: bool) -> str:
     """Return the table that puts each recorded session beside the same scenario in virtual time."""
     columns = (
         "scenario",
@@ -332,7 +334,7 @@ def beside_virtual() -> str:
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     for name in real_sessions():
         real = json.loads((SAMPLES / name / "summary.json").read_text("utf-8"))
-        model = virtual(name).document()
+        model = virtual(name, as_linux=as_linux).document()
         pairs = [f"{real[key]} · {model[key]}" for key in _COMPARED]
         goodput = [each["goodput_bytes_per_s"] for each in (real, model)]
         holes = " · ".join(f"{each['longest_receiver_hole_s']:.1f}" for each in (real, model))
