@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 PATIENCE_S = 240.0
-"""Only a run that hangs takes so long; where ten times as much is to do as can be done, it takes two minutes."""
+"""Only a run that hangs takes so long; a machine with ten times too much to do needs two minutes."""
 _INSTANCES = Path("/sys/kernel/tracing/instances")
 _NAMESPACES = Path("/run/netns")
 SHORT = "[tcp]\nmtu_bytes = 512\n[[traffic]]\nbytes = {}\n"
