@@ -48,7 +48,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_run_is_determined_by_its_seed(protocol: ProtocolName, tmp_path: Path) -> None:
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        run(plan(protocol), tmp_path / name, link(LOSSY), seed=seed)
+        run(plan(protocol), tmp_path / name, link(LOSSY), seed=seed, capture=True)
     first, again, other = (_bytes(tmp_path / name) for name in "abc")
     assert first == again
     assert first["transactions.csv"] != other["transactions.csv"]
