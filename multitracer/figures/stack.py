@@ -319,11 +319,10 @@ def _words(panel: Panel, axis: int, theme: ThemeName) -> list[dict[str, Any]]:
 
 
 def _key(panel: Panel, base: dict[str, Any], theme: ThemeName) -> dict[str, Any]:
-    """Return the names of what shades the background, below its panel, each with its colour."""
+    """Return the names of what the panel shows, below it, each with its colour."""
     names = [
         f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
         for series in panel.drawn
-        if series.rare
     ]
     place = {"x": 1, "y": 0, "xanchor": "right", "yanchor": "top"}
     return base | place | {"text": "  ".join(names)}

@@ -12,9 +12,9 @@ import pytest
 from multitracer.analysis import Kind
 from multitracer.diagnosis.account import Account, account
 from multitracer.diagnosis.use import Cause, Use
-from multitracer.diagnosis.waiting import backlog
 from multitracer.scenario.library import bundled_names
 from multitracer.tables import NA
+from tests.diagnosis.rate import by_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,40 +118,10 @@ def test_what_was_sent_again_was_dropped_wasted_or_redundant(
         assert len(transfer.retransmitted) == len(dropped) + (in_vain > 0).sum()
 
 
-LONG = [name for name in NAMES if name not in ABORTED | {"fig11-fade", "slow-writer"}]
-"""In 26 s with a fade the link makes up for it from the time that the far end would have stopped it; an
-application that writes little is silent while the far end still reads."""
-
-
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", NAMES)
 def test_utilization_agrees_with_the_link_rate(name: str, account_of: Callable[[str], Account]) -> None:
     found = account_of(name)
-    carriages = found.joined.carriages
-    mine = carriages["payload_bytes"] > 0
-    share = np.where(mine, carriages["new_bytes"] / np.maximum(carriages["payload_bytes"], 1), 0)
-    useful_bytes = float((carriages["wire_bytes"] * share).sum())
-    available_s = found.total_s - found.seconds[Use.IDLE_APP] - found.seconds[Use.OTHER]
-    expected = useful_bytes / (_end_to_end_rate(found) * available_s)
-    assert abs(found.utilization - expected) < 0.025
-
-
-def _end_to_end_rate(found: Account) -> float:
-    """Octets per second that the link carries while it has enough: what came out of the longest backlog.
-
-    A backlog too short to show it (a window below the pipe's capacity): the rate of the far terminal.
-    """
-    begin, end = backlog(found.joined)
-    longest = int(np.argmax(end - begin))
-    slot_s = found.transfer.slot_ns / 1e9
-    nominal = float(found.transfer.variables["parameters"]["link"]["drain_bytes_per_s"])
-    if (end - begin)[longest] * slot_s < 30:
-        return nominal
-    carriages = found.joined.carriages
-    inside = (carriages["queued_tick"] >= begin[longest]) & (carriages["sent_tick"] < end[longest])
-    inside &= carriages["arrived_tick"] != NA
-    arrived = carriages["arrived_tick"][inside]
-    octets = carriages["wire_bytes"][inside][1:].sum()
-    return float(octets / ((arrived[-1] - arrived[0]) * slot_s))
+    assert abs(found.utilization - by_rate(found)) < 0.025
 
 
 def test_a_clean_transfer_uses_nearly_all(account_of: Callable[[str], Account]) -> None:

@@ -16,6 +16,7 @@ from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 from tests.conftest import SAMPLES
+from tests.diagnosis.rate import by_rate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +66,11 @@ def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
     assert len(transfer.retransmitted) == dropped + refused + in_vain
 
 
+def test_the_utilization_of_a_real_run_agrees_with_the_rate_of_its_link(transfer: Transfer) -> None:
+    found = account(transfer)
+    assert abs(found.utilization - by_rate(found)) < 0.025
+
+
 def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfer) -> None:
     found = diagnose(transfer)
     assert {finding.kind for finding in found.findings} == EXPECTED[transfer.variables["scenario"]]
@@ -86,3 +92,13 @@ def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: T
         assert found.inferred
         assert found.payload_bytes == whole.payload_bytes
         assert found.utilization == pytest.approx(whole.utilization, abs=0.03)
+
+
+def test_a_set_up_slower_than_the_first_timer_is_one_finding() -> None:
+    transfer = Transfer.of(SAMPLES / "second-connection", 2)  # it opens behind the queue of another
+    (only,) = [each for each in diagnose(transfer).findings if each.kind == "spurious-timeout"]
+    assert "its first segment was sent" in only.sentence
+    assert "nothing was lost" in only.sentence
+    again = (transfer.verdicts["cause"] == Why.TIMEOUT).sum()
+    assert f"{again} times more" in only.sentence
+    assert len(only.evidence) == again + 1, "each of them, and the answer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,14 @@ def test_phases_shade_the_background_as_the_kernel_tells(sample: Sample) -> None
     assert sum(end - begin for begin, end in found) < 5, "congestion avoidance is left white"
     shape = stacked(layers).to_dict()["layout"]["shapes"][0]
     assert (shape["yref"], shape["y0"], shape["y1"], shape["layer"]) == ("paper", 0, 1, "below")
+
+
+def test_key_of_the_phases_names_every_colour_of_the_strip(sample: Sample) -> None:
+    frame = stacked(sample.layers()).to_dict()
+    strip = {trace["fillcolor"] for trace in frame["data"] if trace.get("fill") == "tozeroy"}
+    (key,) = [each["text"] for each in frame["layout"]["annotations"] if "■" in each["text"]]
+    assert set(re.findall(r"color:(#\w+)", key)) == strip
+    assert "congestion avoidance" in key.replace("_", " ")
 
 
 def test_an_interval_within_a_phase_is_shaded_whole(sample: Sample) -> None:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
+from multitracer.capture import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
@@ -14,15 +16,25 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.tables import Array
+
 KIND = "spurious-timeout"
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding for each timeout that was not needed, with what it made be sent again."""
+    """Yield one finding for each timeout that was not needed, with what it made be sent again.
+
+    Those of the connection's set-up are one finding: before its first sample TCP knows no round trip, and its
+    timer is shorter than that of a link with a deep queue.
+    """
     transfer = case.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     spurious = verdicts["necessity"] == Necessity.SPURIOUS
     expired = np.flatnonzero(spurious & (verdicts["cause"] == Cause.TIMEOUT))
+    opens = has(sender["flags"][verdicts["row"][expired]], Flag.SYN)
+    if opens.any():
+        yield _set_up(case, expired[opens])
+    expired = expired[~opens]
     for i, place in enumerate(expired):
         row, answer = int(verdicts["row"][place]), int(verdicts["answer_row"][place])
         until = expired[i + 1] if i + 1 < len(expired) else len(verdicts)
@@ -39,3 +51,23 @@ def find(case: Case) -> Iterator[Finding]:
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
+
+
+def _set_up(case: Case, expired: Array) -> Finding:
+    """Return the finding of SYNs (or SYN-ACKs) that were sent again while the first one was on its way."""
+    transfer = case.transfer
+    verdicts, sender = transfer.verdicts, transfer.sender
+    again, answers = verdicts["row"][expired], verdicts["answer_row"][expired]
+    first = int(verdicts["earlier_row"][expired].min())
+    answer = int(answers[answers != NA].min(initial=len(sender)))
+    began_ns = int(sender["time_ns"][first if first != NA else again[0]])
+    ended_ns = int(sender["time_ns"][answer if answer < len(sender) else again[-1]])
+    carried = (case.uses["source"] == "sender") & np.isin(case.uses["row"], again)
+    cost_s = float(case.uses["seconds"][carried].sum())
+    times = "once more" if len(again) == 1 else f"{len(again)} times more"
+    sentence = (
+        f"The set-up took {case.link_s(began_ns, ended_ns):.1f} s, longer than the timer that TCP begins "
+        f"with: its first segment was sent {times} though it was on its way and nothing was lost."
+    )
+    evidence = rows("sender", [*again, *([answer] if answer < len(sender) else [])])
+    return Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence)
