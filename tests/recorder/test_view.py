@@ -140,6 +140,25 @@ def test_value_that_is_not_told_any_more_is_not_shown_as_if_it_were(tmp_path: Pa
     assert line.last.isprintable()
 
 
+def test_capture_that_goes_on_in_a_second_file_is_counted_whole(tmp_path: Path) -> None:
+    """Where a capture is begun anew at 1 GB, tcpdump numbers its files (tcpdump(1), -C)."""
+    child = Child(Source("tcpdump", "tcp", ".pcap", notes=True), tmp_path)
+    child.runs.append(CollectorRun("tcpdump", "", [], "", 0))
+    for name in (
+        "tcp-0.pcap",
+        "tcp-0.pcap1",
+        "tcp-0.pcap12",
+        "tcpdump-0.jsonl",
+        "tcp-1.pcap",
+        "tcp_state-0.jsonl",
+    ):
+        (tmp_path / name).write_bytes(bytes(100))
+    assert {path.name for path in child.logs} == {
+        "tcp-0.pcap", "tcp-0.pcap1", "tcp-0.pcap12", "tcpdump-0.jsonl"
+    }  # fmt: skip
+    assert Watcher(child).look({}, S).bytes == 400
+
+
 def test_throughput_is_what_was_carried_in_the_time() -> None:
     """The kernel's delivery rate is that of bursts: over loopback, gigabits for an idle connection."""
 
