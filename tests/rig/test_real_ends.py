@@ -60,6 +60,20 @@ def test_a_run_that_is_told_to_end_ends_in_order(number: signal.Signals, status:
 
 
 @root
+def test_an_end_before_the_first_transaction_is_gone_on_with_too(tmp_path: Path) -> None:
+    folder = tmp_path / "early"
+    with measuring(folder, "bluetooth", *FAST, sessions=1) as child:
+        until((folder / "mobile").exists, child)
+        child.terminate()
+        finished(child, status=143)
+        assert left_behind(child.pid) == []
+    assert transactions(folder) == []
+    with measuring(folder, "bluetooth", *FAST, sessions=1) as second:
+        finished(second)
+    assert numbers(transactions(folder)) == [1, 2]
+
+
+@root
 def test_runs_side_by_side_do_not_meet(tmp_path: Path) -> None:
     secret = tmp_path / "key"
     secret.write_text("a secret of two dozen letters")
