@@ -179,6 +179,16 @@ def test_record_that_makes_no_sense_is_counted(strange: dict[str, Any]) -> None:
     assert table.provenance["skipped"] == {"not a record of this format": 1}
 
 
+def test_clap_is_no_strange_record_and_late_readings_are_counted_apart() -> None:
+    clap = line(kind="clap", tag="00ff", monotonic_before_ns=1, realtime_ns=2, monotonic_after_ns=3)
+    missed = [
+        line(kind="missed", count=count, since_ns=START_NS, until_ns=START_NS + MS, why=why)
+        for count, why in ((2, "late"), (1, "no answer"))
+    ]
+    books = read(HEADER, clap, reading(), *missed).provenance
+    assert (books["skipped"], books["missed_reads"], books["late_reads"]) == ({}, 3, 2)
+
+
 def test_name_of_an_algorithm_is_plain_text_of_bounded_length() -> None:
     row = only(read(HEADER, reading(congestion_control="\ud800<b>" * 1000)))
     assert row["congestion_control"] == "?<b>?<b>?<b>?<b>"
