@@ -1,0 +1,41 @@
+"""What a capture costs: each collector, supervisor and tcpdump, while packets, radio and position come."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.netns import namespaces, stop
+from tests.recorder.capturing import PATIENCE_S, command, log_began, manifest, until
+from tests.soak.watch import Watch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEAST_S = 8.0
+"""Processor time comes in hundredths of a second; in this time a tenth of a core is eighty of them."""
+
+
+@pytest.mark.root
+def test_all_collectors_together_cost_less_than_a_tenth_of_a_core(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with namespaces("mobile") as hosts:
+        child = hosts.start(
+            "mobile", *command(folder, "--rehearse", "-i", "lo"), stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        until(lambda: child.poll() is not None or all(log_began(folder)))
+        watch, began = Watch(folder), time.monotonic()
+        while (at_s := time.monotonic() - began) < LEAST_S:
+            watch.look(at_s)
+            time.sleep(0.5)
+        assert stop(child, patience_s=PATIENCE_S) == 0
+    assert {run["name"] for run in manifest(folder)["collectors"]} == {
+        "gps", "host_clock", "modem", "rlp", "tcp_info", "tcp_probe", "tcpdump"
+    }  # fmt: skip
+    shares = {each.name: each.share_of_core for each in watch.processes.values()}
+    assert {"supervisor", "tcpdump", "collectors.modem"} <= shares.keys()
+    assert 0 < sum(each.share_of_core for each in watch.processes.values()) < 0.10, shares
