@@ -9,17 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import RemoteProtocolError
-from multitracer.protocols.tcp import BSD, MODERN, Packet, State, TcpProfile, build_packet, parse_packet
+from multitracer.protocols.tcp import (
+    BSD,
+    MODERN,
+    Packet,
+    State,
+    TcpProfile,
+    as_linux,
+    build_packet,
+    parse_packet,
+)
 from multitracer.units import NS_PER_MS
 from tests.protocols.tcp_pair import Fate, Pair
 
-algorithms = st.sampled_from(["tahoe", "reno", "newreno", "cubic", "vegas"])
+algorithms = st.sampled_from(["tahoe", "reno", "newreno", "linux-reno", "cubic", "vegas"])
 switches = st.booleans()
 
 
 @st.composite
 def profiles(draw: st.DrawFn) -> TcpProfile:
-    return replace(
+    profile = replace(
         draw(st.sampled_from([BSD, MODERN])),
         congestion=draw(algorithms),
         timestamps=draw(switches),
@@ -30,6 +39,7 @@ def profiles(draw: st.DrawFn) -> TcpProfile:
         receive_buffer_bytes=draw(st.sampled_from([600, 4096, 65_535, 200_000])),
         max_retransmissions=1_000,
     )
+    return as_linux(profile) if draw(switches) else profile
 
 
 # Per packet: how many copies arrive (0 is a loss) and by how much each is late.
