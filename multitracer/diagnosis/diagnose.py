@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 _DIGITS = 6
 _WORTH_SAYING = 0.01
 """Share of the time from which on a class of lost time is worth a sentence."""
+_SERIOUS = 0.05
+"""Share of the time from which on the first sentence tells of what lowered the utilization, nothing else."""
+_NO_LOSS = {
+    "link-flow-control",
+    "radio-limited",
+    "rlp-retransmission-burst",
+    "link-reset",
+    "blackout",
+    "overbuffered-link",
+}
+"""Kinds whose cost is time in which the link did what it could: it does not lower the utilization."""
 _EXPLAINED = 0.9
 """Share of a class of lost time that findings must have cost to be its explanation."""
 
@@ -111,7 +122,9 @@ def _worst(diagnosis: Diagnosis) -> str:
     """Return what cost most: a kind of finding, or a class of lost time that no finding explains."""
     books = diagnosis.account
     lost = max(LOST, key=lambda use: books.seconds[use])
-    said, cost_s = _dearest_kind(diagnosis.findings)
+    serious = books.seconds[lost] >= _SERIOUS * books.total_s
+    found = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
+    said, cost_s = _dearest_kind(found)
     if said and cost_s >= _EXPLAINED * books.seconds[lost]:
         return said
     if books.seconds[lost] < _WORTH_SAYING * books.total_s:

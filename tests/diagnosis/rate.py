@@ -40,11 +40,12 @@ def _link_rate(found: Account) -> float:
 def end_to_end_rate(found: Account) -> float:
     """Octets per second that the link carries while it has enough: what came out of the longest backlog.
 
-    Of a transfer that the far end never had to stop, the link's own: what it brings in a burst waits in the
-    far end's buffer, and is read while the application is silent. A backlog too short to show it (a window
-    below the pipe's capacity): the rate of the far terminal.
+    Where the application was silent for most of the time and the far end never had to stop the link, the
+    link's own: what a burst brings waits in the far end's buffer, and is read in the silence. A backlog too
+    short to show it (a window below the pipe's capacity): the rate of the far terminal.
     """
-    if not len(found.transfer.near.rows("xoff_received")):
+    stops = len(found.transfer.near.rows("xoff_received"))
+    if not stops and found.seconds[Use.IDLE_APP] > found.total_s / 2:
         return _link_rate(found)
     begin, end = backlog(found.joined)
     longest = int(np.argmax(end - begin))

@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.analysis.verdicts import Cause as Why
 from multitracer.diagnosis.account import account
-from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.diagnose import diagnose, headline
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
@@ -92,6 +92,13 @@ def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: T
         assert found.inferred
         assert found.payload_bytes == whole.payload_bytes
         assert found.utilization == pytest.approx(whole.utilization, abs=0.03)
+
+
+def test_the_first_sentence_names_what_lowered_the_utilization() -> None:
+    """Being stopped by the far end cost more time, but that is no loss."""
+    found = diagnose(Transfer.of(SAMPLES / "sack-modern"))
+    assert found.findings[0].kind == "link-flow-control"
+    assert "the header decompressor was out of step" in headline(found)
 
 
 def test_a_set_up_slower_than_the_first_timer_is_one_finding() -> None:

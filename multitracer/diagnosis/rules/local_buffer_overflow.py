@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "local-buffer-overflow"
+_LEAST_S = 0.05
+"""What is worth a number with one decimal."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -31,9 +33,10 @@ def find(case: Case) -> Iterator[Finding]:
         payload = int(transfer.sender["payload_bytes"][lost].sum())
         count = last - first
         what = "a packet" if count == 1 else f"{count} packets"
+        idle = f"stood idle for {cost_s:.1f} s" if cost_s >= _LEAST_S else "had enough to do"
         sentence = (
             f"The queue of the interface was full {case.at_s(begin_ns):.1f} s into the transfer and dropped "
-            f"{what} of ours; until the repair the link stood idle for {cost_s:.1f} s."
+            f"{what} of ours; until the repair the link {idle}."
         )
         yield Finding(KIND, begin_ns, end_ns, cost_s, payload, few(places[first:last]), sentence)
 
