@@ -74,8 +74,8 @@ def test_vendor_is_found_and_its_values_are_those_the_modem_was_told(
     (met,) = records(log, "modem")
     assert met["profile"] == profile
     radio = tables(log)["radio"]
-    names = ["rssi_dbm", "bler_pct", "cell_busy_pct"] if "cdpd" in profile else ["rssi_dbm", "cell_id"]
-    names += ["rsrp_dbm"] if profile not in ("rehearsal_cdpd",) else []
+    of_links, of_cells = ("rssi_dbm", "bler_pct", "cell_busy_pct"), ("rssi_dbm", "cell_id", "rsrp_dbm")
+    names = of_links if profile.startswith("rehearsal_") else of_cells
     for name in names:
         read = {v for v, gone in zip(radio[name], radio.missing(name), strict=True) if not gone}
         assert read == {HERE[name]}, name
