@@ -14,6 +14,7 @@ from multitracer.cli._output import replacing
 from multitracer.cli._text import no_formula, portable
 from multitracer.clock.edges import edges_table, mapping_table
 from multitracer.clock.session_clock import clocks_of
+from multitracer.clock.two_captures import METHOD
 from multitracer.clock.words import seconds, span
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import inside
@@ -105,6 +106,9 @@ def show(sheet: Page, found: Aligned) -> None:
         sheet.table(_HEADER, rows, right=(2, 3, 4, 6), dispensable=(6,))
     else:
         sheet.line("One clock: there is nothing to relate.")
+    for relation in _as_given(found):
+        for line in _causality(found, relation):
+            sheet.line(line)
     sheet.line(f"Reference: {_name(found, clocks.reference)}")
     for row in mapping_table(clocks.graph, clocks.reference).rows():
         if row["reason"]:
@@ -132,6 +136,17 @@ def _row(found: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, .
         estimate.method,
         f"{estimate.evidence:,}",
     )
+
+
+def _causality(found: Aligned, relation: Relation) -> Iterator[str]:
+    """Yield, of two captures, between which offsets every packet took some time: ± assumes more."""
+    names = f"{_name(found, relation.source)} to {_name(found, relation.target)}"
+    for e in relation.estimates:
+        if relation.method == METHOD and e.lower_ns is not None and e.upper_ns is not None:
+            yield (
+                f"{names}: ± takes the two ways of the path for equally long; however unequal they are, the "
+                f"offset lies between {seconds(e.lower_ns)} and {seconds(e.upper_ns)}"
+            )
 
 
 def _name(found: Aligned, clock: Clock) -> str:

@@ -14,15 +14,17 @@ import numpy as np
 
 from multitracer.clock.envelope import lower_hull
 from multitracer.clock.estimate import BACKWARD, FORWARD, PPM, Estimate, Evidence
+from multitracer.clock.mode import LARGEST_SKEW
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
     Cloud = tuple[Array, Array]
 
-LARGEST_SKEW = 500 * PPM
 _HALVINGS = 60
 _FEWEST = 2
 _MOST_STRAY = 3
@@ -92,6 +94,33 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     )
 
 
+def certain(above: Cloud, below: Cloud, at: float) -> tuple[float, float]:
+    """Return between which values every line lies at a time that has no event on its wrong side.
+
+    Unlike an interval of confidence this asks for nothing but that effects follow causes, and that no clock
+    is off by more than `LARGEST_SKEW`.
+
+    Parameters
+    ----------
+    above, below : (ndarray, ndarray)
+        Times and values that a line stays below; times and values, with the opposite sign, that it stays
+        above.
+    at : float
+        The time, of which the events are not far away.
+
+    Returns
+    -------
+    (float, float)
+        The least and the largest; the least is the larger one if there is no such line.
+    """
+    upper, lower = _vertices(above[0] - at, above[1]), _vertices(below[0] - at, below[1])
+    slope = _widest(upper, lower)
+    edges = (_edge(upper, lower, slope, -1), _edge(upper, lower, slope, 1))
+    most = _largest(lambda each: _least(upper, each), *edges)
+    least = -_largest(lambda each: _least(lower, -each), *edges)
+    return least, most
+
+
 def _without_stray(above: Cloud, below: Cloud, slope: float) -> tuple[Cloud, Cloud]:
     """Return the clouds without the one event that stands out most."""
     flat = [cloud[1] - sign * slope * cloud[0] for cloud, sign in ((above, 1), (below, -1))]
@@ -120,15 +149,24 @@ def _width(upper: Cloud, lower: Cloud, slope: float) -> float:
 
 
 def _widest(upper: Cloud, lower: Cloud) -> float:
-    """Return the slope of the widest corridor, by golden thirds of a concave function."""
-    low, high = -LARGEST_SKEW, LARGEST_SKEW
+    """Return the slope of the widest corridor."""
+    return _highest(lambda slope: _width(upper, lower, slope), -LARGEST_SKEW, LARGEST_SKEW)
+
+
+def _highest(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a concave function is largest, by thirds."""
     for _ in range(_HALVINGS):
         one, other = low + (high - low) / 3, high - (high - low) / 3
-        if _width(upper, lower, one) < _width(upper, lower, other):
+        if function(one) < function(other):
             low = one
         else:
             high = other
     return (low + high) / 2
+
+
+def _largest(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the largest value of a concave function."""
+    return max(function(low), function(high), function(_highest(function, low, high)))
 
 
 def _edge(upper: Cloud, lower: Cloud, slope: float, sign: int) -> float:

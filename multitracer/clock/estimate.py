@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 PPM = 1e-6
+MOST_SKEW_PPM = 500.0
+"""The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
 
 FORWARD, BACKWARD, TOGETHER = 1, -1, 0
 """Of `Evidence.direction`: which clock stamped first."""
@@ -88,6 +90,9 @@ class Estimate:
         The stamp of `from` at which the errors of offset and skew are independent; by default `first_ns`.
     lower_ns, upper_ns : int, optional
         Causality: the offset at `first_ns` lies between them for certain, however unequal the two ways are.
+    to_first_ns, to_last_ns : int, optional
+        The same stretch by the stamps of `to`, where they tell it better than the line does: beside a step,
+        which side of it a stamp lies on must not hang on the offset.
     notes : tuple of str
         What the reader should know: "the path's asymmetry is not observable", "2 packets left out".
     points : Evidence, optional
@@ -105,6 +110,8 @@ class Estimate:
     pivot_ns: int | None = None
     lower_ns: int | None = None
     upper_ns: int | None = None
+    to_first_ns: int | None = None
+    to_last_ns: int | None = None
     notes: tuple[str, ...] = ()
     points: Evidence | None = field(default=None, repr=False, compare=False)
 
@@ -169,7 +176,7 @@ class Estimate:
     def from_stamp(self, first_ns: int) -> Estimate:
         """Return the same line with its offset and error stated at another stamp of `from`, as its first."""
         moved = int(self.offset_at(first_ns)) - self.offset_ns
-        wider = round(self.skew_uncertainty_ppm * PPM * abs(first_ns - self.first_ns))
+        wider = self._drift_ns(abs(first_ns - self.first_ns))
         return replace(
             self,
             first_ns=first_ns,
@@ -181,23 +188,36 @@ class Estimate:
             upper_ns=None if self.upper_ns is None else self.upper_ns + moved + wider,
         )
 
+    def _drift_ns(self, elapsed_ns: int) -> int:
+        """Return how far clocks may drift from the line meanwhile, for bounds that hold without any."""
+        exact = self.uncertainty_ns == 0 and self.skew_uncertainty_ppm == 0
+        return 0 if exact else round((MOST_SKEW_PPM + abs(self.skew_ppm)) * PPM * elapsed_ns)
+
     def inverse(self) -> Estimate:
         """Return the same relation as seen from `to`; mapping there and back agrees to 1 ns."""
         slope = 1 + self.skew_ppm * PPM
+        one_sided = self.lower_ns is None or self.upper_ns is None
+        wider = 0 if one_sided else self._drift_ns((self.upper_ns or 0) - (self.lower_ns or 0))
         points = self.points
-        return replace(
+        turned = replace(
             self,
             first_ns=int(self.at(self.first_ns)),
             last_ns=int(self.at(self.last_ns)),
+            to_first_ns=None,
+            to_last_ns=None,
             offset_ns=-self.offset_ns,
             skew_ppm=-self.skew_ppm / slope,
             uncertainty_ns=self.uncertainty_ns / slope,
             skew_uncertainty_ppm=self.skew_uncertainty_ppm / slope**2,
             pivot_ns=int(self.at(self.pivot)),
-            lower_ns=None if self.upper_ns is None else -self.upper_ns,
-            upper_ns=None if self.lower_ns is None else -self.lower_ns,
+            lower_ns=None if self.upper_ns is None else -self.upper_ns - wider,
+            upper_ns=None if self.lower_ns is None else -self.lower_ns + wider,
             points=None if points is None else _inverse(points),
         )
+        if self.to_first_ns is None or self.to_last_ns is None:
+            return turned
+        there = turned.from_stamp(self.to_first_ns)
+        return replace(there, last_ns=self.to_last_ns, to_first_ns=self.first_ns, to_last_ns=self.last_ns)
 
 
 def _inverse(points: Evidence) -> Evidence:

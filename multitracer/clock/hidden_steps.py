@@ -91,7 +91,7 @@ def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step 
     step = _step(best, slot_ns)
     finer = placed(flat, step)
     step = finer if finer.clock == clock and missing_ns(without(flat, finer)) < SMALLEST_STEP_NS else step
-    return replace(step, first_row=min([*likely, step.row]), last_row=max([*likely, step.row]))
+    return replace(step, first_row=min([*likely, step.zone[0]]), last_row=max([*likely, step.zone[1]]))
 
 
 def _step(place: tuple[float, Clock, int, float, float], slot_ns: float) -> Step:

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.clock.estimate import MOST_SKEW_PPM, PPM
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-LARGEST_SKEW = 5e-4
+LARGEST_SKEW = MOST_SKEW_PPM * PPM
 """No quartz is farther off."""
 _WINDOWS, _PER_WINDOW = 72, 6
 _SLOPES = 81

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.own_queue import is_consistent, own_queue_ns, without_mistakes
+from multitracer.clock.own_queue import doubt_ns, is_consistent, own_queue_ns, without_mistakes
 from multitracer.clock.raster import raster_ns
 from multitracer.clock.serialization import Spacing, slowest_ns_per_byte, spacing
 from multitracer.clock.steps import Clock, Step, certainly
@@ -35,6 +35,8 @@ class Side:
     arrived_ns: Array
     slowest_ns_per_byte: float
     """What arrived in the busiest time would not have come through a slower link."""
+    doubt_ns: float = 0.0
+    """By how much the least delay may be higher, if the own queue was reckoned wrongly (`own_queue`)."""
 
     @property
     def flat_ns(self) -> Array:
@@ -59,8 +61,12 @@ def sides_of(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> list
             waited = own_queue_ns(*ends, spaced, jumps=_zones(way, steps))
             flat = delay - spaced.ns_per_byte * way.size_bytes
             if is_consistent(flat, waited):
-                shorter = way.shifted(delay - without_mistakes(flat, waited))
-                sides.append(Side(shorter, spaced, guess, slot, arrived, slowest))
+                waited = without_mistakes(flat, waited)
+                order = np.argsort(way.row if way.sign > 0 else way.other_row)
+                usual_ns = spaced.ns_per_byte * float(np.median(way.size_bytes))
+                doubt = doubt_ns(flat[order], waited[order], usual_ns)
+                shorter = way.shifted(delay - waited)
+                sides.append(Side(shorter, spaced, guess, slot, arrived, slowest, doubt))
                 continue
         sides.append(Side(way, None, guess, slot, arrived, slowest))
     return sides

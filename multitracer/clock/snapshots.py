@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.clock.estimate import Estimate
 from multitracer.clock.relation import Clock, Relation
-from multitracer.clock.together import MOST_SKEW_PPM, fitted, rigid
+from multitracer.clock.together import fitted, rigid
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
 
@@ -134,4 +134,4 @@ def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
         yield Relation(Clock(one, domain), Clock(other, domain), (always,))
 
 
-__all__ = ["MOST_SKEW_PPM", "UTC", "relations_of_readings", "same_kernel"]
+__all__ = ["UTC", "relations_of_readings", "same_kernel"]

@@ -12,7 +12,7 @@ Rules of the file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -83,7 +83,7 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
     steps: list[Step] = []
     while len(steps) < MOST_STEPS:
         step = _largest(ways, steps)
-        if step is None:
+        if step is None or _is_known((0.0, step.clock, step.row), steps):
             break
         steps.append(step)
         ways = without(ways, step)
@@ -112,17 +112,23 @@ def _near(ways: Ways, step: Step) -> Ways:
 
 
 def placed(ways: Ways, step: Step) -> Step:
-    """Return a jump at the place and of the clock that leave the packets about it smoothest."""
+    """Return a jump at the place and of the clock that leave the packets about it smoothest.
+
+    Where another place would do nearly as well, the zone of the jump reaches as far.
+    """
     near = _near(ways, step)
-    best = (_roughness(near, step), step)
+    tried = [(_roughness(near, step), step)]
+    best = tried[0]
     for clock in CLOCKS:
         rows = np.unique(np.concatenate([rows_of(way, clock) for way in (near.out, near.back)]))
         for row in rows[1:].tolist():
             other = Step(clock, row, step.shift_ns, step.error_ns)
-            rough = _roughness(near, other)
-            if rough < best[0] - abs(step.shift_ns):
-                best = (rough, other)
-    return best[1]
+            tried.append((_roughness(near, other), other))
+            if tried[-1][0] < best[0] - abs(step.shift_ns):
+                best = tried[-1]
+    enough, clock = best[0] + abs(step.shift_ns), best[1].clock
+    as_good = [one.row for rough, one in tried if rough <= enough and one.clock == clock]
+    return replace(best[1], first_row=min(as_good), last_row=max(as_good))
 
 
 def rows_of(way: Way, clock: Clock) -> Array:
@@ -166,6 +172,15 @@ def certainly(way: Way, step: Step) -> tuple[Array, Array]:
     rows = rows_of(way, step.clock)
     first, last = step.zone
     return rows < first, rows >= last
+
+
+def stretches(way: Way, steps: list[Step]) -> list[Array]:
+    """Return which packets were certainly stamped after none of the jumps, after one, and so on."""
+    number, known = np.zeros(len(way), dtype=np.int64), np.ones(len(way), dtype=bool)
+    for step in steps:
+        before, later = certainly(way, step)
+        number, known = number + later, known & (before | later)
+    return [known & (number == n) for n in range(len(steps) + 1)]
 
 
 def _without(way: Way, step: Step) -> Way:

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.estimate import PPM, TOGETHER, Estimate, Evidence
+from multitracer.clock.estimate import MOST_SKEW_PPM, PPM, TOGETHER, Estimate, Evidence
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.clock.estimate import Array
 
-MOST_SKEW_PPM = 500.0
-"""The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
 UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""
 _MOST_STEPS = 1_000

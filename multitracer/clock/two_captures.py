@@ -6,7 +6,7 @@ the offset has the opposite sign on the way back (Paxson 1998). The steps, a fil
 1. `matching`, `ways`: the same packets, by direction.
 2. `steps`, `hidden_steps`: where a clock jumped; what follows is said of each interval between.
 3. `sides`, `serialization`: how long the slowest link of each way needs for a byte.
-4. `envelope`, `mode`: the skew, by lines below all delays and by the densest level.
+4. `skew`: how much faster one clock runs, by three witnesses.
 5. `levels`: how long a packet of no length takes each way, with what may lie below.
 6. Here: half the difference of the two levels is the offset, if the two ways are equally long.
 
@@ -16,21 +16,20 @@ time, which bounds the offset from both sides (`lower_ns`, `upper_ns`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.envelope import envelope
 from multitracer.clock.estimate import PPM, Estimate
 from multitracer.clock.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.intervals import Interval, intervals, refined
 from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
-from multitracer.clock.mode import LARGEST_SKEW, skew_posterior, window_lows
-from multitracer.clock.raster_skew import raster_skew
-from multitracer.clock.sides import Side, arrivals_without_jump, sides_of, unqueued
+from multitracer.clock.sides import Side, sides_of, unqueued
+from multitracer.clock.skew import skew_of
 from multitracer.clock.steps import SMALLEST_STEP_NS, Step, find_steps, without
-from multitracer.clock.ways import Way, Ways, both_ways
+from multitracer.clock.ways import Ways, both_ways
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 METHOD = "two captures"
+SYMMETRY = "± takes the two ways for equally long; the bounds by causality do not"
 SLOWEST_NS_PER_BYTE = 1.15e6
 """A link slower than 7 kb/s is not thought of unless its own arrivals show it."""
 _FASTEST_NS_PER_BYTE = 1e-2
@@ -51,23 +51,17 @@ _UNLIKE = 0.9
 """Spread of the logarithm of the ratio of the two ways' rates, where one of them is not measured."""
 _LARGEST_OVERHEAD_BYTES = 16
 _WIDTH_95 = 1.96
-_SURE = 4.0
-_SLACK = 5e-6
 _FEW_ALIKE = 20
+_RATES_APART = 3.0
+"""A direction whose rate is not measured is taken to be at most so many times as fast as the other one."""
 _STAMPING_NS = 40_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _VAGUE = 0.05
 """A jump that is known no better than to so much of it is not certain to be there."""
-_BENT = 1.5
-"""A jump that is corrected wrongly in the middle bends a line by so much of it over the whole time."""
 _MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
 """What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
-_NO_CHANCE = 6.0
-"""So many standard errors from 0, a raster's skew is the link's: ticks of the hosts themselves have none."""
-_AT_THE_EDGE = 0.95
-"""Of the skews that a quartz can have: where the densest level asks for more, queues mislead it."""
-_CAUTION = 1.6
-"""Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
+_DOUBTED = 0.7
+"""Of a level's doubt: half of it is on each side of the middle, and it is not known well itself."""
 _MOST_HIDDEN = 4
 _LARGE_NS = 1e9
 _EXCLUDED = "what the queues seemed to tell is impossible; all that causality allows is the error"
@@ -120,56 +114,74 @@ class _Offset:
 def _related(near: Capture, far: Capture) -> list[Estimate]:
     base = both_ways(near, far)
     found = _with_jumps(near, far, *_jumps(near, far, base))
-    if _absurd_ns(found) > 0:  # jumps at wrong places: look only at what is impossible without them
+    if found.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
         other = _with_jumps(near, far, *_with_hidden(near, far, base, []))
-        found = min(found, other, key=_absurd_ns)
-    return [_believable(estimate) for estimate in found]
+        found = min(found, other, key=lambda each: each.absurd_ns)
+    return [_assuming(estimate) for estimate in found.believable()]
 
 
-def _absurd_ns(found: list[Estimate]) -> float:
-    """Return how far an offset lies outside of what causality allows it, in the worst interval."""
-    return max(_outside_ns(e) + _LARGE_NS * bool(e.notes) for e in found)
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What would hold with some jumps, and how long the quickest packets of both directions need at least."""
+
+    estimates: list[Estimate]
+    least_ns: tuple[float, float]
+
+    @property
+    def absurd_ns(self) -> float:
+        """How far an offset lies outside of what causality allows it, in the worst interval."""
+        return max(self._outside_ns(e) + _LARGE_NS * bool(e.notes) for e in self.estimates)
+
+    def _outside_ns(self, e: Estimate) -> float:
+        lower, upper = _causality(e)
+        out, back = self.least_ns
+        return float(max(lower + back - e.offset_ns, e.offset_ns - (upper - out), 0))
+
+    def believable(self) -> list[Estimate]:
+        """Return the estimates; or what causality alone allows if it excludes one: all levels are wrong."""
+        excluded = any(self._outside_ns(e) > 0 for e in self.estimates)
+        return [_by_causality(e) for e in self.estimates] if excluded else self.estimates
 
 
-def _outside_ns(e: Estimate) -> float:
+def _causality(e: Estimate) -> tuple[int, int]:
     assert e.lower_ns is not None
     assert e.upper_ns is not None
-    return float(max(e.lower_ns - e.offset_ns, e.offset_ns - e.upper_ns, 0))
+    return e.lower_ns, e.upper_ns
 
 
-def _believable(e: Estimate) -> Estimate:
-    """Return, of an estimate that causality excludes, the middle of what it allows, and all that as error."""
-    if _outside_ns(e) <= 0 or e.lower_ns is None or e.upper_ns is None:
-        return e
-    wide = (e.upper_ns - e.lower_ns) / 2 + e.uncertainty_ns
-    middle = (e.lower_ns + e.upper_ns) // 2
-    return replace(e, offset_ns=middle, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
+def _by_causality(e: Estimate) -> Estimate:
+    """Return the middle of what causality allows an estimate, with all of that as its error."""
+    lower, upper = _causality(e)
+    wide = (upper - lower) / 2 + e.uncertainty_ns
+    return replace(e, offset_ns=(lower + upper) // 2, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
 
 
-def _with_jumps(near: Capture, far: Capture, steps: list[Step], ways: Ways) -> list[Estimate]:
+def _assuming(e: Estimate) -> Estimate:
+    """Return the estimate, which says what its interval rests on."""
+    return replace(e, notes=(*e.notes, SYMMETRY))
+
+
+def _with_jumps(near: Capture, far: Capture, steps: list[Step], ways: Ways) -> _Attempt:
     """Return what holds between these jumps, of packets without them."""
     sides = sides_of(near, far, ways, steps)
-    skew, error, by_slots = _skew(sides, steps)
+    skew, error = skew_of(sides, steps)
     if steps:
         steps, ways = _refined(near, far, sides, skew, steps)
         sides = sides_of(near, far, ways, steps)
-        skew, error, by_slots = _skew(sides, steps)
-    times = np.concatenate([ways.out.time_ns, ways.back.time_ns])
-    bent = sum(step.error_ns for step in steps) * _BENT / _WIDTH_95 / float(np.ptp(times))
-    error = error if by_slots else float(np.hypot(error, bent))
+        skew, error = skew_of(sides, steps)
     offsets = {s: _offset(sides, s) for s in (skew, skew - error, skew + error)}
     at = offsets[skew]
     turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
     line = _Line(at.centre_ns, at.half_ns, skew, error, -turn)
-    found = intervals(
-        ways,
-        steps,
-        offset_ns=line.offset_ns,
-        skew=skew,
-        margin_ns=2 * line.half_ns + sum(s.error_ns for s in steps),
-    )
+    found = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
     missing = missing_ns(ways)
-    return [_estimate(ways, line, interval, missing) for interval in found]
+    out, back = (_quickest_ns(side) for side in sides)
+    return _Attempt([_estimate(ways, line, interval, missing) for interval in found], (out, back))
+
+
+def _quickest_ns(side: Side) -> float:
+    """Return how long the shortest packet of a direction is on its link, at the least; 0 if nothing tells."""
+    return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
 
 
 def _jumps(near: Capture, far: Capture, base: Ways) -> tuple[list[Step], Ways]:
@@ -195,8 +207,8 @@ def _with_hidden(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> 
         sides = sides_of(near, far, ways, found)
         flat, free = unqueued(near, far, ways, sides, found)
         slot = max(side.slot_ns for side in sides)
-        hidden = hidden_step(flat, free, _skew(sides, found)[0], slot_ns=slot)
-        if hidden is None:
+        hidden = hidden_step(flat, free, skew_of(sides, found)[0], slot_ns=slot)
+        if hidden is None or any((hidden.clock, hidden.row) == (step.clock, step.row) for step in found):
             break
         found.append(hidden)
         ways = without(ways, hidden)
@@ -231,9 +243,11 @@ def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Es
     """Return what holds between two steps; offset and stamps are those of the clocks as they were."""
     first, last = interval.first_ns, interval.last_ns
     shift = interval.b_shift_ns - interval.a_shift_ns
-    lower, upper = _bounds(interval.ways, line.skew, line.error, first)
+    least, most = interval.bounds_ns(first)
+    lower, upper = ways.base_ns + math.floor(least), ways.base_ns + math.ceil(most)
     crossed = max(lower - upper, round(missing) if missing >= SMALLEST_STEP_NS else 0, 0)
     stamp = ways.first_ns + round(interval.a_shift_ns)
+    there = ways.first_ns + ways.base_ns + round(interval.b_shift_ns)
     pivot = float(np.clip(line.pivot_ns, first, last))
     away = _WIDTH_95 * line.error * (pivot - line.pivot_ns)
     return Estimate.around(
@@ -246,40 +260,12 @@ def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Es
         skew_uncertainty_ppm=_WIDTH_95 * line.error / PPM,
         method=METHOD,
         evidence=len(interval.ways.out) + len(interval.ways.back),
+        to_first_ns=there + round(interval.b_first_ns),
+        to_last_ns=there + round(interval.b_last_ns),
         lower_ns=min(lower, upper) + round(shift),
         upper_ns=max(lower, upper) + round(shift),
         notes=(_CROSSED.format(crossed / NS_PER_MS),) if crossed else (),
     )
-
-
-def _skew(sides: list[Side], steps: list[Step]) -> tuple[float, float, bool]:
-    """Return the skew, one standard error, and whether slots of the link told it, which no jump bends."""
-    flat = [(side.way.sign, side.way.time_ns, side.flat_ns) for side in sides]
-    starts = [sign * envelope(time, delay)[0] for sign, time, delay in flat]
-    starts = [float(np.clip(start, -LARGEST_SKEW, LARGEST_SKEW)) for start in starts]
-    skew = float(np.mean(starts))
-    for _ in range(2):
-        lows = [window_lows(sign, time, delay, slope=skew) for sign, time, delay in flat]
-        grid, mass = skew_posterior(lows, starts)
-        skew = float((grid * mass).sum())
-    error = _CAUTION * float(np.sqrt((mass * (grid - skew) ** 2).sum()))
-    if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW:
-        error = max(error, LARGEST_SKEW)
-    span = max(float(np.ptp(time)) for _, time, _ in flat)
-    arrived = {side.way.sign: arrivals_without_jump(side, steps) for side in sides}
-    slots = {side.way.sign: side.slot_ns for side in sides}
-    raster = raster_skew(arrived[-1], arrived[1], slot_a=slots[-1], slot_b=slots[1])
-    by_slots = False
-    if raster is not None:
-        apart = abs(raster[0] - skew)
-        agree = apart < _SURE * np.hypot(raster[1], error) + _SLACK
-        certain = abs(raster[0]) > _NO_CHANCE * raster[1] + _SLACK
-        if agree or certain:
-            by_slots = raster[1] < error or not agree
-            skew, error = (raster[0], raster[1]) if by_slots else (skew, error)
-        else:
-            error = max(error, apart)
-    return skew, float(np.hypot(error, _STAMPING_NS / span)), by_slots
 
 
 def _offset(sides: list[Side], skew: float) -> _Offset:
@@ -297,6 +283,8 @@ def _offset(sides: list[Side], skew: float) -> _Offset:
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
     margin = _MARGIN if min(side.slot_ns for side in sides) <= 0 else _MARGIN_SLOTTED
     found = _interval((out - back) / 2 + stamping, weight, margin)
+    doubt = [side.doubt_ns / 2 for side in sides]
+    found = _Offset(found.centre_ns + (doubt[0] - doubt[1]) / 2, found.half_ns + _DOUBTED * sum(doubt))
     alike = _like_with_like(sides, skew)
     if alike is None:
         return found
@@ -351,16 +339,3 @@ def _level(side: Side, skew: float) -> Level:
         level = level_posterior(found, rates, prior, slot_ns=side.slot_ns, broad_ns=broad)
         low, high = level.likely_rates()
     return level
-
-
-def _bounds(ways: Ways, skew: float, error: float, at: float) -> tuple[int, int]:
-    """Return the offsets at a time between which every packet took some time, whatever the skew is."""
-    out, back = (
-        max(_least(way, skew + step * error, at) for step in (-_SURE, 0.0, _SURE))
-        for way in (ways.out, ways.back)
-    )
-    return ways.base_ns - round(back), ways.base_ns + round(out)
-
-
-def _least(way: Way, skew: float, at: float) -> float:
-    return float((way.delay_ns - way.sign * skew * (way.time_ns - at)).min())

@@ -55,7 +55,7 @@ def test_where_packets_are_missing_besides_the_stated_error_holds_the_truth():
     assert len(found) == 2
     for each in found:
         assert abs(each.offset_ns - truth_ns(clock, near, each.first_ns)) <= each.uncertainty_ns
-    for seed in (0, 4):  # queues mislead here
+    for seed in (0, 1, 3, 4):  # queues mislead here
         _, found = stepped(clock, missing=0.3, seed=seed)
         for each in (found[0], found[-1]):
             stamp = each.first_ns if each is found[0] else each.last_ns
@@ -78,7 +78,7 @@ def test_packets_that_arrive_before_they_are_sent_widen_the_interval_and_are_tol
     times[stranger] += 60_000_000_000 if sender == 0 else -60_000_000_000
     late.segments.columns["time_ns"] = times
     (sound,), (odd,) = relate(near, far), relate(near, late)
-    if not odd.notes:  # the packet went the other way: then it is only slow
+    if "before they are sent" not in odd.notes[0]:  # the packet went the other way: then it is only slow
         times[stranger] = 2 * far.segments["time_ns"][stranger] - times[stranger]
         (odd,) = relate(near, late)
     assert "before they are sent" in odd.notes[0]

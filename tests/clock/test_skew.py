@@ -1,0 +1,49 @@
+"""Witnesses of the skew that contradict each other widen its interval; a wrong jump tilts nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multitracer.clock.sides import sides_of
+from multitracer.clock.skew import disagreement, skew_of
+from multitracer.clock.steps import Step, find_steps
+from multitracer.clock.two_captures import relate
+from multitracer.clock.ways import Way, Ways, both_ways
+from tests.clock.paths import Case, Clock, Path, captures
+from tests.clock.sweep import synthetic
+
+PPM = 1e-6
+
+
+def test_a_level_that_a_line_below_the_delays_bears_out_is_believed() -> None:
+    assert disagreement(5 * PPM, 1 * PPM, [5.5 * PPM, 40 * PPM]) == 0.0
+
+
+def test_a_level_that_no_line_bears_out_is_as_uncertain_as_they_are_apart() -> None:
+    assert disagreement(5 * PPM, 1 * PPM, [0.0, -30 * PPM]) == 5 * PPM
+
+
+def test_envelope_and_mode_that_disagree_widen_the_interval_of_a_whole_case() -> None:
+    """Both lines below all delays of this case are right, and the densest level is 13 ppm off."""
+    subject = synthetic(1001)
+    (found,) = relate(subject.near, subject.far)
+    assert abs(found.skew_ppm - subject.skew_ppm) < found.skew_uncertainty_ppm
+    assert found.skew_uncertainty_ppm > 13
+
+
+def test_a_jump_that_is_measured_wrongly_does_not_tilt_the_skew() -> None:
+    case = Case(
+        up=Path(rate_bps=256_000, jitter_s=0.02), down=Path(rate_bps=256_000, jitter_s=0.02), duration_s=100,
+        transfer_bytes=150_000, directions=(0, 1), fixed=Clock(skew_ppm=40, steps=((50.0, 2.0),)), seed=7,
+    )  # fmt: skip
+    near, far = captures(case)
+    (step,), ways = find_steps(both_ways(near, far))
+    wrong = Ways(*(_off(way, step, 5e6) for way in (ways.out, ways.back)), ways.first_ns, ways.base_ns)
+    right = skew_of(sides_of(near, far, ways, [step]), [step])
+    other = skew_of(sides_of(near, far, wrong, [step]), [step])
+    assert abs(other[0] - right[0]) < right[1]
+
+
+def _off(way: Way, step: Step, error_ns: float) -> Way:
+    rows = way.row if step.clock == "a" else way.other_row
+    return way.shifted(way.delay_ns + way.sign * np.where(rows >= step.row, error_ns, 0.0))
