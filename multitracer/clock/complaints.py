@@ -10,6 +10,8 @@ import numpy as np
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from multitracer.capture import Capture
@@ -52,9 +54,11 @@ class Complaint:
     repair: str
     """What is proposed, in words."""
     shift_ns: int | None = None
-    """Add this to every stamp of the log, where that is the repair."""
+    """Add this to every stamp of the log that `concerns` chooses, where that is the repair."""
     proposed_ns: NDArray[np.int64] | None = None
     """The stamps after a repair that is no mere shift, in the order of the records."""
+    concerns: Callable[[Array], Array] | None = None
+    """From all stamps, in the order of the records, to a mask of those that are at fault; None: all are."""
 
     def repaired(self, time_ns: Array) -> Array:
         """Return stamps of the log after the proposed repair; those given are left alone.
@@ -66,5 +70,7 @@ class Complaint:
         """
         if self.proposed_ns is not None:
             return self.proposed_ns.copy()
-        missing = time_ns == NOT_A_TIME
-        return np.where(missing, time_ns, time_ns + np.int64(self.shift_ns or 0))
+        right = time_ns == NOT_A_TIME
+        if self.concerns is not None:
+            right = right | ~self.concerns(time_ns)
+        return np.where(right, time_ns, time_ns + np.int64(self.shift_ns or 0))

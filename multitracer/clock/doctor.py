@@ -7,16 +7,21 @@ what they would become.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from multitracer.clock import faults_alone, faults_between
 from multitracer.clock.complaints import Complaint, Stamps
-from multitracer.clock.faults_between import Difference, Fault
+from multitracer.clock.faults_between import Difference, Fault, Rule, calendar
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from multitracer.clock.estimate import Array, Estimate
     from multitracer.clock.relation import Relation
 
 _SURE_ERROR_S = 0.5
@@ -47,13 +52,94 @@ def compare(relation: Relation, *, source: str, reference: str) -> list[Complain
     source, reference : str
         The log and the reference, as the user knows them.
     """
-    first = relation.estimates[0]
-    middle = (first.first_ns + first.last_ns) // 2
-    difference = Difference(
-        int(first.offset_at(middle)) / NS_PER_S, float(first.bound_ns(middle)) / NS_PER_S, middle
+    found = _of_intervals(relation, source, reference) or list(_of_steps(relation, source, reference))
+    resets = _resets(relation, source)
+    return [*found, resets] if resets else found
+
+
+def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
+    """Return what the steps of a host's wall clock against its monotonic one show: that one is never set.
+
+    Parameters
+    ----------
+    relation : Relation
+        From the monotonic clock to the wall clock.
+    source : str
+        The host.
+    """
+    return list(_of_steps(relation, source, f"{source}'s monotonic clock", never_set=True))
+
+
+def _of_intervals(relation: Relation, source: str, reference: str) -> list[Complaint]:
+    """Return the faults that explain the difference of two clocks, each with the intervals that have it."""
+    found: dict[tuple[str, float], tuple[Difference, Fault, list[int]]] = {}
+    for number, estimate in enumerate(relation.estimates):
+        difference = _difference(estimate)
+        if (fault := _explained(difference)) is not None:
+            _, _, numbers = found.setdefault((fault.code, fault.seconds), (difference, fault, []))
+            numbers.append(number)
+    complaints = []
+    for difference, fault, numbers in found.values():
+        whole = _complaint(fault, difference, source, reference)
+        complaints.append(_limited(whole, relation, numbers, is_source=whole.source == source))
+    return complaints
+
+
+def _difference(estimate: Estimate) -> Difference:
+    middle = (estimate.first_ns + estimate.last_ns) // 2
+    seconds, error_s = int(estimate.offset_at(middle)) / NS_PER_S, float(estimate.bound_ns(middle)) / NS_PER_S
+    return Difference(seconds, error_s, middle)
+
+
+def _limited(complaint: Complaint, relation: Relation, numbers: list[int], *, is_source: bool) -> Complaint:
+    """Return a complaint that holds for some of the intervals between steps only, where there are others."""
+    if len(numbers) == len(relation.estimates):
+        return complaint
+    own = relation.inverse() if is_source else relation
+    begin, end = own.estimates[numbers[0]].first_ns, own.estimates[numbers[-1]].last_ns
+    when = f"from {_moment(begin)} to {_moment(end)}, "
+    return replace(
+        complaint, sentence=when + complaint.sentence, concerns=partial(_in_intervals, own, numbers)
     )
-    found = [*_explained(difference, source, reference), _resets(relation, source)]
-    return [complaint for complaint in found if complaint is not None]
+
+
+def _in_intervals(relation: Relation, numbers: list[int], stamps: Array) -> Array:
+    within: Array = np.isin(relation.intervals(stamps), numbers)
+    return within
+
+
+def _moment(time_ns: int) -> str:
+    at = calendar(time_ns / NS_PER_S)
+    return "an unknown time" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _of_steps(
+    relation: Relation, source: str, reference: str, *, never_set: bool = False
+) -> Iterator[Complaint]:
+    """Yield the steps that a fault explains: a clock that begins, or ends, to count another time.
+
+    Unless the reference is never set, a step that `source` makes backwards is one of the reference forwards.
+    """
+    pairs = zip(relation.estimates, relation.estimates[1:], relation.steps_ns(), strict=False)
+    for number, (earlier, later, step_ns) in enumerate(pairs, 1):
+        error_ns = float(earlier.bound_ns(earlier.last_ns)) + float(later.bound_ns(later.first_ns))
+        moment_ns = int(later.at(later.first_ns))
+        difference = Difference(step_ns / NS_PER_S, error_ns / NS_PER_S, moment_ns)
+        if (fault := _explained(difference, faults_between.OF_STEPS)) is None:
+            continue
+        is_source = never_set or step_ns > 0
+        who, own = (source, relation.inverse()) if is_source else (reference, relation)
+        after = range(number, len(relation.estimates)) if step_ns > 0 or not never_set else range(number)
+        which = "after" if number in after else "before"
+        yield Complaint(
+            fault.code,
+            who,
+            f"at {_moment(moment_ns)}, {source} steps by {difference.seconds:+,.3f} s against {reference}: "
+            f"{which} that, {who} {fault.says}",
+            f"add {-abs(fault.seconds):+,.0f} s to the stamps of {who} {which} the step",
+            shift_ns=-round(abs(fault.seconds) * NS_PER_S),
+            concerns=partial(_in_intervals, own, list(after)),
+        )
 
 
 def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
@@ -69,16 +155,13 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
         return []
     error_s = max(abs(begins - ends) / NS_PER_S, 60.0)
     difference = Difference((begins + ends) / 2 / NS_PER_S, error_s, int(other.min()))
-    return list(_explained(difference, stamps.name, reference.name))
+    fault = _explained(difference)
+    return [] if fault is None else [_complaint(fault, difference, stamps.name, reference.name)]
 
 
-def _explained(difference: Difference, source: str, reference: str) -> Iterable[Complaint]:
-    """Yield the first fault that explains a difference."""
-    for rule in faults_between.RULES:
-        fault = rule(difference)
-        if fault is not None:
-            yield _complaint(fault, difference, source, reference)
-            return
+def _explained(difference: Difference, rules: Sequence[Rule] = faults_between.RULES) -> Fault | None:
+    """Return the first fault that explains a difference."""
+    return next(filter(None, (rule(difference) for rule in rules)), None)
 
 
 def _complaint(fault: Fault, difference: Difference, source: str, reference: str) -> Complaint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.clock.complaints import Complaint, Stamps
-from multitracer.clock.doctor import compare, compare_spans, examine
+from multitracer.clock.doctor import compare, compare_own, compare_spans, examine
 from multitracer.clock.relation import Clock
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def doctors_round(
     logs = [Stamps.of_capture(point.name, capture) for point, capture in captures]
     for log in logs:
         yield from examine(log)
-    for clock in graph.clocks:
-        if clock.domain in {"realtime", "utc"} and clock != reference:
-            yield from _against(clock, reference, graph)
+    told: dict[tuple[str, str], Complaint] = {}
+    for complaint in _of_clocks(graph, reference):
+        told.setdefault((complaint.code, complaint.source), complaint)
+    yield from told.values()
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
     if own is not None and session.folder is not None:
         for log in logs:
@@ -53,6 +54,16 @@ def doctors_round(
         at_host = {hosts[log.name]: log for log in logs}
         for host, log in _others(session):
             yield from compare_spans(log, at_host.get(host, own))
+
+
+def _of_clocks(graph: ClockGraph, reference: Clock) -> Iterator[Complaint]:
+    """Yield what shows between two clocks; what a host's own readings tell of it comes first."""
+    for relation in graph.relations:
+        if (relation.source.domain, relation.target.domain) == ("monotonic", "realtime"):
+            yield from compare_own(relation, source=relation.target.host)
+    for clock in graph.clocks:
+        if clock.domain in {"realtime", "utc"} and clock != reference:
+            yield from _against(clock, reference, graph)
 
 
 def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Complaint]:

@@ -7,6 +7,7 @@ Bulletin C; GPS counts from 1980-01-06 without them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -51,12 +52,12 @@ class Difference:
     @property
     def at(self) -> datetime | None:
         """The time by the reference; None where no calendar reaches."""
-        return _calendar(self.reference_ns / NS_PER_S)
+        return calendar(self.reference_ns / NS_PER_S)
 
     @property
     def says(self) -> datetime | None:
         """The time by the log's clock."""
-        return _calendar(self.reference_ns / NS_PER_S + self.seconds)
+        return calendar(self.reference_ns / NS_PER_S + self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Fault:
     """What the clock that is ahead does; {other} what the one behind does."""
 
 
-def _calendar(seconds: float) -> datetime | None:
+def calendar(seconds: float) -> datetime | None:
+    """Return the time so many seconds after 1970; None where no calendar reaches."""
     try:
         return _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
@@ -170,4 +172,7 @@ def _if_reached(code: str, difference: Difference, moved: datetime, says: str) -
     return Fault(code, part, says)
 
 
-RULES = (tai, gps, gps_epoch, time_zone, day_month, year)
+Rule = Callable[[Difference], Fault | None]
+RULES: tuple[Rule, ...] = (tai, gps, gps_epoch, time_zone, day_month, year)
+OF_STEPS: tuple[Rule, ...] = (tai, gps, time_zone)
+"""Those that a clock may begin or end to have while it runs."""

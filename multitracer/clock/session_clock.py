@@ -26,6 +26,7 @@ from multitracer.clock.leaves import leaves
 from multitracer.clock.link_slots import relate_slots
 from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
 from multitracer.clock.snapshots import UTC, relations_of_readings
+from multitracer.clock.transactions import relations_of_transactions
 from multitracer.clock.two_captures import relate
 from multitracer.errors import ClockError, InputError
 from multitracer.radio import CLOCK_READINGS
@@ -120,6 +121,7 @@ def clocks_of(
     hosts = {point.name: _host(session, point) for point, _ in captures}
     graph = ClockGraph()
     graph.relations += _of_readings(session, [point for point, _ in captures], hosts, heard=thorough)
+    graph.relations += relations_of_transactions(session, graph.refused)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
     if thorough or not _all_related(graph, largest):

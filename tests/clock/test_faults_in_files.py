@@ -1,0 +1,116 @@
+"""`align` names each of the doctor's faults in a recording whose file has it: the sample's, stamped again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import parsers
+from multitracer.cli._clocks import aligned
+from multitracer.errors import ClockError
+from tests.cli.program import call
+from tests.clock.restamp import MS, S, restamp, stamps_of
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.clock.restamp import Times
+
+MOBILE, FIXED = (SAMPLES / "cellular_upload" / host / "tcp-0.pcap.gz" for host in ("mobile", "fixed"))
+PACKETS = 3000
+THEN = int(datetime(2026, 11, 12, 9, 19, 2, tzinfo=UTC).timestamp()) * S
+"""A day and a month that can be exchanged."""
+
+
+def moved(seconds: float) -> Callable[[Times], Times]:
+    return lambda t: t + round(seconds * S)
+
+
+def swapped(stamps: Times) -> Times:
+    """Return stamps of 12 November as of 11 December."""
+    return stamps + 29 * 86_400 * S
+
+
+def direction_off(stamps: Times) -> Times:
+    capture = parsers.read_capture([FIXED])
+    flow = capture.segments["flow"][: len(stamps)]
+    port_a, port_b = (capture.flows[name][flow >> 1] for name in ("port_a", "port_b"))
+    return stamps + np.where(np.where(flow & 1, port_b, port_a) == 5001, 5 * S, 0)
+
+
+FAULTS: dict[str, Callable[[Times], Times]] = {
+    "tai": moved(37),
+    "gps": moved(18),
+    "gps-epoch": moved(-315_964_800),
+    "time-zone": moved(5.75 * 3600),
+    "day-month": swapped,
+    "year": moved(-365 * 86_400),
+    "whole-seconds": lambda t: t // S * S,
+    "steps-back": lambda t: t - 2 * S * (np.arange(len(t)) > 1500),
+    "direction-clocks": direction_off,
+    "saw-tooth": lambda t: t // (20 * MS) * (20 * MS) + t % (20 * MS) * 46,
+}
+
+
+def complaints(*inputs: Path) -> list[dict[str, object]]:
+    return list(json.loads(call("align", "--json", "--no-keep", *inputs).stdout)["doctor"])
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_each_fault_is_named_in_a_file_that_has_it(code: str, tmp_path: Path) -> None:
+    begin = int(stamps_of(MOBILE)[0])
+    near = restamp(MOBILE, tmp_path / "mobile.pcap", lambda t: t - begin + THEN, most=PACKETS)
+    change = FAULTS[code]
+    far = restamp(FIXED, tmp_path / "fixed.pcap", lambda t: change(t - begin + THEN), most=PACKETS)
+    assert _aligned_or_refused(near, far) == {code}
+
+
+def _aligned_or_refused(near: Path, far: Path) -> set[str]:
+    """Return the codes of the doctor's complaints; of logs that cannot be aligned, as told in the refusal."""
+    try:
+        found = aligned((str(near), str(far)), reference=None, evidence=False).clocks.complaints
+    except ClockError as error:
+        said = str(error).split("the clock doctor finds")[1]
+        return {part.strip().split(" in ")[0] for part in said.split(";")}
+    return {complaint.code for complaint in found}
+
+
+def test_the_same_files_without_a_fault_are_sound(tmp_path: Path) -> None:
+    begin = int(stamps_of(MOBILE)[0])
+    ends = [
+        restamp(source, tmp_path / f"{name}.pcap", lambda t: t - begin + THEN, most=PACKETS)
+        for name, source in (("mobile", MOBILE), ("fixed", FIXED))
+    ]
+    assert complaints(*ends) == []
+
+
+def test_a_modems_log_whose_dates_have_day_and_month_exchanged(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    shutil.copytree(SAMPLES / "cellular_upload", folder, ignore=shutil.ignore_patterns("clocks.jsonl"))
+    begin = int(stamps_of(MOBILE)[0])
+    for host, source in (("mobile", MOBILE), ("fixed", FIXED)):
+        (folder / host / "tcp-0.pcap.gz").unlink()
+        restamp(source, folder / host / "tcp-0.pcap", lambda t: t - begin + THEN, most=PACKETS)
+    moments = (datetime.fromtimestamp(THEN // S + i, tz=UTC) for i in range(10))
+    swap = (f"{at:%Y}-{at.day:02d}-{at.month:02d}T{at:%H:%M:%S}+00:00" for at in moments)
+    text = "".join(f"{moment}\nAT+CSQ\n\n+CSQ: 17,3\n\nOK\n" for moment in swap)
+    (folder / "mobile" / "modem.txt").write_text(text)
+    (found,) = complaints(folder)
+    assert found["code"] == "day-month"
+    assert found["shift_ns"] == -29 * 86_400 * S
+    assert str(found["source"]).endswith("modem.txt")
+
+
+def test_a_clock_that_begins_to_count_atomic_time_in_the_middle_is_named(tmp_path: Path) -> None:
+    far = restamp(FIXED, tmp_path / "fixed.pcap", lambda t: t + 37 * S * (np.arange(len(t)) > 3000))
+    (found,) = complaints(MOBILE, far)
+    assert (found["code"], found["source"]) == ("tai", str(far))
+    assert str(found["sentence"]).startswith("from 2026-11-21 09:19")
+    assert found["shift_ns"] == -37 * S
