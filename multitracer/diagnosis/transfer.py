@@ -18,7 +18,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.two_points import Outcome, compare
 from multitracer.analysis.verdicts import Beside, judge
 from multitracer.capture import Flag
-from multitracer.diagnosis.clocks import clock_of_captures, clock_of_slots
+from multitracer.clock.relation import Status
 from multitracer.diagnosis.counters import counters_of
 from multitracer.diagnosis.join import Fate, Join, join
 from multitracer.diagnosis.sources import LinkSide, link_sides, other_logs, receiver_view, recording_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from multitracer.analysis import Analysis
-    from multitracer.clock.estimate import Estimate
     from multitracer.recording import Part, Recording
     from multitracer.session import Session
     from multitracer.tables import Array
@@ -82,6 +81,8 @@ class Transfer:
         Logs of other layers ("radio", "position") by layer, as parsed.
     counters : dict of str to dict of str to int
         Host -> kernel counter (`TcpRetransSegs`) -> its growth during the run; empty if not recorded.
+    recording : Recording or None
+        What it was made of; its clocks relate the two captures.
     """
 
     layers: Layers
@@ -93,6 +94,7 @@ class Transfer:
     variables: dict[str, Any] = field(default_factory=dict)
     other_logs: dict[str, list[tuple[str, dict[str, Table]]]] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    recording: Recording | None = None
 
     @classmethod
     def of(
@@ -138,6 +140,7 @@ class Transfer:
             dict(manifest.variables) if manifest else {},
             other_logs(recording.session),
             counters_of(recording.session),
+            recording,
         )
 
     # --- which is which ---
@@ -292,21 +295,17 @@ class Transfer:
         """T of the account, in link time, seconds."""
         return (self.end_ns - self.begin_ns) * self.speed / NS_PER_S
 
-    @cached_property
-    def clock(self) -> Estimate | None:
-        """The receiver's clock as seen by the sender's: `clock.at(stamp)`; None if nothing relates them.
-
-        From the slots of the link that both logs number, else from the packets that both captures show.
-        """
-        if self.near is not None and self.far is not None:
-            found = clock_of_slots(self.far.frames, self.near.frames)
-            if found is not None:
-                return found
-        return clock_of_captures(self.data_pairs, self.ack_pairs)
-
     def receiver_time(self, stamps_ns: Array) -> Array:
-        """Return stamps of the receiver's clock on the sender's; as they are if nothing relates them."""
-        return stamps_ns if self.clock is None else np.asarray(self.clock.at(stamps_ns))
+        """Return stamps of the receiver's capture on the sender's clock; as they are if nothing relates them.
+
+        By the session's graph of clocks, as figures and reports do it (docs/clock.md).
+        """
+        clocks = self.recording.clocks if self.recording is not None else None
+        if clocks is None or self.receiver_view is None:
+            return stamps_ns
+        ends = (clocks.of_point(part.point.name) for part in (self.receiver_view[0], self.layers.part))
+        placed = clocks.place(stamps_ns, *ends)
+        return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
     # --- both captures ---
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.relation import Clock
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.tables import NA
 
@@ -49,10 +50,16 @@ def test_a_download_turns_the_sides_and_its_time_begins_with_the_senders_own_syn
     assert transfer.sender["flags"][first] & 0x12 == 0x12
 
 
-def test_the_receivers_clock_is_known_by_the_slots_of_the_link(transfer_of: Callable[..., Transfer]) -> None:
+def test_the_receivers_stamps_come_onto_the_senders_clock_by_the_graph_of_clocks(
+    transfer_of: Callable[..., Transfer],
+) -> None:
     transfer = transfer_of("down", DOWN)  # the sender's clock is 0.8 s ahead
-    assert abs(transfer.clock.offset_ns - 800_000_000) < 1_000_000
-    assert "slots" in transfer.clock.method
+    stamps = transfer.receiver["time_ns"]
+    moved = transfer.receiver_time(stamps)
+    assert np.abs(moved - stamps - 800_000_000).max() < 3_000_000
+    clocks = transfer.recording.clocks
+    by_graph = clocks.place(stamps, Clock(transfer.receiver_host), Clock(transfer.sender_host))
+    assert np.array_equal(moved, by_graph.time_ns)
 
 
 def test_without_a_link_log_the_clock_comes_from_the_captures(
@@ -65,8 +72,12 @@ def test_without_a_link_log_the_clock_comes_from_the_captures(
     transfer = Transfer.of(folder)
     assert transfer.near is None
     assert transfer.far is None
-    off_by_ns = abs(transfer.clock.offset_ns - 800_000_000)
-    assert off_by_ns <= transfer.clock.uncertainty_ns < 1_000_000_000
+    stamps = transfer.receiver["time_ns"]
+    clocks = transfer.recording.clocks
+    bound_ns = clocks.place(stamps, Clock(transfer.receiver_host), Clock(transfer.sender_host)).bound_ns
+    off_by_ns = np.abs(transfer.receiver_time(stamps) - stamps - 800_000_000)
+    assert (off_by_ns <= bound_ns + 1_000_000).all()
+    assert bound_ns.max() < 1_000_000_000
 
 
 def test_pairs_join_the_two_captures_row_by_row(transfer_of: Callable[..., Transfer]) -> None:
