@@ -227,6 +227,22 @@ def numbers(browser: Browser) -> list[str]:
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [1400, 1000])
+def test_the_button_of_each_connection_is_seen_at_every_width(
+    browser: Browser, report: Path, width: int
+) -> None:
+    browser.resize(width, 900)
+    browser.open(report)
+    seen, ends = browser.evaluate(
+        "[document.querySelector('.scroll').getBoundingClientRect().right, "
+        "[...document.querySelectorAll('tr[data-figure] td:last-child button')]"
+        ".map((b) => b.getBoundingClientRect().right)]"
+    )
+    assert ends
+    assert max(ends) <= seen
+
+
+@pytest.mark.browser
 def test_the_table_sorts_filters_and_shows_a_figure(browser: Browser, report: Path):
     browser.open(report)
     browser.evaluate("window.report.then(() => true)")
