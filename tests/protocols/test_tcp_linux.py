@@ -91,6 +91,18 @@ def test_the_timer_is_the_kernels_over_a_whole_call(name: str) -> None:
     assert rto_ns < 6 * NS_PER_MS
 
 
+def test_a_long_timer_expires_up_to_two_seconds_late() -> None:
+    """`fig10-backoff`: an RTO of 31.95 s after 33.54 s, its double after 65.54 s, 32 steps of the wheel."""
+    rto = LinuxRtoEstimator(initial_ns=NS_PER_S, min_ns=NS_PER_S, max_ns=64 * NS_PER_S, tick_ns=NS_PER_MS)
+    rto.sample(int(31.952 / 3 * NS_PER_S))
+    first_ns = rto.deadline_ns(35_300 * NS_PER_MS)
+    rto.back_off()
+    second_ns = rto.deadline_ns(first_ns)
+    assert 0 < first_ns - 67_252 * NS_PER_MS <= 2_048 * NS_PER_MS
+    assert second_ns - first_ns == 32 * 2_048 * NS_PER_MS
+    assert rto.deadline_ns(first_ns) % (2_048 * NS_PER_MS) == 0
+
+
 def test_a_syn_is_repeated_each_second_at_first() -> None:
     pair = Pair(client=PROFILE, fate=lambda n, packet: [])
     pair.run(seconds=20)

@@ -72,7 +72,7 @@ def test_the_decompressor_spoiled_as_much(pair: Pair) -> None:
 
 def test_the_receiver_waited_as_long(pair: Pair) -> None:
     real, virtual = pair.both("longest_receiver_hole_s")
-    assert real == pytest.approx(virtual, rel=0.15, abs=0.2)
+    assert real == pytest.approx(virtual, rel=0.15, abs=0.3)  # an ACK waits up to 0.2 s
 
 
 def test_the_command_makes_such_a_run(tmp_path: Path) -> None:

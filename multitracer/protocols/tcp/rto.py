@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from multitracer.units import NS_PER_MS
+
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.profile import TcpProfile
+
+
+_WHEEL_STEPS_NS = tuple(4 * NS_PER_MS << 3 * level for level in range(9))
+"""Levels of Linux' timer wheel at 250 Hz: each serves times up to 63 of its steps."""
 
 
 class RtoEstimator:
@@ -108,6 +114,11 @@ class LinuxRtoEstimator(RtoEstimator):
                 self._round_end, self._round_max_ns = snd_nxt, self._min_ns
         self.rttvar_ns = self._deviation4_ns // 4
         self._took(rtt_ns, self.srtt_ns + self._bound_ns)
+
+    def deadline_ns(self, now_ns: int) -> int:
+        """Return when the timer expires: late by up to a step of the timer wheel (kernel/time/timer.c)."""
+        step_ns = next(step for step in _WHEEL_STEPS_NS if self.rto_ns < 63 * step)
+        return ((now_ns + self.rto_ns) // step_ns + 1) * step_ns
 
     def _follow(self, error_ns: int) -> None:
         change_ns = abs(error_ns) - self._deviation4_ns // 4
