@@ -10,6 +10,7 @@ import numpy as np
 
 from multitracer import __version__
 from multitracer.analysis.bootstrap import DRAWS
+from multitracer.analysis.influence import RADIO, influence
 from multitracer.analysis.transactions import size_statistics
 from multitracer.analysis.transports import compare, pairs
 from multitracer.figures.environment import overlay, panels
@@ -213,7 +214,7 @@ def _difference(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Markup]:
-    asked = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in _RADIO)]
+    asked = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
     if not asked:
         why = "Nothing is known of the radio: no modem was asked while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
@@ -224,6 +225,7 @@ def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Mark
             "section",
             element("h2", "What the radio was like"),
             chart(place, charts, says="RTT, efficiency, RSSI, BLER and cell busy over time."),
+            _influences(asked),
         ),
         element(
             "section",
@@ -233,7 +235,21 @@ def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Mark
     ]
 
 
-_RADIO = ("rssi_dbm", "bler_percent", "cell_busy_percent")
+_INFLUENCE_HEADS = ("Rank correlation of the RTT with", "RSSI", "BLER", "Cell busy", "Transactions")
+
+
+def _influences(arms: Sequence[Arm]) -> Markup:
+    """Return how the RTT went with the radio, within the sizes of each arm."""
+    body = []
+    for arm in arms[:_MOST_FACTS]:
+        found = [influence(arm, name) for name in RADIO]
+        cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in found]
+        body.append(
+            (arm.name, *(cell.replace("-", "−") for cell in cells), f"{max(each.transactions for each in found):,}")
+        )
+    return element("div", _table(_INFLUENCE_HEADS, body, texts=(0,)), class_="scroll")
+
+
 _NUMBER_HEADS = (
     "Transport", "Size", "Done", "Dropped", "Median", "95 %", "Mean", "5 %", "95 % below", "Least", "Most",
     "With set-up", "Efficiency", "Sent again", "Dropped at",

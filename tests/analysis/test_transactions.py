@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.bootstrap import median_draws, median_interval
+from multitracer.analysis.influence import influence
 from multitracer.analysis.transactions import Arm, Source, arms_of, size_statistics, straight_line
 from multitracer.analysis.transports import cdf_gap, compare, pairs
 from tests.transactions import cdpd_like, transactions
@@ -169,6 +170,22 @@ def test_a_straight_line_is_not_bent_by_the_size_that_breaks_down() -> None:
     assert line.fixed_s == pytest.approx(1)
     assert line.at(4096) == pytest.approx(5.096)
     assert straight_line(size_statistics(arms(transactions({64: [1.0]}))[0])) is None
+
+
+def test_what_goes_with_the_rtt_is_told_by_ranks_within_sizes() -> None:
+    luck = np.random.default_rng(4)
+    table = transactions({64: luck.exponential(1, 50), 4096: 100 + luck.exponential(1, 50)}, radio=True)
+    rtt = table["rtt_s"]
+    table.columns["bler_percent"] = np.where(rtt > 100, np.exp(rtt - 100), np.exp(rtt))
+    table.columns["cell_busy_percent"] = np.where(rtt > 100, 100 - rtt, 200 - rtt)
+    table.columns["rssi_dbm"] = np.full(100, -85.0)
+    (arm,) = arms(table)
+    assert influence(arm, "bler_percent") == (pytest.approx(1), 100)
+    assert influence(arm, "cell_busy_percent") == (pytest.approx(-1), 100)
+    assert np.isnan(influence(arm, "rssi_dbm").correlation), "it never changed"
+    table.columns["rssi_dbm"] = luck.normal(-85, 5, 100)
+    assert abs(influence(arms(table)[0], "rssi_dbm").correlation) < 0.3
+    assert influence(arms(transactions({64: [1.0] * 20}))[0], "rssi_dbm").transactions == 0
 
 
 def test_the_gap_of_two_distributions_has_a_sign_and_a_place() -> None:
