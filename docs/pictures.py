@@ -30,6 +30,7 @@ def main() -> None:
             _phone(browser, page)
             for name, options in PLOTS:
                 _plot(browser, name, options, Path(folder) / "plot.html")
+            _align(browser, Path(folder) / "clocks.html")
 
 
 def _run(*arguments: str) -> None:
@@ -48,6 +49,17 @@ def _plot(browser: Browser, name: str, options: tuple[str, ...], page: Path) -> 
     browser.evaluate("window.plot.then(() => true)")
     browser.evaluate("document.querySelector('.modebar-container').remove()")
     _save(browser, name)
+
+
+def _align(browser: Browser, page: Path) -> None:
+    """Draw what is left of the evidence of a session's clocks, as `multitracer align -o` does."""
+    _run("align", "--no-keep", str(ROOT / "sample_traces" / "clock-shift"), "-o", str(page))
+    browser.resize(1200, 900)
+    browser.prefer("light")
+    browser.open(page)
+    browser.evaluate("window.plot.then(() => true)")
+    browser.evaluate("document.querySelector('.modebar-container').remove()")
+    _save(browser, "align")
 
 
 def _open(browser: Browser, page: Path, scheme: str) -> None:
