@@ -25,13 +25,15 @@ from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading
 from multitracer.channel.piconet import Air, Piconet
 from multitracer.channel.rfcomm import RfcommEnd
 from multitracer.channel.signal import Signal
-from multitracer.protocols.link_events import (
-    Flushed,
+from multitracer.protocols.channel_events import (
     OutageEnded,
     OutageStarted,
     PieceLost,
     PieceReceived,
     PieceSent,
+)
+from multitracer.protocols.link_events import (
+    Flushed,
     PppDamaged,
     PppReceived,
     PppSent,

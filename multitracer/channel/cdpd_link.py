@@ -36,7 +36,8 @@ from multitracer.channel.mdlp import MdlpEntity
 from multitracer.channel.outages import STATES, Chance, Outages, Script
 from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading
 from multitracer.channel.signal import Signal
-from multitracer.protocols.link_events import OutageEnded, OutageStarted, PacketDropped, PieceLost, PieceSent
+from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost, PieceSent
+from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.cdpd_blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
 from multitracer.channel.dsma import Access, Burst
-from multitracer.protocols.link_events import AccessWaitEnded, AccessWaitStarted, BurstSent
+from multitracer.protocols.channel_events import AccessWaitEnded, AccessWaitStarted, BurstSent
 from multitracer.units import NS_PER_US
 
 if TYPE_CHECKING:

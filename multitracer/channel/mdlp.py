@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.channel.ip_facts import ip_facts
-from multitracer.protocols.link_events import Flushed, PieceReceived, ResetDone, ResetStarted
+from multitracer.protocols.channel_events import PieceReceived
+from multitracer.protocols.link_events import Flushed, ResetDone, ResetStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

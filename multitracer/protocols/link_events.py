@@ -11,6 +11,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from multitracer.protocols.channel_events import (
+    AccessWaitEnded,
+    AccessWaitStarted,
+    BurstSent,
+    OutageEnded,
+    OutageStarted,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
+)
+
 
 class FrameSent(NamedTuple):
     """A frame left this side. Idle RR and NULL frames are counted, not reported."""
@@ -254,104 +265,6 @@ class IdleFrames(NamedTuple):
     tick: int
     sent: int
     received: int
-
-
-class PieceSent(NamedTuple):
-    """A link frame with a piece of a packet has left this side: MDLP's I frame, a Bluetooth ACL packet."""
-
-    time_ns: int
-    """When its transmission ended."""
-    tick: int
-    air_us: int
-    """From its first bit to its last."""
-    wire_bytes: int
-    """Octets of the link frame, its headers included."""
-    offset_bytes: int
-    """Position of its first octet of information in the sender's stream."""
-    attempts: int
-    """1 for the first transmission."""
-    ip_id: int | None = None
-    seq: int | None = None
-    """Of the packet that it is a piece of; where it holds several, the first."""
-    cause: str = ""
-    """Why it was sent again: srej, poll, arq."""
-
-
-class PieceReceived(NamedTuple):
-    """Such a frame arrived intact at this side."""
-
-    time_ns: int
-    tick: int
-    wire_bytes: int
-    offset_bytes: int
-    ip_id: int | None = None
-    seq: int | None = None
-    cause: str = ""
-    """Why it was thrown away: duplicate; reset while the link is set up anew."""
-
-
-class PieceLost(NamedTuple):
-    """Such a frame did not arrive at this side; the model knows, the receiver need not."""
-
-    time_ns: int
-    tick: int
-    wire_bytes: int
-    offset_bytes: int
-    ip_id: int | None = None
-    seq: int | None = None
-    cause: str = ""
-    """block: not decoded; outage: there was no channel."""
-
-
-class BurstSent(NamedTuple):
-    """Blocks in a row on a channel; on a contended one a burst is what the channel was got for."""
-
-    time_ns: int
-    """When it ended; it began `air_us` before."""
-    tick: int
-    air_us: int
-    blocks: int
-    """Blocks sent, the undecoded ones included."""
-    cause: str = ""
-    """Why it ended: done, full, collision, undecoded, outage."""
-
-
-class AccessWaitStarted(NamedTuple):
-    """Data wait at this side for its turn on a contended channel; nothing of it is on the air."""
-
-    time_ns: int
-    tick: int
-    cause: str = ""
-    """new, full (the burst before was as long as one may be), collision, undecoded, outage."""
-
-
-class AccessWaitEnded(NamedTuple):
-    """The wait is over: a burst begins now, or the channel is away."""
-
-    time_ns: int
-    tick: int
-    waited_us: int
-    deferrals: int
-    """How often the channel was found busy in it."""
-    cause: str = ""
-    """burst, outage, given-up."""
-
-
-class OutageStarted(NamedTuple):
-    """There is no channel between the two sides from now on."""
-
-    time_ns: int
-    tick: int
-    cause: str
-    """hop, ejection, blackout."""
-
-
-class OutageEnded(NamedTuple):
-    """The channel is back."""
-
-    time_ns: int
-    tick: int
-    cause: str
 
 
 LinkEvent = (

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from multitracer.capture import Flag
+from multitracer.protocols.channel_events import PieceSent
 from multitracer.protocols.link_events import (
     CallDropped,
     FrameSent,
     PeerBusy,
     PeerReady,
-    PieceSent,
     ResetDone,
     ResetStarted,
     XoffReceived,

@@ -13,7 +13,7 @@ from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, NetworkConfi
 from multitracer.channel.gsm_config import ErrorConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.packet_link import FAR, SIDES
-from multitracer.protocols.link_events import AccessWaitEnded
+from multitracer.protocols.channel_events import AccessWaitEnded
 from tests.channel.over import Seen, bulk, echoes
 
 if TYPE_CHECKING:

@@ -21,14 +21,8 @@ from multitracer.channel.gsm_config import ScriptEvent
 from multitracer.channel.packet_link import SIDES
 from multitracer.channel.rfcomm import RfcommEnd
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.link_events import (
-    PacketDropped,
-    PieceLost,
-    PieceReceived,
-    PieceSent,
-    ResetDone,
-    ResetStarted,
-)
+from multitracer.protocols.channel_events import PieceLost, PieceReceived, PieceSent
+from multitracer.protocols.link_events import PacketDropped, ResetDone, ResetStarted
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.channel.link_table import FULL, bluetooth, carried, round_trips
 from tests.channel.over import echoes, number_of, packet

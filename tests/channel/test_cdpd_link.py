@@ -14,18 +14,16 @@ from multitracer.channel.cdpd_link import CdpdLink
 from multitracer.channel.gsm_config import ErrorConfig, ScriptEvent
 from multitracer.channel.links import link_of
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.link_events import (
+from multitracer.protocols.channel_events import (
     AccessWaitEnded,
     AccessWaitStarted,
     BurstSent,
-    Flushed,
     OutageEnded,
     OutageStarted,
-    PacketDropped,
     PieceLost,
     PieceSent,
-    ResetStarted,
 )
+from multitracer.protocols.link_events import Flushed, PacketDropped, ResetStarted
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from tests.channel.link_table import CLEAN, ORDINARY, access_waits, busy_cell, carried, round_trips
 from tests.channel.over import Seen, bulk, echoes, number_of, packet

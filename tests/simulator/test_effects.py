@@ -10,7 +10,8 @@ import pytest
 
 from multitracer.capture import Flag
 from multitracer.channel.gsm_config import LinkConfig
-from multitracer.protocols.link_events import AccessWaitEnded, BurstSent, PacketDropped, ResetStarted
+from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
+from multitracer.protocols.link_events import PacketDropped, ResetStarted
 from multitracer.scenario import bundled_names, load_scenario
 from multitracer.simulator.run import VirtualRun
 from tests.simulator.watch import gaps, slope, watch, watched
