@@ -21,7 +21,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench soak fuzz pictures utilization clean debian
+.PHONY: help demo test lint bench soak fuzz pictures utilization experiments clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -58,6 +58,10 @@ pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs aga
 utilization: debian $(VENV)/.developer  ## make figure 6 of the paper: the runs that docs/figure6.csv lacks, picture, tables
 	$(IN_VENV) docs.figure6 run $(dir $(wildcard sample_traces/*/scenario.toml))
 	$(IN_VENV) docs.figure6 draw
+
+experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 that docs/experiments lacks, in virtual time; pictures, tables
+	$(IN_VENV) docs.experiments run
+	$(IN_VENV) docs.experiments draw
 
 clean:  ## remove what was made here, but not the captures that bench recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

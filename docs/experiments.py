@@ -48,10 +48,16 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of its file, and of its folder in FOLDER."""
+        """The name of its file."""
         parts = ("" if self.real else "virtual", self.link, self.transport)
         more = ("" if self.vary == "reply" else self.vary, "persession" if self.each else "")
         return "-".join(filter(None, (*parts, *more)))
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in FOLDER."""
+        link = self.link + ("req" if self.vary == "request" else "")
+        return "-".join([link, self.transport, *["persession"] * self.each])
 
     @property
     def path(self) -> Path:
@@ -83,7 +89,7 @@ RUNS = tuple(
     Run(link, transport, real, vary, each)
     for link, transports in _TRANSPORTS.items()
     for real in (True, False)
-    for vary in (("reply",) if real or link == "bluetooth" else ("reply", "request"))
+    for vary in (("reply",) if link == "bluetooth" else ("reply", "request"))
     for transport in transports
     for each in ((False, True) if link == "cdpd" and vary == "reply" and "tcp" in transport else (False,))
 )
@@ -129,9 +135,7 @@ def take(folder: Path) -> None:
     DATA.mkdir(exist_ok=True)
     for run in RUNS:
         if run.real:
-            parts = [
-                p for p in sorted(folder.glob(f"{run.name}*")) if re.fullmatch(rf"{run.name}(-\d+)?", p.name)
-            ]
+            parts = [p for p in sorted(folder.iterdir()) if re.fullmatch(rf"{run.folder}(-\d+)?", p.name)]
             keep(run, [part for part in parts if (part / "transactions.csv").exists()])
 
 
@@ -151,7 +155,7 @@ def keep(run: Run, folders: list[Path]) -> None:
 
 def _short(cell: str) -> str:
     """Return a number without digits that no clock and no radio has."""
-    return f"{float(cell):.6f}".rstrip("0") + "0" if re.fullmatch(r"\d+\.\d{7,}(e[-+]?\d+)?", cell) else cell
+    return repr(round(float(cell), 6)) if re.fullmatch(r"\d+\.\d{7,}(e[-+]?\d+)?", cell) else cell
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ _PANEL_PX = 170
 _MOST_PANELS = 24
 _MOST_POINTS = 400
 _COLUMNS = 3
+_ROOM = 1.15
 _TICKS = [digit * 10.0**power for power in range(-6, 6) for digit in (1, 2, 5)]
 
 
@@ -58,6 +59,7 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
             shown = arm.name not in seen
             seen.add(arm.name)
             traces += _curve(arm, size, looks[arm.name], theme, number, shown=shown)
+    cells[0].x["range"] = _reach(arms)
     return sheet(cells, traces, theme=theme, columns=min(_COLUMNS, len(cells)))
 
 
@@ -70,6 +72,13 @@ def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:
                 ratio = f"ratio {row['ratio']:.2f}" if np.isfinite(row["ratio"]) else "no ratio"
                 found[first.vary, row["size_bytes"]] = f": {ratio}, {abs(row['cdf_gap']):.2f} apart"
     return found
+
+
+def _reach(arms: Sequence[Arm]) -> list[float] | None:
+    """Return the decades that all panels show, with some room; None where nothing finished."""
+    rtts = [arm.rtt_s(arm.table) for arm in arms]
+    done = [value for each in rtts for value in each[np.isfinite(each) & (each > 0)].tolist()]
+    return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None
 
 
 def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, several: bool) -> Cell:

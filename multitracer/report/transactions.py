@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     Compared = list[tuple[Arm, Arm, Table]]
 
 _MOST_PAIRS = 12
+_MOST_LEADS = 2
+"""Comparisons that the summary tells; each has its sentence at its table too."""
 _MOST_FACTS = 40
 _METHOD = (
     "RTT runs from handing the request over until the whole reply is there; the set-up of a TCP "
@@ -136,12 +138,17 @@ def _lead(arms: Sequence[Arm], compared: Compared) -> Iterable[str]:
         yield from (arm_sentence(arm) for arm in arms[:_MOST_FACTS])
         return
     several = len({(arm.vary, arm.other_bytes) for arm in arms}) > 1
-    for first, second, table in compared:
-        which = f"Where the {first.vary} varies: " if several else ""
-        yield which + comparison_sentence(first, second, table)
-        if not np.isnan(table["setup_ratio"]).all():
-            yield comparison_sentence(first, second, table, name="setup_ratio")
+    for each in compared[:_MOST_LEADS]:
+        which = f"Where the {each[0].vary} varies: " if several else ""
+        yield which + " ".join(_sentences(*each))
     yield "; ".join(f"{arm.name}: {dropped_words(arm)}" for arm in arms[:_MOST_FACTS]) + "."
+
+
+def _sentences(first: Arm, second: Arm, table: Table) -> Iterable[str]:
+    """Yield how two arms compare, without and with the set-up of a connection."""
+    yield comparison_sentence(first, second, table)
+    if not np.isnan(table["setup_ratio"]).all():
+        yield comparison_sentence(first, second, table, name="setup_ratio")
 
 
 def _fact(arm: Arm) -> Markup:
@@ -184,6 +191,7 @@ def _beside(first: Arm, second: Arm, table: Table) -> Markup:
     return element(
         "section",
         element("h2", printable(f"{first.name} beside {second.name}, {first.vary} varied")),
+        element("p", printable(" ".join(_sentences(first, second, table)))),
         element("div", _table(heads, body), class_="scroll"),
         element("ul", why) if why else None,
         class_="long",
@@ -245,7 +253,11 @@ def _influences(arms: Sequence[Arm]) -> Markup:
         found = [influence(arm, name) for name in RADIO]
         cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in found]
         body.append(
-            (arm.name, *(cell.replace("-", "−") for cell in cells), f"{max(each.transactions for each in found):,}")
+            (
+                arm.name,
+                *(cell.replace("-", "−") for cell in cells),
+                f"{max(each.transactions for each in found):,}",
+            )
         )
     return element("div", _table(_INFLUENCE_HEADS, body, texts=(0,)), class_="scroll")
 
