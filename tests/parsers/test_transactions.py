@@ -79,7 +79,8 @@ def test_other_header_is_refused() -> None:
 @given(st.lists(st.tuples(st.integers(0, 23), st.text(max_size=30)), max_size=6))
 def test_hostile_cells_give_a_row_or_a_count(changes: list[tuple[int, str]]) -> None:
     header = ",".join(COLUMNS)
-    row = "1 tcp request 64 1 64 64 one 120.0 5 - 0.5 - 0 0 64 64 - - - ok - - - - -".replace("-", "").split(" ")
+    cells = "1 tcp request 64 1 64 64 one 120.0 5 - 0.5 - 0 0 64 64 - - - ok - - - - -"
+    row = cells.replace("-", "").split(" ")
     for at, text in changes:
         row[at % len(row)] = text
     data = (header + "\n" + ",".join(row) + "\n").encode("utf-8", "replace")
