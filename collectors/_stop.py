@@ -14,6 +14,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from collectors._kernel_clock import SetAlarm
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class Stop:
         self._rest = b""
         self.on_tag: Callable[[str], None] = lambda tag: None
         """Called with each tag while waiting."""
+        self.on_set: Callable[[], None] = lambda: None
+        """Called while waiting as soon as somebody has set CLOCK_REALTIME."""
         self.reason: str | None = None
         """Why the collector ends; None while it goes on."""
 
     def __enter__(self) -> Self:
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakers = (self._wake, wake)
+        self._alarm = SetAlarm()
         taken = [n for n in _SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
         self._handlers = [(number, signal.signal(number, self._on_signal)) for number in taken]
         self._wakeup = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -70,6 +74,7 @@ class Stop:
             signal.signal(number, handler)
         for descriptor in self._wakers:
             os.close(descriptor)
+        self._alarm.close()
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self.reason = self.reason or signal.Signals(number).name
@@ -78,8 +83,11 @@ class Stop:
         """Wait until an instant, which may have passed, or for a descriptor; return whether to go on."""
         while self._goes_on():
             left_ns = min(until_ns, self._look_ns, self._end_ns or until_ns) - time.monotonic_ns()
-            sources = [self._wake, *readable, *([_STANDARD_INPUT] if self._tags else [])]
+            sources = [self._wake, *readable, *self._alarm.descriptors]
+            sources += [_STANDARD_INPUT] if self._tags else []
             ready, _, _ = select.select(sources, [], [], max(0, left_ns) / NS_PER_S)
+            if set(self._alarm.descriptors).intersection(ready) and self._alarm.take():
+                self.on_set()
             if self._tags and _STANDARD_INPUT in ready:
                 self._take_tags()
             if time.monotonic_ns() >= until_ns or set(readable).intersection(ready):

@@ -119,6 +119,7 @@ class Receiver:
     def run(self, stop: Stop) -> None:
         """Go on until `stop` says so."""
         second_ns = time.monotonic_ns()
+        stop.on_set = self._clock
         self._clock()
         while stop.wait(time.monotonic_ns() + _TICK_NS, readable=self._descriptors()):
             why = self._take()

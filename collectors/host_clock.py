@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors._collector import Collector
-from collectors._kernel_clock import SetAlarm, discipline, read_together
+from collectors._kernel_clock import discipline, read_together
 from collectors._log import Log
 from collectors._options import header, parser, run
 from collectors._stop import Stop
@@ -78,16 +78,12 @@ class Recording:
 
     def run(self, stop: Stop, *, header: dict[str, Any]) -> None:
         """Go on until `stop` says so."""
-        alarm = SetAlarm()
-        try:
-            self.write(header=header)
-            while stop.wait(time.monotonic_ns() + _LOOK_NS, readable=alarm.descriptors):
-                alarm.take()
-                self.look()
+        stop.on_set = self.look
+        self.write(header=header)
+        while stop.wait(time.monotonic_ns() + _LOOK_NS):
             self.look()
-            self.write(end=stop.reason)
-        finally:
-            alarm.close()
+        self.look()
+        self.write(end=stop.reason)
 
     def look(self) -> None:
         """Write a reading if something happened to a clock, or one is due."""

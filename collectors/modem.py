@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from collectors._collector import Collector
@@ -246,6 +247,7 @@ def _answers(line: Line) -> bool:
 def record(modem: SerialModem | ToolModem, books: Books, stop: Stop, *, hz: float) -> None:
     """Ask when it is due, until `stop` says so."""
     schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
+    stop.on_set = partial(books.clock, at_once=True)
     while modem.listen(math.ceil(schedule.due_ns)):
         due_ns = schedule.due_ns
         books.reads += 1

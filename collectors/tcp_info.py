@@ -215,6 +215,7 @@ class Recording:
 
     def run(self, stop: Stop) -> None:
         """Go on until `stop` says so."""
+        stop.on_set = self._clock
         while stop.wait(math.ceil(self._schedule.due_ns)):
             due_ns = self._schedule.due_ns
             self._round()

@@ -55,6 +55,7 @@ class Recording:
 
     def run(self, stop: Stop) -> None:
         """Go on until `stop` says so, then take what is left in the buffers."""
+        stop.on_set = self._clock
         self._clock()
         pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

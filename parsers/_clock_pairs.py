@@ -2,6 +2,8 @@
 
 On Linux the two differ by an offset that changes only when the wall clock is set; slewing moves both. Between
 two pairs the offset is interpolated, and its error is bounded by their brackets and by how much it moved.
+Where it moved faster than a clock is slewed, the clock was set: the offset stays as it was until the second
+pair, which collectors write as soon as they are told, so that nothing is spread over the step.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 LATEST_NS = 1 << 62
 """Year 2116: a time stamp beyond it is damage, and may not overflow a sum."""
+_FASTEST_SLEW = 0.1
+"""Of the time that passes: chrony slews by 8.3 % at most (`maxslewrate`), adjtimex by its `tick` of 10 %."""
 
 
 @dataclass(slots=True)
@@ -52,8 +56,23 @@ class ClockPairs:
         if not self._middles:
             return monotonic_ns
         base = self._offsets[0]
-        moved = [offset - base for offset in self._offsets]
-        return monotonic_ns + base + np.rint(np.interp(monotonic_ns, self._middles, moved)).astype(np.int64)
+        at, offsets = self._knots()
+        moved = [offset - base for offset in offsets]
+        return monotonic_ns + base + np.rint(np.interp(monotonic_ns, at, moved)).astype(np.int64)
+
+    def _knots(self) -> tuple[list[int], list[int]]:
+        """Return the pairs, with one more just before each that follows a step of the wall clock."""
+        at: list[int] = []
+        offsets: list[int] = []
+        before = 0
+        for middle, offset, error in zip(self._middles, self._offsets, self._errors, strict=True):
+            if at and abs(offset - offsets[-1]) > _FASTEST_SLEW * (middle - at[-1]) + error + before:
+                at.append(max(at[-1], middle - 1))
+                offsets.append(offsets[-1])
+            at.append(middle)
+            offsets.append(offset)
+            before = error
+        return at, offsets
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader should know of the mapping, as provenance."""

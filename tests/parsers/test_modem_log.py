@@ -56,6 +56,23 @@ def test_answers_stand_on_the_wall_clock_between_their_stamps() -> None:
     assert (row["rssi_dbm"], row["ber_pct"], row["line"], row["role"]) == (-83.0, None, 3, "serving")
 
 
+@pytest.mark.parametrize("step_ns", [37 * S, -2 * S])
+def test_clock_that_was_set_spreads_no_reading_over_its_step(step_ns: int) -> None:
+    set_ns = START + S
+    asked = [set_ns - 300_000_000, set_ns - 100_000_000, set_ns + 1]
+    pairs = clock(START), clock(set_ns, boot=BOOT_NS + step_ns), clock(set_ns + S, boot=BOOT_NS + step_ns)
+    radio = read(HEADER, *pairs, *map(answer, asked))["radio"]
+    in_order = sorted(radio.rows(), key=lambda row: row["line"])
+    assert [row["asked_ns"] - BOOT_NS for row in in_order] == [*asked[:2], asked[2] + step_ns]
+    assert set((radio["answered_ns"] - radio["asked_ns"]).tolist()) == {60_000_000}
+
+
+def test_clock_that_is_slewed_is_followed() -> None:
+    pairs = clock(START), clock(START + S, boot=BOOT_NS + 80_000_000)
+    (row,) = read(HEADER, *pairs, answer(START + S // 2))["radio"].rows()
+    assert row["asked_ns"] == BOOT_NS + START + S // 2 + 40_000_000
+
+
 def test_rounds_without_an_answer_are_one_gap_for_each_reason() -> None:
     tables = read(
         HEADER, clock(START), answer(START),
