@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from multitracer.figures.palette import ThemeName
 
-_WIDE_LETTERS, _NARROW_LETTERS = 130, 44
+_WIDE_LETTERS, _NARROW_LETTERS = 130, 38
 _LINE_PX = 17
 _TITLE_PX = 14
 """Between a panel and the words above it, and what is above them."""
@@ -26,7 +26,7 @@ _BELOW_PX = 46
 """For the tick labels and the title of an x axis."""
 _LEGEND_PX = 24
 _BUTTONS_PX = 26
-"""Room for plotly's buttons where a title reaches below them."""
+"""Room for plotly's buttons above all else."""
 _GUTTER = 0.065
 
 
@@ -70,7 +70,7 @@ def axis_name(letter: str, number: int) -> str:
 
 
 def sheet(
-    cells: list[Cell], traces: list[dict[str, Any]], *, theme: ThemeName, columns: int = 1, heading: str = ""
+    cells: list[Cell], traces: list[dict[str, Any]], *, theme: ThemeName, columns: int = 1
 ) -> go.Figure:
     """Return the figure; a trace belongs to the cell whose number (from 1) its axes have.
 
@@ -82,14 +82,12 @@ def sheet(
     theme : "light" or "dark"
     columns : int
         On a desk; a phone shows one.
-    heading : str
-        Above all.
     """
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
     named = sum(trace.get("showlegend", True) and "name" in trace for trace in traces)
-    wide = _Screen(theme, _WIDE_LETTERS // columns, columns, named).layout(cells, heading)
-    narrow = _Screen(theme, _NARROW_LETTERS, 1, named).layout(cells, heading)
+    wide = _Screen(theme, _WIDE_LETTERS // columns, columns, named).layout(cells)
+    narrow = _Screen(theme, _NARROW_LETTERS, 1, named).layout(cells)
     return go.Figure({"data": traces + _blanks(cells), "layout": wide | {"meta": {"narrow": narrow}}})
 
 
@@ -113,12 +111,11 @@ class _Screen:
     named: int
     """Traces in the legend."""
 
-    def layout(self, cells: list[Cell], heading: str) -> dict[str, Any]:
+    def layout(self, cells: list[Cell]) -> dict[str, Any]:
         narrow = self.letters == _NARROW_LETTERS
-        headings = textwrap.wrap(heading, self.letters * self.columns)
         legend_rows = self.named if narrow else -(-self.named // 4)
         legend_px = _LEGEND_PX * legend_rows if self.named > 1 else 0
-        top_px = 8 + _LINE_PX * len(headings) + (_BUTTONS_PX if narrow else 0) + legend_px
+        top_px = _BUTTONS_PX + legend_px
         rows = [cells[i : i + self.columns] for i in range(0, len(cells), self.columns)]
         inner_px = sum(map(sum, map(self._heights, rows)))
         frame: dict[str, Any] = {
@@ -128,7 +125,7 @@ class _Screen:
             "margin": {"l": 66 if narrow else 80, "r": 12 if narrow else 20, "t": top_px, "b": 8},
             "showlegend": self.named > 1,
             "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"},
-            "annotations": [_heading(headings, legend_px)] if headings else [],
+            "annotations": [],
             "shapes": [],
         }
         top = 1.0
@@ -169,9 +166,3 @@ class _Screen:
 
     def _lines(self, text: str) -> list[str]:
         return [plain(line) for line in textwrap.wrap(text, self.letters)]
-
-
-def _heading(lines: list[str], legend_px: int) -> dict[str, Any]:
-    text = "<br>".join(map(plain, lines))
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
-    return place | {"text": text, "showarrow": False, "align": "left", "yshift": legend_px}
