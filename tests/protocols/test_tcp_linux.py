@@ -103,6 +103,13 @@ def test_a_long_timer_expires_up_to_two_seconds_late() -> None:
     assert rto.deadline_ns(first_ns) % (2_048 * NS_PER_MS) == 0
 
 
+def test_an_answer_after_a_whole_second_is_in_time() -> None:
+    """Handshakes over the link take 50 slots; no recorded host sent its SYN, ACK twice: the step comes later."""
+    rto = LinuxRtoEstimator(initial_ns=NS_PER_S, min_ns=NS_PER_S, max_ns=64 * NS_PER_S, tick_ns=NS_PER_MS)
+    expiries_ns = [rto.deadline_ns(slot * 20 * NS_PER_MS) - slot * 20 * NS_PER_MS for slot in range(100)]
+    assert NS_PER_S < min(expiries_ns) <= max(expiries_ns) <= NS_PER_S + 32 * NS_PER_MS
+
+
 def test_a_syn_is_repeated_each_second_at_first() -> None:
     pair = Pair(client=PROFILE, fate=lambda n, packet: [])
     pair.run(seconds=20)
