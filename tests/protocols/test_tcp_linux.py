@@ -104,7 +104,7 @@ def test_a_long_timer_expires_up_to_two_seconds_late() -> None:
 
 
 def test_an_answer_after_a_whole_second_is_in_time() -> None:
-    """Handshakes over the link take 50 slots; no recorded host sent its SYN, ACK twice: the step comes later."""
+    """A handshake takes 50 slots, and no recorded host sent its SYN, ACK twice: the step comes later."""
     rto = LinuxRtoEstimator(initial_ns=NS_PER_S, min_ns=NS_PER_S, max_ns=64 * NS_PER_S, tick_ns=NS_PER_MS)
     expiries_ns = [rto.deadline_ns(slot * 20 * NS_PER_MS) - slot * 20 * NS_PER_MS for slot in range(100)]
     assert NS_PER_S < min(expiries_ns) <= max(expiries_ns) <= NS_PER_S + 32 * NS_PER_MS
