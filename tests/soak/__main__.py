@@ -2,7 +2,8 @@
 
 First in real time: every collector under the supervisor, with the rehearsed modem, GPS and traffic. Then fast
 forward: modem, GPS and clocks are asked for as many readings as they take in so many hours, as fast as they
-come. Memory must stay flat, no descriptor may leak; log sizes and the cost of a core are printed.
+come. Memory must stay flat, no descriptor may leak, no collector die, no log
+be of another size than documented; log sizes and the cost of a core are printed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tests.recorder.capturing import manifest
 from tests.soak.watch import Watch, complaints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _EVERY_S = 5.0
 _PATIENCE_S = 30.0
+_MB_PER_HOUR = {"radio-0.jsonl": 3.0, "gps-0.jsonl": 2.2, "clocks-0.jsonl": 0.2, "tcpdump-0.jsonl": 0.6}
+"""As docs/capture.md has them, of the logs whose size does not depend on the traffic."""
 
 
 def real_time(minutes: float, folder: Path) -> list[str]:
@@ -48,10 +56,19 @@ def real_time(minutes: float, folder: Path) -> list[str]:
     finally:
         capture.send_signal(signal.SIGTERM)
         status = capture.wait(_PATIENCE_S)
-    hours = minutes / 60
-    for log in sorted((session / "mobile").iterdir()):
-        print(f"  {log.name:22} {log.stat().st_size / hours / 1e6:8.2f} MB/h")
-    return [*_told(watch), *([] if status == 0 else [f"capture: exit {status}"])]
+    wrong = [] if status == 0 else [f"capture: exit {status}"]
+    ended = [(run["name"], run["outcome"]) for run in manifest(session)["collectors"]]
+    wrong += [f"{name}: {outcome}" for name, outcome in ended if outcome != "ended"]
+    return [*_told(watch), *wrong, *_sizes(session / "mobile", hours=minutes / 60)]
+
+
+def _sizes(host: Path, *, hours: float) -> list[str]:
+    """Print how large the logs are, and return which are far from what is documented, or missing."""
+    sizes = {log.name: log.stat().st_size / hours / 1e6 for log in sorted(host.iterdir())}
+    for name, size in sizes.items():
+        print(f"  {name:22} {size:8.2f} MB/h")
+    off = {name: size for name, size in _MB_PER_HOUR.items() if not size / 2 < sizes.get(name, 0) < size * 2}
+    return [f"{name}: {sizes.get(name, 0):.2f} MB/h; documented are {size}" for name, size in off.items()]
 
 
 def fast_forward(hours: float, folder: Path) -> list[str]:
@@ -68,14 +85,17 @@ def fast_forward(hours: float, folder: Path) -> list[str]:
             "gps": ("--device", gps),
             "host_clock": ("--every", 0.005),
         }
-        for name, options in logs.items():
-            log = folder / f"{name}.jsonl"
-            _start(stack, log, name, "-o", log, *options)
-        wrong = _until_enough(folder, {name: folder / f"{name}.jsonl" for name in logs}, readings)
+        paths = {name: folder / f"{name}.jsonl" for name in logs}
+        children = [
+            _start(stack, paths[name], name, "-o", paths[name], *options) for name, options in logs.items()
+        ]
+        wrong = _until_enough(folder, paths, readings, children)
     return wrong
 
 
-def _until_enough(folder: Path, logs: dict[str, Path], readings: int) -> list[str]:
+def _until_enough(
+    folder: Path, logs: dict[str, Path], readings: int, children: Iterable[subprocess.Popen[bytes]]
+) -> list[str]:
     watch, began = Watch(folder), time.monotonic()
     wanted = {
         "modem": 3 * readings,
@@ -86,6 +106,7 @@ def _until_enough(folder: Path, logs: dict[str, Path], readings: int) -> list[st
     while any(seen[name] < wanted[name] for name in logs):
         watch.look(time.monotonic() - began)
         time.sleep(_EVERY_S)
+        assert all(child.poll() is None for child in children), "a collector ended by itself"
         for name, log in logs.items():
             with log.open("rb") as stream:
                 stream.seek(places[name])
@@ -98,8 +119,8 @@ def _until_enough(folder: Path, logs: dict[str, Path], readings: int) -> list[st
     return _told(watch)
 
 
-def _start(stack: ExitStack, made: Path, module: str, *options: object) -> None:
-    """Start a program beside; return when the file that it makes is there."""
+def _start(stack: ExitStack, made: Path, module: str, *options: object) -> subprocess.Popen[bytes]:
+    """Start a program beside; return it when the file that it makes is there."""
     command = [sys.executable, "-m", f"collectors.{module}", *map(str, options)]
     quiet = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
@@ -110,6 +131,7 @@ def _start(stack: ExitStack, made: Path, module: str, *options: object) -> None:
         assert child.poll() is None, f"{module} ended at once"
         assert time.monotonic() < until, f"{module} does not begin"
         time.sleep(0.05)
+    return child
 
 
 def _told(watch: Watch) -> list[str]:
