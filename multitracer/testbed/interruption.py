@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What users, shells and lost terminals send."""
 
 
 class InterruptedRunError(BaseException):
@@ -32,7 +33,7 @@ class Interruption:
 
     def __enter__(self) -> Self:
         self.wake, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        obeyed = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        obeyed = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         self._before = [(number, signal.signal(number, self._note)) for number in obeyed]
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.channel.gsm_link import FAR, SIDES
 from multitracer.errors import PreflightError
+from multitracer.testbed.interruption import SIGNALS
 from multitracer.testbed.kernel_tcp import for_every_socket, route_options, sysctls
 from multitracer.testbed.privileges import CLONE_NEWNET, in_user_namespace, open_tun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from multitracer.channel.gsm_link import Side
     from multitracer.protocols.tcp import TcpProfile
@@ -181,6 +184,16 @@ def _set(values: dict[str, int]) -> None:
             path.write_text(f"{value}\n")
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep signals from what is started meanwhile: a terminal's Ctrl-C is for us, who undo what was made."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def check(*argv: str) -> str:
     """Run a command; return what it says.
 
@@ -190,7 +203,8 @@ def check(*argv: str) -> str:
         If it fails, with its own words.
     """
     try:
-        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        with _undisturbed():
+            done = subprocess.run(argv, check=False, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise PreflightError(f"{argv[0]}: not installed; `multitracer testbed doctor` says how") from error
     if done.returncode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,22 @@ def test_an_end_before_the_first_packet_is_one_too(tmp_path: Path) -> None:
         finished(child, status=143)
         assert left_behind(child.pid) == []
     assert outcome(folder) == "interrupted by SIGTERM"
+
+
+@pytest.mark.parametrize("stage", [is_making_hosts, is_starting_collectors])
+def test_a_ctrl_c_that_is_held_kills_nothing_that_makes_or_removes_hosts(
+    stage: object, tmp_path: Path
+) -> None:
+    """A terminal signals all of its programs, the `ip` that removes a namespace included."""
+    folder = tmp_path / "ended"
+    with started(short_scenario(tmp_path, size=LONG), folder, before=("setsid",)) as child:
+        until(lambda: stage(folder), child)  # type: ignore[operator]
+        while child.poll() is None and outcome(folder) is None:
+            os.killpg(child.pid, signal.SIGINT)
+            time.sleep(0.002)
+        finished(child, status=130)
+        assert left_behind(child.pid) == []
+    assert outcome(folder) == "interrupted by SIGINT"
 
 
 def test_a_collector_that_dies_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
