@@ -67,14 +67,34 @@ def reconstruct_rto(samples: Table, *, profile: RtoProfile = RFC_6298) -> Table:
 
 
 def _smoothed(rtt_ns: Array) -> tuple[Array, Array]:
-    """Return SRTT and RTTVAR after each sample; each value needs the one before it."""
-    srtt, rttvar = np.empty(len(rtt_ns)), np.empty(len(rtt_ns))
-    smooth = variation = 0.0
-    for i, sample in enumerate(rtt_ns.tolist()):
-        if i == 0:
-            smooth, variation = float(sample), sample / 2
-        else:
-            variation += (abs(smooth - sample) - variation) / 4
-            smooth += (sample - smooth) / 8
-        srtt[i], rttvar[i] = smooth, variation
-    return srtt, rttvar
+    """Return SRTT and RTTVAR after each sample."""
+    if not len(rtt_ns):
+        return np.empty(0), np.empty(0)
+    sample = rtt_ns.astype(np.float64)
+    srtt = _averaged(sample, sample[0], weight=1 / 8)
+    before = np.concatenate([sample[:1], srtt[:-1]])
+    off = np.abs(before - sample)
+    off[0] = sample[0] / 2
+    return srtt, _averaged(off, off[0], weight=1 / 4)
+
+
+def _averaged(values: Array, first: float, *, weight: float) -> Array:
+    """Return the exponentially weighted average after each value, the first one `first`.
+
+    Each needs the one before it: so all runs of equal length are averaged side by side as if nothing came
+    before them, and what came before is added afterwards, run after run.
+    """
+    length = int(np.sqrt(len(values))) + 1
+    runs = np.full((-(-len(values) // length), length), first)
+    runs.flat[: len(values)] = values
+    kept = 1 - weight
+    runs *= weight
+    for i in range(1, length):
+        runs[:, i] += kept * runs[:, i - 1]
+    faded, carried = kept ** np.arange(1, length + 1), np.empty(len(runs))
+    last = float(first)
+    for i, own in enumerate(runs[:, -1].tolist()):
+        carried[i] = last
+        last = own + float(faded[-1]) * last
+    averaged: Array = (runs + carried[:, None] * faded).reshape(-1)[: len(values)]
+    return averaged

@@ -53,7 +53,9 @@ def _below_chords(x: Array, y: Array) -> Array:
     """
     starts = np.arange(0, len(x), _BLOCK)
     block = np.arange(len(x)) // _BLOCK
-    least = np.array([s + int(np.argmin(y[s : s + _BLOCK])) for s in starts.tolist()])
+    blocks = np.full((len(starts), _BLOCK), np.inf)
+    blocks.flat[: len(y)] = y
+    least = starts + blocks.argmin(axis=1)
     left, right = least[np.maximum(block - 1, 0)], least[np.minimum(block + 1, len(starts) - 1)]
     span = x[right] - x[left]
     inside = (block > 0) & (block < len(starts) - 1) & (span > 0)

@@ -72,9 +72,13 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
     near_name, far_name = (
         key + copy.astype(np.uint64) * _MIX for key, copy in ((near_key, near_copy), (far_key, far_copy))
     )
-    _, near_index, far_index = np.intersect1d(near_name, far_name, assume_unique=True, return_indices=True)
+    near_order, far_order = np.argsort(near_name), np.argsort(far_name)
+    wanted, names = near_name[near_order], far_name[far_order]
+    place = np.searchsorted(names, wanted)
+    found = place < len(names)
+    found[found] = names[place[found]] == wanted[found]
     partner = np.full(len(near_name), -1, dtype=np.int64)
-    partner[near_index] = far_index
+    partner[near_order[found]] = far_order[place[found]]
     paired = np.flatnonzero(partner >= 0)
     return paired, partner[paired]
 
