@@ -11,7 +11,7 @@ from multitracer.diagnosis.account import Account, account
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.inferred import untold
 from multitracer.diagnosis.rules import RULES
-from multitracer.diagnosis.use import LOST, SAYS
+from multitracer.diagnosis.use import LOST, SAYS, Use
 from multitracer.findings import FINDINGS
 from multitracer.tables import NA, Table
 
@@ -125,6 +125,8 @@ def _worst(diagnosis: Diagnosis) -> str:
     serious = books.seconds[lost] >= _SERIOUS * books.total_s
     found = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
     said, cost_s = _dearest_kind(found)
+    if not serious and books.seconds[Use.ACCESS] > max(cost_s, books.seconds[lost]):
+        return f"For {books.seconds[Use.ACCESS]:.1f} s {SAYS[Use.ACCESS]}."  # no finding tells of it
     if said and cost_s >= _EXPLAINED * books.seconds[lost]:
         return said
     if books.seconds[lost] < _WORTH_SAYING * books.total_s:

@@ -56,7 +56,7 @@ SAYS = {
     Use.USEFUL: "new data under way",
     Use.ARQ: "the link repeated frames or waited for itself",
     Use.XOFF: "the far end of the link stopped it",
-    Use.ACCESS: "it waited for a shared channel",
+    Use.ACCESS: "the link waited for its turn on a shared channel",
     Use.OUTAGE: "the link delivered nothing",
     Use.OTHER: "other traffic and pure ACKs",
     Use.IDLE_APP: "the application had nothing to send",

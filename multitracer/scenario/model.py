@@ -82,6 +82,11 @@ class Scenario:
             If it is another one.
         """
         if not isinstance(self.link, LinkConfig):
+            if self.traffic:
+                raise InputError(
+                    f"{self.name}: its link is no GSM data call, which is what a real run has; "
+                    "run it with --virtual, and without --as-linux"
+                )
             raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
         return self.link
 

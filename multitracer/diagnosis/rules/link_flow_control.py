@@ -35,8 +35,8 @@ def find(case: Case) -> Iterator[Finding]:
     times = near.events["time_ns"][stops]
     effective, nominal = _rates(case, near, float(gaps_s.sum()))
     sentence = (
-        f"The network stopped the radio link {len(stops)} times for {float(np.median(gaps_s)):.2f} s each: "
-        f"it carried {effective:.0f} of the {nominal:.0f} bytes/s that the radio has."
+        f"The far end of the radio link stopped it {len(stops)} times, for some {np.median(gaps_s):.2f} s "
+        f"each: the link carried {effective:,.0f} of the {nominal:,.0f} bytes/s that the radio has."
     )
     evidence = rows("near.events", stops)
     yield Finding(KIND, int(times[0]), int(times[-1]), cost_s, None, evidence, sentence)

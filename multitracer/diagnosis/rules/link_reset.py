@@ -22,6 +22,10 @@ _WHY = {
 }
 
 
+_SHOWN_S = 0.05
+"""A shorter time would be shown as 0.0 s."""
+
+
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each reset that the data's sender saw, from its first word to its end."""
     near = case.transfer.near
@@ -38,11 +42,12 @@ def find(case: Case) -> Iterator[Finding]:
         octets = int(_sum(events, "unacked_bytes", flushed) + _sum(events, "unsent_bytes", flushed))
         cost_s = case.seconds(Use.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
         why = _WHY.get(str(events["cause"][row]), "").format(attempts=_number(events, "attempts", int(row)))
+        down_s = (end - begin) * slot_ns / NS_PER_S
+        down = f"it was down for {down_s:.1f} s" if down_s >= _SHOWN_S else "it went on at once"
         sentence = (
             f"The radio link was reset {case.at_s(begin_ns):.1f} s into the "
             f"transfer{' ' + why if why else ''}; "
-            f"{octets:,} bytes that it held were lost, and it was down for "
-            f"{(end - begin) * slot_ns / NS_PER_S:.1f} s."
+            f"{octets:,} bytes that it held were lost, and {down}."
         )
         yield Finding(KIND, begin_ns, end_ns, cost_s, octets, rows("near.events", [int(row)]), sentence)
 
