@@ -211,7 +211,7 @@ def check() -> None:
     works, words = tcpdump.is_listening, tcpdump.last_words
     tcpdump.stop()
     if not works:
-        fix = f"sudo setcap cap_net_raw,cap_net_admin+eip {program}"
+        fix = f"sudo setcap cap_net_raw+ep {program}"
         raise PreflightError(
             f"tcpdump: {words}; `{fix}` lets every user of this machine capture, or use sudo"
         )

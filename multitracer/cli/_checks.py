@@ -127,7 +127,7 @@ def _install_command(program: str) -> str:
 def _packet_capture() -> Check:
     """Try what a capture needs: a packet socket."""
     tcpdump = shutil.which("tcpdump")
-    fix = f"sudo setcap cap_net_raw,cap_net_admin+eip {tcpdump}" if tcpdump else "run it with sudo"
+    fix = f"sudo setcap cap_net_raw+ep {tcpdump}" if tcpdump else "run it with sudo"
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
         found, works = "allowed", True
