@@ -82,9 +82,9 @@ def test_progress_shows_after_a_second_and_leaves(sample_session: Path) -> None:
     reading, writing = os.pipe()
     if os.fork() == 0:  # a writer that is slower than the program's patience
         os.close(reading)
-        os.write(writing, whole[:60000])
+        os.write(writing, whole[:90_000])  # more than a pipe holds: returns once the program reads
         time.sleep(2.5)
-        os.write(writing, whole[60000:])
+        os.write(writing, whole[90_000:])
         os._exit(0)
     os.close(writing)
     text = shown("analyze", "--json", "-", stdin=reading, stdout=subprocess.DEVNULL)
