@@ -61,7 +61,7 @@ def test_a_run_is_complete(folders: dict[str, Path], name: str) -> None:
 
 @pytest.mark.parametrize("name", [OVERFLOW, WITHOUT_VJ, FADE])
 def test_goodput_is_that_of_virtual_time(folders: dict[str, Path], name: str) -> None:
-    virtual = VirtualRun(load_scenario(name)).run()
+    virtual = VirtualRun(load_scenario(name).as_linux()).run()
     goodput = summary(folders[name])["goodput_bytes_per_s"]
     assert goodput == pytest.approx(virtual.goodput_bytes_per_s, rel=0.06)
 
