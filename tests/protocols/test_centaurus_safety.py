@@ -16,7 +16,7 @@ from multitracer.protocols.centaurus import CentaurusConfig, Extension, Received
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
 from multitracer.protocols.centaurus.packet import Packet, seal
 from tests.protocols import centaurus_wire as wire
-from tests.protocols.centaurus_net import MS, START_NS, Network, S, perfect
+from tests.protocols.centaurus_net import MS, START_NS, Network, S
 
 KEY = b"sixteen or more bytes"
 
@@ -189,19 +189,25 @@ def test_peer_whose_objects_are_past_gives_way() -> None:
     assert ("10.0.2.1", 1) in server.peers
 
 
+def _hold_parts(server: UdpWorker, address: tuple[str, int], kinds: int, octets: int = 400_000) -> None:
+    """Send all but the last segment of an object in each of so many classes."""
+    for kind in range(kinds):
+        server.receive(_packet(kind, _obj(octets, kind=kind)), address, START_NS)
+        answers = [wire.read_packet(each) for each in _answers(server)]
+        nonces = [each["nonce"] for each in answers if each["message"] == "PROCEED"]
+        for slot in range(octets // 512) if nonces else ():
+            server.receive(_packet(kind, Pk(slot, nonces[-1], bytes(512))), address, START_NS)
+
+
 def test_parts_are_limited_for_one_peer_and_in_total() -> None:
-    net = Network("a", "b", config=CentaurusConfig(max_partial_bytes=10_000, cap_ns=10 * S))
-    net.fate = lambda octets: [] if octets[17:19] == b"DN" else perfect(octets)
-    for kind in range(6):
-        net.ends["a"].send("b", kind, bytes(3000), net.now_ns, lifetime_ns=5 * S)
-        net.run(16)
-    net.ends["b"].peers["a"].acceptance.partials.clear()
-    assert net.ends["b"].counters.forgotten_partials >= 1
-    net.fate = perfect
-    net.ends["a"].send("b", 9, bytes(11_000), net.now_ns, lifetime_ns=5 * S)
-    net.run(16)
-    assert net.received("b") == []
-    assert net.ends["b"].counters.refused >= 1
+    server = _server(max_partial_bytes=30_000)
+    _hold_parts(server, ("10.0.0.1", 1), 6, 1100)
+    assert set(server.peers["10.0.0.1", 1].acceptance.partials) == {2, 3, 4, 5}
+    assert server.counters.forgotten_partials == 2
+    for host in range(2, 12):
+        _hold_parts(server, (f"10.0.0.{host}", 1), 4, 1100)
+    assert 25_000 < server._shared.partial_bytes <= 30_000
+    assert server.counters.refused == 5 * 4  # there is room for six peers' parts
 
 
 def test_wrong_key_and_no_key_are_dropped_unseen() -> None:
@@ -264,6 +270,18 @@ def test_worker_steps_stay_short_and_memory_bounded_with_a_thousand_peers() -> N
     longest = min(_longest_step_ns(server, run) for run in range(3))
 
     assert longest < 5 * MS
+
+
+def test_parts_of_many_peers_that_expire_at_once_make_no_long_step() -> None:
+    server = _server(max_peers_per_host=1000, max_message_bytes=400_000)
+    for port in range(35):
+        _hold_parts(server, ("127.0.0.1", port), 4)
+    assert server._shared.partial_bytes > 60 << 20
+    steps = []
+    for after_ns in (400 * S, 4000 * S):  # the sessions, then the parts
+        steps += [_took_ns(lambda: server.on_timer(START_NS + after_ns)) for _ in range(20)]  # noqa: B023
+    assert server._shared.partial_bytes == 0
+    assert max(steps) < 5 * MS
 
 
 def _longest_step_ns(server: UdpWorker, run: int) -> int:
