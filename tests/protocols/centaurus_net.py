@@ -146,10 +146,11 @@ class Network:
                 self.now_ns = until_ns
                 return
             self.now_ns = max(self.now_ns, soonest)
+            self._check_ages(self.now_ns - 1)  # nothing happened until now
             self._deliver()
             for end in self.ends.values():
                 end.on_timer(self.now_ns)
-            self._check_ages()
+            self._check_ages(self.now_ns)
 
     def _deliver(self) -> None:
         while self._queue and self._queue[0][0] <= self.now_ns:
@@ -194,9 +195,9 @@ class Network:
             stored_in = self._stored.get((source, target, *self._objects[key], seen["slot"]))
             self.sent_again += stored_in is not None and stored_in != seen["session"]
 
-    def _check_ages(self) -> None:
+    def _check_ages(self, now_ns: int) -> None:
         for name, end in self.ends.items():
-            self.ages.check(name, end.sessions, end.config, self.now_ns)
+            self.ages.check(name, end.sessions, end.config, now_ns)
 
     # -- what tests ask --------------------------------------------------------------------------------
 

@@ -275,7 +275,7 @@ def test_clocks_are_compared_within_their_bound() -> None:
             due = true.next_timer()
             return None if due is None else due - ahead_ns
 
-    net._check_ages = lambda: None
+    net._check_ages = lambda now_ns: None
     net.ends["b"] = Ahead()
     net.ends["a"].send("b", CLASS, bytes(2000), net.now_ns)
     net.run(3)
