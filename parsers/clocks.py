@@ -35,12 +35,14 @@ _COLUMNS = (
 _TAG = re.compile(r"[0-9a-f]{1,32}")
 _CHRONY_FIELDS = 14
 """Of `chronyc -c tracking`: 4 the offset, 10 the root delay, 11 the root dispersion, in s; 13 the status."""
+_PTP_OFFSET = re.compile(r"TIME_STATUS_NP master_offset (-?\d{1,18}) .*\bgmPresent true\b")
+"""Of `pmc`'s answer: how far a port that hears a grandmaster is from its master, in ns."""
 _SNIFFED = re.compile(rb'\{"host": ?"[^"\\\n]{0,64}", ?"monotonic_before_ns": ?\d')
 _MOST_PPM = 1_000.0
 _LONGEST_HOST = 64
 
 
-def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
+def _row(record: dict[str, Any], line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
     """Return the values of `_COLUMNS`; raise KeyError or ValueError if the record makes no sense."""
     before, realtime, after = (record[key] for key in _READ)
     host = record.get("host", "")
@@ -48,7 +50,7 @@ def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
         raise ValueError("a reading makes no sense")
     if not isinstance(host, str) or len(host) > _LONGEST_HOST:
         raise ValueError("a host has no such name")
-    record = _vouched_for_by_chrony(record)
+    record = _vouched_for_by_chrony(_doubted_by_ptp(record, ptp_off_ns))
     maybe = [_number(record, key, NOT_A_TIME) for key in _MAYBE_NS]
     numbers = [_number(record, key, NA) for key in _MAYBE_NUMBER]
     event = record.get("event")
@@ -65,6 +67,26 @@ def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
     offset_s, delay_s, dispersion_s = (float(fields[i]) for i in (4, 10, 11))
     bound_ns = round((abs(offset_s) + delay_s / 2 + dispersion_s) * NS_PER_S)
     return record | {"synchronized": 1, "max_error_ns": bound_ns, "offset_ns": 0}
+
+
+def _ptp_off_ns(record: dict[str, Any], before: int) -> int:
+    """Return how far linuxptp last said that the clock is from its master: it is asked but once a minute."""
+    said = record.get("ptp")
+    found = _PTP_OFFSET.match(said) if isinstance(said, str) else None
+    return abs(int(found[1])) if found else before
+
+
+def _doubted_by_ptp(record: dict[str, Any], off_ns: int) -> dict[str, Any]:
+    """Return a record whose kernel claims no more than linuxptp does.
+
+    linuxptp sets the kernel's `maxerror` to 0 whenever it corrects the clock (sysclk_set_sync in its
+    clockadj.c): what is left to the master is known to linuxptp only. A kernel that is not synchronized gets
+    no bound: the clock that ptp4l corrects may be that of the network card.
+    """
+    bound_ns = record.get("max_error_ns")
+    if record.get("synchronized") != 1 or type(bound_ns) is not int:
+        return record
+    return record | {"max_error_ns": bound_ns + off_ns}
 
 
 def _number(record: dict[str, Any], key: str, missing: int) -> int:
@@ -94,11 +116,12 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If no line is a reading.
     """
     lines = Lines(stream)
-    rows, tags = Rows(CLOCK_READINGS, _COLUMNS), {}
+    rows, tags, ptp_off_ns = Rows(CLOCK_READINGS, _COLUMNS), {}, 0
     for text in lines:
         try:
             record = json.loads(text)
-            rows.append(*_row(record, lines.number))
+            ptp_off_ns = _ptp_off_ns(record, ptp_off_ns)
+            rows.append(*_row(record, lines.number, ptp_off_ns))
             tags[lines.number] = _tag(record)
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             lines.skip("no reading of clocks")

@@ -1,4 +1,8 @@
-"""A part of the sweep: rates, jitter, losses, asymmetry, missing packets, steps, a GSM link, a recording."""
+"""Some of the sweep: rates, jitter, losses, asymmetry, missing packets, steps, a GSM link, a recording.
+
+So few cases show that nothing broke; the shares that docs/clock_accuracy.md states are those of the 200 that
+`python -m tests.clock.sweep` judges.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +11,46 @@ import pytest
 
 from tests.clock.sweep import asymmetric, gsm, judge, recording, synthetic
 
+MOST = 0.9
+"""Of some twenty cases: two may be among the 5 % for which a 95 % interval is not meant."""
+
 
 @pytest.fixture(scope="module")
 def results():
-    slow = [synthetic(seed) for seed in range(200, 236) if seed % 6 != 5]
-    return [judge(subject) for subject in [*slow, *map(gsm, range(6)), *map(recording, range(4))]]
+    seeds = [seed for seed in range(200, 219) if seed % 6 != 5]  # 4 Mb/s: many packets, nothing new
+    paths = map(synthetic, seeds)
+    return [judge(subject) for subject in [*paths, *map(gsm, (1, 2, 4)), *map(recording, (1, 2))]]
 
 
-def test_the_cases_are_many(results):
-    assert len(results) >= 40
+def test_the_cases_are_of_every_kind(results):
+    assert len(results) >= 20
+    assert len({r.family for r in results}) == 5
 
 
 def test_errors_are_within_two_milliseconds_or_three_sigma(results):
-    assert np.mean([r.good for r in results]) >= 0.95
+    assert np.mean([r.good for r in results]) >= MOST
 
 
 def test_the_truth_lies_inside_the_stated_interval(results):
-    assert np.mean([r.inside for r in results]) >= 0.93
+    assert np.mean([r.inside for r in results]) >= MOST
 
 
 def test_causality_bounds_hold_the_truth(results):
     assert all(r.causal for r in results)
 
 
+def test_steps_are_found_and_no_others(results):
+    assert all(r.steps_found for r in results)
+
+
 def test_on_unequal_ways_the_truth_lies_inside_the_bounds_of_causality_always():
-    unequal = [judge(asymmetric(seed)) for seed in range(300, 336)]
+    unequal = [judge(asymmetric(seed)) for seed in range(300, 312)]
     assert all(r.causal for r in unequal)
     assert np.mean([r.inside for r in unequal]) < 0.5  # or the ways would not have been unequal
 
 
 def test_the_skews_interval_holds_the_truth(results):
-    assert np.mean([r.skew_error_ppm <= r.skew_half_ppm for r in results]) >= 0.93
+    assert np.mean([r.skew_error_ppm <= r.skew_half_ppm for r in results]) >= MOST
 
 
 def test_intervals_are_narrow(results):

@@ -62,6 +62,25 @@ def test_chrony_vouches_where_the_kernel_does_not() -> None:
     ]  # fmt: skip
 
 
+def test_a_kernel_that_ptp_corrects_claims_no_less_than_what_is_left_to_the_master() -> None:
+    """linuxptp sets the kernel's own bound to 0 at each correction; it is asked for its own once a minute."""
+    said = "TIME_STATUS_NP master_offset {} ingress_time 5 gmPresent {} gmIdentity 3a7f98.fffe.8138a6"
+    sure = READING | {"synchronized": 1, "max_error_ns": 500}
+    rows = [
+        sure,
+        sure | {"ptp": said.format(-48_100, "true")},
+        sure,
+        sure | {"ptp": said.format(20, "true")},
+        sure | {"ptp": said.format(9_999, "false")},
+        READING | {"synchronized": 0, "max_error_ns": 16_000_000_000, "ptp": said.format(7, "true")},
+        sure | {"ptp": ["no text"]},
+    ]
+    found = parse(*map(json.dumps, rows))["rows"]
+    assert [(row["synchronized"], row["max_error_ns"]) for row in found] == [  # type: ignore[attr-defined]
+        (1, 500), (1, 48_600), (1, 48_600), (1, 520), (1, 520), (0, 16_000_000_000), (1, 507),
+    ]  # fmt: skip
+
+
 def test_tags_of_the_clapperboard_stand_beside_their_readings() -> None:
     found = parse(
         json.dumps(READING), json.dumps(READING | {"tag": "0aff"}), json.dumps(READING | {"tag": "x"})
