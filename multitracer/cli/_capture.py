@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import socket
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,8 @@ _STEMS = {
 _WITH_NOTES = frozenset({"tcpdump", "sniffer"})
 _INSTEAD = {"sniffer": "tcpdump"}
 """Used only where the better one does not work."""
+_LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
+"""Of one interface, of all, and of a tunnel; a filter may make sense for one of them only."""
 _PORTS = ("modem", "gps")
 """Collectors whose port can be given."""
 _TYPES = {
@@ -66,6 +70,7 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
     options = declared | given | rehearsed
     if command and shutil.which(command[0]) is None:
         raise InputError(f"{command[0]}: no such command; check what stands after --")
+    _check_packets(options.get("interface", "any"), options.get("expression", ""))
     duration = options.get("duration")
     return Plan(
         role=options.get("role", "mobile"),
@@ -107,6 +112,30 @@ def _typed(path: Path, key: str, value: Any) -> Any:
 
 
 # --- which collectors ---
+
+
+def _check_packets(interface: str, expression: str) -> None:
+    """Refuse a filter that can never be, and warn of an interface that is not there yet."""
+    there = [name for _, name in socket.if_nameindex()]
+    if interface not in ("any", *there):
+        known = ", ".join(there)
+        warn(f"{interface}: no such interface now, there are {known}; packets are recorded once it is there")
+    tcpdump = shutil.which("tcpdump")
+    if not expression or tcpdump is None:
+        return
+    words = ""
+    for link in _LINK_TYPES:
+        argv = [tcpdump, "-y", link, "-d", "--", expression]
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, errors="replace", check=False, timeout=5
+            )
+        except subprocess.TimeoutExpired:
+            return  # it looks names up, and nobody answers
+        if done.returncode == 0:
+            return
+        words = words or " ".join(done.stderr.split()).removeprefix("tcpdump: ")
+    raise InputError(f"--filter {expression}: {words}; see pcap-filter(7)")
 
 
 def _sources(options: Options) -> Iterator[Source]:

@@ -58,6 +58,49 @@ def test_folder_whose_own_folder_is_missing_is_refused_as_by_every_command(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(shutil.which("tcpdump") is None, reason="tcpdump reads the filter")
+def test_filter_that_makes_no_sense_is_refused_before_the_drive(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    argv = command(folder, "--with", "tcp_info", "--duration", "1", "--filter")
+    done = subprocess.run([*argv, "tcp prot 9"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: --filter tcp prot 9: can't parse filter expression: syntax error; see pcap-filter(7)\n"
+    )
+    assert not folder.exists()
+    done = subprocess.run([*argv, "ifindex 1"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, "it makes sense on all interfaces"
+
+
+@pytest.mark.root
+def test_interface_that_comes_later_is_told_and_recorded_from_then_on(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    plug = (
+        'until grep -q "No such device" manifest.json; do sleep 0.1; done; '
+        "ip link add wwan7 type veth peer name p7 && ip link set wwan7 up; "
+        "until ls mobile/tcp-*.pcap; do sleep 0.1; done"
+    )
+    options = (
+        "--with",
+        "tcpdump",
+        "-i",
+        "wwan7",
+        "--duration",
+        "40",
+        "--",
+        "sh",
+        "-c",
+        f"cd {folder}; {plug}",
+    )
+    argv = ["unshare", "-n", *command(folder, *options)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Warning: wwan7: no such interface now, there are lo; packets are recorded once" in done.stderr
+    outcomes = [run["outcome"] for run in manifest(folder)["collectors"]]
+    assert "No such device exists" in outcomes[0]
+    assert outcomes[-1] == "ended"
+
+
 def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "evidence").write_text("kept")
     done = subprocess.run(command(tmp_path), capture_output=True, text=True, check=False)
