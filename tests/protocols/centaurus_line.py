@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from multitracer.protocols.centaurus import CentaurusConfig, Delivered, Event, Expired, Received, Rejected
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave, SerialWorker
+from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import START_NS, S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.protocols.centaurus import Outgoing
+    from multitracer.protocols.centaurus.peer import Peer
 
 NS_PER_OCTET = 10 * S // 9600
 
@@ -36,6 +38,10 @@ class Lines:
         self.damage = damage
         self.events: dict[object, list[Event]] = defaultdict(list)
         self.wire: list[tuple[str, int, bytes]] = []
+        self.sent_again = 0
+        """Segments sent although they had been received in an earlier session."""
+        self._offered: dict[object, tuple[int, int]] = {}
+        self._stored: dict[object, int] = {}
         self._arrivals: list[tuple[int, int, object, Outgoing, bytes]] = []
         self._free_ns: dict[object, int] = defaultdict(int)
         self._count = 0
@@ -71,6 +77,7 @@ class Lines:
         while packet := end.outgoing(self.now_ns):
             line = packet.address[0] if name == "master" else name[0]
             self.wire.append(("master" if name == "master" else "slave", line, packet.octets))
+            self._count_repetition(name, packet)
             begin_ns = max(self.now_ns, self._free_ns[name, line])
             self._free_ns[name, line] = end_ns = begin_ns + len(packet.octets) * NS_PER_OCTET
             self._count += 1
@@ -83,10 +90,31 @@ class Lines:
             self.ends[name].sent(packet, self.now_ns)
             if name != "master":
                 self.master.receive(octets, name[0], self.now_ns)
+                self._note_stored("master", name, self.master.peers[name])
                 continue
-            for (line, _), slave in self.slaves.items():
-                if line == packet.address[0]:
+            for address, slave in self.slaves.items():
+                if address[0] == packet.address[0]:
                     slave.receive(octets, 0, self.now_ns)
+                    self._note_stored(address, "master", slave.peers[slave.master])
+
+    def _count_repetition(self, name: object, packet: Outgoing) -> None:
+        """Count a segment that left again in another session than that in which it arrived."""
+        to = packet.address if name == "master" else "master"
+        ((_, octets),) = wire.read_frames(packet.octets)
+        seen, session = octets[17:], int.from_bytes(octets[1:5], "big")
+        if seen[:2] == b"OB":
+            self._offered[name, to] = int.from_bytes(seen[2:4], "big"), int.from_bytes(seen[4:12], "big")
+        elif seen[:2] == b"PK":
+            slot = int.from_bytes(seen[2:4], "big")
+            self.sent_again += (
+                self._stored.get((name, to, *self._offered[name, to], slot), session) != session
+            )
+
+    def _note_stored(self, name: object, source: object, peer: Peer) -> None:
+        number = peer.session.number if peer.session is not None else 0
+        for part in peer.acceptance.partials.values():
+            for slot in part.segments:
+                self._stored.setdefault((source, name, part.kind, part.stamp_ns, slot), number)
 
     def _check_ages(self, end: SerialWorker) -> None:
         for session in end.sessions.values():

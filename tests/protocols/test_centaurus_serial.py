@@ -175,3 +175,4 @@ def test_noise_on_the_line_costs_no_message_silently(messages, seed: int, rate: 
     for name in lines.ends:
         expected = Counter(data for _, receiver, _, data in sent if receiver == name)
         assert not Counter(lines.received(name)) - expected
+    assert lines.sent_again == 0
