@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "word"]
 
+_SPEAKS_FOR_ARRIVAL = np.uint32(
+    Evidence.EIFEL | Evidence.F_RTO | Evidence.EARLY_ACK | Evidence.HELD | Evidence.ACK_IGNORED
+)
+_SPEAKS_FOR_LOSS = np.uint32(Evidence.ECHOED | Evidence.HOLE | Evidence.LOST_BEHIND | Evidence.NO_D_SACK)
+"""Signs in the sender's packets; those that a receiver's trace refutes are no evidence."""
 _AT_SENDER = (0, 1)
 """Of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
 
@@ -170,6 +175,8 @@ def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Ar
     necessity[known] = np.where(
         had[known], np.where(told[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )
+    evidence[known & had] &= ~_SPEAKS_FOR_LOSS
+    evidence[known & ~had] &= ~_SPEAKS_FOR_ARRIVAL
     evidence[known] |= np.uint32(Evidence.RECEIVER)
 
 
