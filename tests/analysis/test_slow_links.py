@@ -14,6 +14,8 @@ import numpy as np
 from multitracer.analysis import Analysis, analyse
 from multitracer.analysis.rto import LINUX, reconstruct_rto
 from multitracer.analysis.rtt import Provenance
+from multitracer.tables import Table
+from multitracer.tcp import RTT_SAMPLES
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture
 
 C, S = 1001, 5001
@@ -161,3 +163,20 @@ def test_samples_of_a_clock_that_went_back_are_passed_over_by_the_timer():
     exact = table.take((table["provenance"] == Provenance.EXACT_ACK) & ~table["reverse"])
     assert (exact["rtt_ns"] / MS).tolist() == [100, -50]
     assert (reconstruct_rto(exact)["rtt_ns"] / MS).tolist() == [100]
+
+
+def test_many_samples_are_smoothed_as_one_after_the_other():
+    """RFC 6298, section 2.3, sample after sample, through the places where the arithmetic is cut in runs."""
+    rtt_ns = np.random.default_rng(1).gamma(2, 5e7, 1_000).astype(np.int64)
+    none = np.zeros(len(rtt_ns), dtype=np.int64)
+    columns = {"time_ns": none, "reverse": none > 0, "row": none, "answer_row": none, "rtt_ns": rtt_ns,
+               "provenance": none.astype(np.uint8)}  # fmt: skip
+    states = reconstruct_rto(Table(RTT_SAMPLES, columns))
+    srtt, rttvar = float(rtt_ns[0]), rtt_ns[0] / 2
+    expected = [(srtt, rttvar)]
+    for sample in rtt_ns[1:].tolist():
+        rttvar = 3 / 4 * rttvar + abs(srtt - sample) / 4
+        srtt = 7 / 8 * srtt + sample / 8
+        expected.append((srtt, rttvar))
+    found = np.column_stack([states["srtt_ns"], states["rttvar_ns"]])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account import account
-from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.diagnose import diagnose, headline
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
 
@@ -82,6 +82,12 @@ def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], A
     waits = found.uses.take(found.uses["use"] == Use.ACCESS)
     assert set(near.events["event"][waits["row"]].tolist()) == {"access_wait_started"}
     assert found.utilization > 0.85, "the cell's other users are no loss of TCP's"
+
+
+def test_the_first_sentence_says_that_the_channel_was_waited_for(
+    transfer_of: Callable[[str], Transfer],
+) -> None:
+    assert headline(diagnose(transfer_of("cdpd-contended"))).endswith("its turn on a shared channel.")
 
 
 def test_alone_in_the_cell_a_burst_waits_for_its_turn_only_after_its_own(

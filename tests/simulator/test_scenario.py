@@ -135,6 +135,12 @@ def test_a_link_to_measure_over_needs_no_traffic_and_does_not_run_by_itself() ->
         _ = scenario.gsm
 
 
+def test_a_run_of_a_link_that_only_virtual_time_has_says_so() -> None:
+    scenario = load_scenario("cdpd-contended")
+    with pytest.raises(InputError, match="run it with --virtual"):
+        _ = scenario.gsm
+
+
 def test_an_unknown_name_lists_the_bundled_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"aqm-ecn, .*clean-bulk, .*bluetooth, cdpd"):
         load_scenario("clean")
