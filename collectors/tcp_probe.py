@@ -37,7 +37,11 @@ _WAKE_NS = 100 * NS_PER_MS
 """How long events wait in the buffers; waking for each one would cost far more."""
 _BUFFER_KIB = 4096
 _ALL_BUFFERS_KIB = 65536
-_ADDRESS = re.compile(rb"(?:src|dest|[sd]addrv6)=\[?([0-9a-f.:]+?)\]?(?::\d+)? ")
+_ADDRESS = re.compile(
+    rb"(?:src|dest)=\[([0-9a-f.:]+)\]:\d+ "  # of IPv6 only in brackets: what follows a colon may be a port
+    rb"|(?:src|dest)=([0-9.]+):\d+ "
+    rb"|[sd]addrv6=([0-9a-f.:]+) "
+)
 
 
 class Recording:
@@ -89,7 +93,7 @@ class Recording:
         return b"".join(row for row in text.splitlines(keepends=True) if self._is_wanted(row))
 
     def _is_wanted(self, row: bytes) -> bool:
-        ends = _ADDRESS.findall(row)
+        ends = [b"".join(found) for found in _ADDRESS.findall(row)]
         return not ends or any(map(self._is_chosen, ends))
 
     def _is_in_networks(self, text: bytes) -> bool:

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import time
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
+from collectors import tcp_probe
 from collectors._tracefs import tracefs
 from multitracer.protocols.sock_diag import decode_tcp_info
 from tests.collectors.running import PATIENCE_S, command, connection, end, records, running, until
@@ -82,6 +84,26 @@ def test_log_holds_the_events_of_the_chosen_port_on_the_monotonic_clock(log: Pat
     kinds = [record["kind"] for record in records(log)]
     assert (kinds[0], kinds[1], kinds[-2:]) == ("header", "clock", ["clock", "end"])
     assert records(log, "end")[0]["reason"] == "SIGTERM"
+
+
+@pytest.mark.parametrize(
+    ("ends", "wanted"),
+    [
+        ("src=[2001:db8::5:1]:80 dest=[fe80::2]:5999 mark=0", True),
+        ("src=[2001:db8::5]:1 dest=[fe80::2]:5999 mark=0", False),
+        ("src=10.0.0.1:80 dest=10.0.0.2:5999 mark=0", True),
+        ("src=10.0.0.10:1 dest=10.0.0.2:5999 mark=0", False),
+        ("saddrv6=::1 daddrv6=::1 state=TCP_SYN_SENT", False),
+        ("saddrv6=2001:db8::5:1 daddrv6=::1 cong_state=4", True),
+        ("saddrv6=::ffff:10.0.0.1 daddrv6=::ffff:10.0.0.2 cong_state=4", True),
+    ],
+)
+def test_addresses_of_both_families_are_told_from_ports(ends: str, wanted: bool) -> None:
+    """An address of IPv6 that ends in digits, as ::1 of somebody's loopback, has no port in it."""
+    chosen = [ip_network("2001:db8::5:1"), ip_network("10.0.0.1")]
+    recording = tcp_probe.Recording(None, None, networks=chosen)  # type: ignore[arg-type]
+    row = f"<idle>-0 [001] ..s.. 1.5: tcp_probe: family=AF_INET6 {ends}\n".encode()
+    assert recording._chosen(row) == (row if wanted else b"")
 
 
 def test_address_chooses(log: Path) -> None:
