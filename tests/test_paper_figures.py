@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +74,16 @@ def test_what_the_paper_measured_is_seen_here_too() -> None:
     failing = trace("fig8-resets-vj")
     assert len(failing.series("RlpSnd_rst").seconds) == failing.summary["tcp_timeouts"] == 2
     assert all(end - begin > 10 for begin, end in failing.advances().pauses()[:2])
+
+
+@pytest.mark.parametrize("name", ["local-drop-ring", "local-drop-silent"])
+def test_an_upload_over_a_good_radio_gets_what_the_link_gives(name: str) -> None:
+    """The paper's numbers: 848, 960 and 1200 B/s, and gaps of 0.95 to 1.35 s."""
+    seen = trace(name)
+    assert seen.series("TcpRcv_data").slope == pytest.approx(848, rel=0.02)
+    assert seen.series("RlpSnd_data").slope == pytest.approx(960, rel=0.01)
+    assert statistics.median(seen.rates_between_stops()) == pytest.approx(1200, rel=0.02)
+    assert all(0.95 < gap < 1.35 for gap in seen.summary["xoff_gaps_s"])
 
 
 @pytest.mark.parametrize("as_linux", [True, False])
