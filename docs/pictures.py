@@ -54,7 +54,7 @@ def _plot(browser: Browser, name: str, options: tuple[str, ...], page: Path) -> 
 def _align(browser: Browser, page: Path) -> None:
     """Draw what is left of the evidence of a session's clocks, as `multitracer align -o` does."""
     _run("align", "--no-keep", str(ROOT / "sample_traces" / "clock-shift"), "-o", str(page))
-    browser.resize(1200, 900)
+    browser.resize(1200, 760)
     browser.prefer("light")
     browser.open(page)
     browser.evaluate("window.plot.then(() => true)")

@@ -7,6 +7,7 @@ Readings taken together lie around 0. A step is a vertical line: on each side of
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,9 @@ _MOST_PANELS = 8
 _PANEL_PX = 340
 _LESSER = 0.5
 """Height of a panel of readings, whose answer is a level, to that of packets."""
+_TOP_PX = 62
+"""Above the first panel: two lines of title, and the buttons, which lie above them."""
+_BEFORE_THE_OFFSET = re.compile(r": (?=[+-][\d,.]+ s\b)")
 _CLOSE = 4
 """How many times as far as the envelopes and the bound the first view reaches."""
 _BOUND_BARS = 200
@@ -64,7 +68,7 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
     if not shown:
         raise InputError("no relation of clocks has evidence to draw; align needs two clocks")
     panels = [_panel(number, relation) for number, relation in enumerate(shown)]
-    height_px = 120 + round(_PANEL_PX * sum(panel.share for panel in panels))
+    height_px = 154 + round(_PANEL_PX * sum(panel.share for panel in panels))
     drawn = figure(panels, origin_ns=0, theme=theme, height_px=height_px)
     drawn.update_xaxes(title_text="seconds from the first evidence of each relation, by its first clock")
     for axis, (relation, panel) in enumerate(zip(shown, panels, strict=True), 1):
@@ -73,7 +77,16 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
         names = f"{_short(relation.source)} to {_short(relation.target)}"
         drawn.update_traces({"legendgrouptitle.text": plain(names)}, {"legendgroup": panel.key})
     drawn.for_each_trace(_as_band, {"name": _BOUND_NAME})
+    drawn.for_each_annotation(_in_two_lines)
+    drawn.update_layout(margin_t=_TOP_PX)
     return drawn
+
+
+def _in_two_lines(words: go.layout.Annotation) -> None:
+    """Break a panel's title behind the names of its clocks: a phone is too narrow for one line."""
+    names, *rest = _BEFORE_THE_OFFSET.split(words.text.removesuffix("</b>"), maxsplit=1)
+    if rest:
+        words.update(text=f'{names}</b><br><span style="font-size:11px">{rest[0]}</span>', align="left")
 
 
 def _as_band(trace: go.Scatter) -> None:

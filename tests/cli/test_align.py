@@ -190,7 +190,8 @@ def test_the_figure_shows_residuals_envelopes_and_error(session: Path, tmp_path:
     names = {trace.get("name") for trace in figure["data"]}
     assert {"there", "back", "envelope there", "envelope back", "both at once", "± 95 %"} <= names
     titles = [note["text"] for note in figure["layout"]["annotations"]]
-    assert any("two captures" in title for title in titles)
+    (packets,) = (title for title in titles if "(two captures)" in title)
+    assert packets.startswith("<b>mobile:realtime to fixed:realtime</b><br>"), "a phone shows 45 characters"
     html = tmp_path / "clocks.html"
     call("align", "--no-keep", "-o", html, SAMPLE)
     page = html.read_text()
