@@ -112,6 +112,8 @@ def serve(protocol: Any, listen: tuple[str, ...], folder: Path | None, **options
             made.work(1.0)
     except KeyboardInterrupt:
         click.echo(f"{made.records.count} transactions served")
+        if lost := made.records.not_recorded:
+            click.echo(f"{lost} of them not recorded: transactions.jsonl was full (1 GiB)", err=True)
     finally:
         made.close()
 

@@ -40,6 +40,8 @@ class Dialogue:
         self._before: Mapping[str, int] = {}
         self.unsent = b""
         """What is to be sent; whoever sends takes it away."""
+        self.has_asked = False
+        """Whether a request ever came: until then the client is a stranger."""
 
     def hear(self, octets: bytes) -> None:
         """Take what arrived.
@@ -62,6 +64,7 @@ class Dialogue:
         if words.letters == REQUEST:
             if self.unsent:  # one reply at a time bounds what a client can make us keep
                 raise RemoteProtocolError("a request before the last reply was taken")
+            self.has_asked = True
             self._before = self._info()
             self._served = Served(words.run, words.number)
             self.unsent += reply_to(words)

@@ -58,6 +58,8 @@ class SerialLine:
         self.path = path
         self.baud = baud
         self._rest = b""
+        self._hang_up = select.poll()
+        self._hang_up.register(self._port.fileno(), 0)  # a hang-up is always told
 
     def fileno(self) -> int:
         """Return the file descriptor."""
@@ -81,23 +83,30 @@ class SerialLine:
         except BlockingIOError:
             return
         except OSError as error:
-            raise InputError(f"{self.path}: the line is gone ({error.strerror}); plug it in again") from error
+            raise self._gone(error) from error
 
     @property
     def waiting_bytes(self) -> int:
         """Octets that have not left yet."""
-        return len(self._rest) + int(self._port.out_waiting)
+        try:
+            return len(self._rest) + int(self._port.out_waiting)
+        except OSError as error:
+            raise self._gone(error) from error
 
     def read(self) -> bytes:
         """Return what arrived, empty if nothing did."""
         try:
-            return os.read(self.fileno(), _CHUNK_BYTES)
+            octets = os.read(self.fileno(), _CHUNK_BYTES)
         except BlockingIOError:
             return b""
         except OSError as error:
-            if error.errno == errno.EIO:  # a pseudo-terminal whose other side is not open
-                return b""
-            raise InputError(f"{self.path}: the line is gone ({error.strerror}); plug it in again") from error
+            raise self._gone(error) from error
+        if not octets and self._hang_up.poll(0):
+            raise self._gone(OSError(errno.EIO, os.strerror(errno.EIO)))
+        return octets
+
+    def _gone(self, error: OSError) -> InputError:
+        return InputError(f"{self.path}: the line is gone ({error.strerror}); plug it in and start again")
 
 
 class SerialEndpoint:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RECORDS = "transactions.jsonl"
+_MAX_BYTES = 1 << 30
+"""Clients may send what they like as recorded values: they fill no disk."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ class Records:
 
     def __init__(self, folder: Path | None, clock: Callable[[], int]) -> None:
         self.count = 0
+        self.not_recorded = 0
+        """Transactions for which the log had no room any more."""
         self._clock = clock
         self._path = folder / RECORDS if folder is not None else None
         if folder is not None:
@@ -78,7 +82,10 @@ class Records:
             "recorded": values,
         }
         with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
+            if stream.tell() < _MAX_BYTES:
+                stream.write(json.dumps(line) + "\n")
+            else:
+                self.not_recorded += 1
 
 
 def reply_to(request: Words) -> bytes:

@@ -16,20 +16,23 @@ from multitracer.measure.stream import tcp_info
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 _CHUNK_BYTES = 65_536
 _MAX_CONNECTIONS = 256
+_MAX_PER_HOST = 64
 _IDLE_NS = 3600 * NS_PER_S
+"""After so long a client that has asked before makes room for another."""
 _BACKLOG = 64
 
 
 class _Connection:
     """One client."""
 
-    def __init__(self, accepted: socket.socket, dialogue: Dialogue, now_ns: int) -> None:
+    def __init__(self, accepted: socket.socket, host: str, dialogue: Dialogue, now_ns: int) -> None:
         self.socket = accepted
+        self.host = host
         self.dialogue = dialogue
         self.heard_ns = now_ns
 
@@ -93,20 +96,30 @@ class TcpServer:
         except OSError:  # gone before it was accepted
             return
         now_ns = self._clock()
-        if len(self._connections) >= _MAX_CONNECTIONS and not self._drop_idle(now_ns):
+        if not self._has_room(address[0], now_ns):
             accepted.close()
             return
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name, info = f"{address[0]}:{address[1]}", partial(tcp_info, accepted)
         dialogue = Dialogue(name, records=self.records, clock=self._clock, info=info)
-        self._connections[accepted.fileno()] = _Connection(accepted, dialogue, now_ns)
+        self._connections[accepted.fileno()] = _Connection(accepted, address[0], dialogue, now_ns)
 
-    def _drop_idle(self, now_ns: int) -> bool:
-        oldest = min(self._connections.values(), key=lambda each: each.heard_ns)
-        if now_ns - oldest.heard_ns < _IDLE_NS:
+    def _has_room(self, host: str, now_ns: int) -> bool:
+        """Return whether another client may come; make room if need be."""
+        of_host = [each for each in self._connections.values() if each.host == host]
+        if len(of_host) >= _MAX_PER_HOST:
+            return self._made_room(of_host, now_ns)
+        if len(self._connections) >= _MAX_CONNECTIONS:
+            return self._made_room(self._connections.values(), now_ns)
+        return True
+
+    def _made_room(self, among: Iterable[_Connection], now_ns: int) -> bool:
+        """Drop whoever has been silent for longest, strangers first: who never asked has nothing to lose."""
+        first = min(among, key=lambda each: (each.dialogue.has_asked, each.heard_ns))
+        if first.dialogue.has_asked and now_ns - first.heard_ns < _IDLE_NS:
             return False
-        self._drop(oldest)
+        self._drop(first)
         return True
 
     def _drop(self, connection: _Connection) -> None:

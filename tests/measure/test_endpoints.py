@@ -23,7 +23,7 @@ from multitracer.protocols.centaurus import (
     UdpWorker,
 )
 from multitracer.units import NS_PER_S
-from tests.measure.ptys import cables
+from tests.measure.ptys import Cable, cables
 
 PATIENCE_S = 60.0
 LIFETIME_NS = 60 * NS_PER_S
@@ -179,3 +179,17 @@ class SerialReader:
 def test_port_that_is_none_is_an_error() -> None:
     with pytest.raises(InputError, match="/nonexistent/tty: cannot be opened"):
         SerialLine("/nonexistent/tty")
+
+
+def test_a_line_that_is_pulled_out_is_an_error_that_names_it() -> None:
+    cable = Cable()
+    line = SerialLine(cable.near)
+    try:
+        assert line.read() == b""
+        cable.close()
+        with pytest.raises(InputError, match=f"{cable.near}: the line is gone"):
+            line.read()
+        with pytest.raises(InputError, match=f"{cable.near}: the line is gone"):
+            line.write(b"any")
+    finally:
+        line.close()
