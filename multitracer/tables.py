@@ -160,6 +160,14 @@ class Table:
         return _pandas_column(column, values)
 
 
+def between_ns(earlier_ns: Array, later_ns: Array) -> Array:
+    """Return the times from the ones to the others, NOT_A_TIME where one of the two is not known."""
+    unknown = (earlier_ns == NOT_A_TIME) | (later_ns == NOT_A_TIME)
+    between: Array = later_ns - earlier_ns
+    between[unknown] = NOT_A_TIME
+    return between
+
+
 def _is_missing(column: Column, values: Any) -> Any:
     kind = np.dtype(column.dtype).kind
     if kind == "i" and column.unit.startswith("ns") and column.dtype == "int64":

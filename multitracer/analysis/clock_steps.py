@@ -12,6 +12,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.capture import Mark
+from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _seen_by(analysis: Analysis, direction: int) -> Array | None:
     parts, segments = analysis.partition, analysis.capture.segments
     rows = parts.order[parts.bounds[direction] : parts.bounds[direction + 1]]
     rows = rows[has(segments["marks"][rows], Mark.HAS_TIMESTAMPS)]
+    rows = rows[segments["time_ns"][rows] != NOT_A_TIME]
     elapsed = np.diff(segments["time_ns"][rows])
     ticks = np.diff(segments["tsval"][rows]).view(np.int32).astype(np.int64)
     return _disagreements(elapsed, ticks)

@@ -16,7 +16,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.probes import window_is_closed
 from multitracer.capture import Flag, Mark
-from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.tcp import DIRECTIONS
 from multitracer.units import NS_PER_MS
 
@@ -79,14 +79,14 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     if len(found.samples.direction):
         _own(columns, *_OF_ROUND_TRIPS)
     rows = {name: values[first : first + found.group.directions] for name, values in columns.items()}
-    _sent(found, rows, capture.segments["time_ns"])
+    _sent(found, rows, capture)
     _again(found, rows)
     _asked(found, rows)
     _round_trips(found, rows, capture)
     _vantage(rows)
 
 
-def _sent(found: Findings, rows: dict[str, Array], time_ns: Array) -> None:
+def _sent(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
     group = found.group
     _put(rows["packets"], np.diff(group.bounds))
     _put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
@@ -94,15 +94,20 @@ def _sent(found: Findings, rows: dict[str, Array], time_ns: Array) -> None:
     bounds = np.searchsorted(with_payload, group.bounds)
     _put(rows["data_segments"], np.diff(bounds))
     if len(with_payload):
-        _first_and_last(rows, "payload_ns", time_ns, group.rows[with_payload], bounds)
-    _first_and_last(rows, "ns", time_ns, group.rows, group.bounds)
+        _first_and_last(rows, "payload_ns", capture, group.rows[with_payload], bounds)
+    _first_and_last(rows, "ns", capture, group.rows, group.bounds)
     for name, flag in (("syn", Flag.SYN), ("fin", Flag.FIN), ("rst", Flag.RST)):
         _put(rows[name], group.count(group.special[has(group.flags[group.special], flag)]))
 
 
 def _first_and_last(
-    rows: dict[str, Array], name: str, time_ns: Array, captured: Array, bounds: Array
+    rows: dict[str, Array], name: str, capture: Capture, captured: Array, bounds: Array
 ) -> None:
+    """Write the times of the first and the last segment that carries one."""
+    time_ns = capture.segments["time_ns"]
+    if any(file.without_time for file in capture.files):
+        timed = np.flatnonzero(time_ns[captured] != NOT_A_TIME)
+        captured, bounds = captured[timed], np.searchsorted(timed, bounds)
     there = np.flatnonzero(np.diff(bounds))
     rows[f"first_{name}"][there] = time_ns[captured[bounds[:-1][there]]]
     rows[f"last_{name}"][there] = time_ns[captured[bounds[1:][there] - 1]]
@@ -182,9 +187,11 @@ def _round_trips(found: Findings, rows: dict[str, Array], capture: Capture) -> N
     time_ns, resolution_ns = capture.segments["time_ns"], _resolution_ns(capture)
     group, axis, samples = found.group, found.axis, found.samples
     sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
-    rtt = time_ns[group.rows[axis.acks.position[samples.ack]]] - sent
-    rtt = rtt[np.lexsort((rtt, samples.direction))]
-    counts = np.bincount(samples.direction, minlength=group.directions)
+    rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
+    known = rtt != NOT_A_TIME
+    rtt, direction = rtt[known], samples.direction[known]
+    rtt = rtt[np.lexsort((rtt, direction))]
+    counts = np.bincount(direction, minlength=group.directions)
     ends = np.cumsum(counts)
     there = np.flatnonzero(counts)
     if not len(there):

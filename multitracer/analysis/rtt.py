@@ -23,7 +23,7 @@ import numpy as np
 from multitracer.analysis.intervals import first_painters
 from multitracer.analysis.samples import exact_pairs
 from multitracer.analysis.timestamps import echoes
-from multitracer.tables import Table
+from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ def rtt_samples(connection: Connection) -> Table:
         "reverse": sent >= found.group.bounds[1],
         "row": place[sent],
         "answer_row": place[answer],
-        "rtt_ns": time_ns[answer] - time_ns[sent],
+        "rtt_ns": between_ns(time_ns[sent], time_ns[answer]),
         "provenance": provenance,
     }
-    return Table(RTT_SAMPLES, columns).take(np.lexsort((provenance, place[answer])))
+    in_order = np.lexsort((provenance, place[answer]))
+    return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
 
 
 def _sacked_once(connection: Connection) -> tuple[Array, Array]:

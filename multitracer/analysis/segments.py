@@ -16,7 +16,7 @@ from multitracer.analysis.probes import window_is_closed
 from multitracer.analysis.samples import exact_pairs
 from multitracer.analysis.timestamps import echoes
 from multitracer.capture import Flag
-from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table
+from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class Connection:
         return np.where(has(self.group.flags, Flag.SYN), self.group.window, scaled)
 
     def _delay(self, sent: Array, answer: Array) -> Array:
-        """Return the time from each segment to its answer, NOT_A_TIME for those without one."""
+        """Return the time from each segment to its answer, NOT_A_TIME where one of the two is not known."""
         time_ns, delay = self.capture.segments["time_ns"], np.full(len(self.group), NOT_A_TIME)
-        delay[sent] = time_ns[self.group.rows[answer]] - time_ns[self.group.rows[sent]]
+        delay[sent] = between_ns(time_ns[self.group.rows[sent]], time_ns[self.group.rows[answer]])
         return delay
 
 

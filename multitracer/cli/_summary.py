@@ -9,6 +9,7 @@ import numpy as np
 
 from multitracer.cli._text import portable
 from multitracer.report.words import count, duration, moment, rate, share, size
+from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import DIRECTIONS
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
@@ -82,21 +83,21 @@ def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
     table, both = part.analysis.connections, part.analysis.directions
     ends = part.endpoints(n - 1, n)[0]
     start_ns, end_ns = int(table["start_ns"][n - 1]), int(table["end_ns"][n - 1])
-    begin_ns = part.capture.first_ns
+    begin_ns, timed = part.capture.first_ns, start_ns != NOT_A_TIME
     ways = slice(2 * (n - 1), 2 * n)
     forward_bytes, reverse_bytes = both["unique_bytes"][ways].tolist()
     sent, data = (int(both[name][ways].sum()) for name in ("retransmitted_segments", "data_segments"))
     medians = [rtt for rtt in both["rtt_p50_ns"][ways].tolist() if not isnan(rtt)]
     return (
         str(part.offset + n),
-        "-" if begin_ns is None else f"{(start_ns - begin_ns) / NS_PER_S:.3f} s",
+        f"{(start_ns - begin_ns) / NS_PER_S:.3f} s" if begin_ns is not None and timed else "-",
         ends.source,
         ends.destination,
         size(forward_bytes),
         size(reverse_bytes),
         f"{sent:,} ({share(sent, data)})" if sent else "0",
         duration(max(medians)) if medians else "-",
-        duration(end_ns - start_ns),
+        duration(end_ns - start_ns) if timed else "-",
         *([portable(part.point.name)] if several else []),
     )
 

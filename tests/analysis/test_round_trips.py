@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from multitracer.analysis import analyse
 from multitracer.analysis.rtt import Provenance
 from multitracer.capture import Interface
-from tests.analysis.traffic import ACK, FIN, MS, RST, SYN, Segment, capture, handshake
+from multitracer.tables import NOT_A_TIME
+from tests.analysis.traffic import ACK, FIN, MS, RST, START_NS, SYN, Segment, capture, handshake
 
 BEGUN = handshake()
 C, S = 1001, 5001
@@ -166,3 +168,20 @@ def test_the_column_and_the_samples_tell_the_same():
     assert (table["rtt_ns"][exact["row"]] == exact["rtt_ns"]).all()
     assert np.count_nonzero(table["rtt_ns"] > 0) == len(exact)
     assert analysis.directions["rtt_count"].sum() == len(exact)
+
+
+@pytest.mark.parametrize("untimed", [{0}, {0, 1}, {3, 4}, {0, 1, 2, 3, 4}])
+def test_segments_without_a_time_measure_nothing_and_bound_nothing(untimed: set[int]) -> None:
+    segments = [*BEGUN, data(0, time_ns=START_NS + 3 * MS), ack(100, time_ns=START_NS + 4 * MS)]
+    segments = [replace(s, time_ns=NOT_A_TIME if i in untimed else s.time_ns) for i, s in enumerate(segments)]
+    analysis = analyse(capture(segments, without_time=len(untimed)))
+    timed = [START_NS + i * MS for i in range(5) if i not in untimed]
+    assert analysis.connections["start_ns"].tolist() == [min(timed, default=NOT_A_TIME)]
+    assert analysis.connections["end_ns"].tolist() == [max(timed, default=NOT_A_TIME)]
+    pairs = [pair for pair in [(0, 1), (1, 2), (3, 4)] if untimed.isdisjoint(pair)]
+    table = analysis.rtt_samples(1)
+    assert list(zip(table["row"].tolist(), table["answer_row"].tolist(), strict=True)) == pairs
+    assert analysis.directions["rtt_count"].sum() == len(pairs)
+    assert table["rtt_ns"].tolist() == [MS] * len(pairs)
+    rtt = analysis.tcp_segments(1)["rtt_ns"]
+    assert sorted(np.flatnonzero(rtt != NOT_A_TIME).tolist()) == [sent for sent, _ in pairs]
