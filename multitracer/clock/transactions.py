@@ -62,11 +62,16 @@ def _compared(table: Table) -> Array:
 
 
 def _ends(session: Session, log: Log) -> tuple[Clock, Clock]:
-    """Return the clocks of client and server: of hosts that the manifest knows, the server by its address."""
+    """Return the clocks of client and server: of hosts that the manifest knows, the server by its address.
+
+    Over a modelled link there is no address: the manifest says which host was which.
+    """
     manifest = session.manifest
     measurement: Any = manifest.variables.get("measurement") if manifest else None
     told = measurement.get("server") if isinstance(measurement, dict) else None
     server = str(told)[:_LONGEST_NAME] if told else "server"
+    if server.startswith("over ") and {"client", "server"} <= set(roles := _roles(session)):
+        return Clock(roles["client"]), Clock(roles["server"])
     address = server if server.startswith("serial:") else server.rpartition(":")[0].strip("[]") or server
     own = log.host
     for host, facts in manifest.hosts.items() if manifest else ():
@@ -76,6 +81,12 @@ def _ends(session: Session, log: Log) -> tuple[Clock, Clock]:
         noted = {str(session.folder / file.path): file.host for file in manifest.files}
         own = noted.get(log.path, next(iter(manifest.hosts), own))
     return Clock(own), Clock(address if address != own else f"{address} (server)")
+
+
+def _roles(session: Session) -> dict[str, str]:
+    """Return the hosts of a measurement by the first word of their role."""
+    hosts = session.manifest.hosts if session.manifest else {}
+    return {str(facts.get("role")).partition(" ")[0]: host for host, facts in hosts.items()}
 
 
 def relate_transactions(compared: Table) -> list[Estimate]:

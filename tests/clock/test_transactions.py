@@ -75,3 +75,14 @@ def test_align_keeps_the_edge_with_its_bounds(measured: Path, tmp_path: Path) ->
     assert edge["method"] == "centauruscomm"
     assert edge["lower_ns"] <= edge["offset_ns"] <= edge["upper_ns"]
     assert list((folder / "tables").glob("clock_edges.*"))
+
+
+def test_over_a_modelled_link_the_clocks_are_those_of_its_two_hosts(tmp_path: Path) -> None:
+    folder = tmp_path / "over"
+    call("measure", "run", "--protocol", "centauruscomm", "--over", "bluetooth", "--virtual",
+         "--vary", "reply", "--sizes", "64", "--sessions", "3", "-o", folder)  # fmt: skip
+    source, target, found = relation(folder)
+    assert (source, target) == ("mobile:realtime", "fixed:realtime")
+    assert abs(found.offset_ns) <= found.uncertainty_ns < 100 * MS
+    (placed,) = json.loads(call("align", "--json", folder).stdout)["mapping"]
+    assert (placed["host"], placed["reference"]) == ("fixed", "mobile:realtime")
