@@ -61,7 +61,8 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Se
     inputs : sequence of str
         As the user named them.
     wanted : bool
-        Whether the user asks for transactions; otherwise sessions that hold captures too are about these.
+        Whether the user asks for transactions; otherwise one session that holds captures of TCP too is about
+        these.
 
     Raises
     ------
@@ -74,7 +75,15 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Se
     without = [session for session in sessions if not is_measured(session)]
     if wanted and without:
         raise InputError(f"{without[0].name}: holds no transactions; name folders that `measure run` wrote")
-    return [] if without or (not wanted and any(s.points for s in sessions)) else sessions
+    if without or (not wanted and len(sessions) == 1 and sessions[0].points and _over_tcp(sessions[0])):
+        return []
+    return sessions
+
+
+def _over_tcp(session: Session) -> bool:
+    """Return whether TCP carried the transactions: only then a capture of them holds connections."""
+    measurement: Any = session.manifest.variables.get("measurement") if session.manifest else None
+    return not isinstance(measurement, dict) or measurement.get("protocol") != "centauruscomm"
 
 
 def refuse_capture_options(reading: Reading) -> None:

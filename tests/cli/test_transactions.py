@@ -123,3 +123,20 @@ def test_report_of_sessions_with_captures_leads_to_their_reports(tmp_path: Path)
     other = write_session(tmp_path / "other", transactions({64: [3.0]}, protocol="centauruscomm"))
     assert call("report", folder, other, "-o", "out").stdout == "out/index.html\n"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["both.html", "index.html"]
+
+
+def test_captures_beside_transactions_are_in_the_way_only_of_one_folder_over_tcp(tmp_path: Path) -> None:
+    folders = {
+        protocol: write_session(
+            tmp_path / protocol,
+            transactions({64: [1.0, 2.0]}, protocol=protocol),
+            measurement={"protocol": protocol},
+        )
+        for protocol in ("tcp", "centauruscomm")
+    }
+    for folder in folders.values():
+        (folder / "client").mkdir()
+        write_conversations(folder / "client" / "a.pcap", Conversation())
+    assert "TCP connection" in call("analyze", folders["tcp"]).stdout
+    assert "CentaurusComm  reply" in call("analyze", folders["centauruscomm"]).stdout
+    assert "TCP over CentaurusComm" in call("analyze", *folders.values()).stdout
