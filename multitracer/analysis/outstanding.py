@@ -56,13 +56,20 @@ def outstanding(found: Findings, order: Array, blocks: Blocks) -> tuple[Array, A
     moment_of[order] = np.arange(len(order))
     sent, acknowledged = _highest_sent(found, moment_of), _highest_acknowledged(found, moment_of)
     known = np.where(acknowledged == _NEVER, first_units(found.axis)[:, None], acknowledged)
-    flight = np.maximum(sent - known, 0)
-    less_sacked = flight.copy()
-    for direction in (0, 1):
-        less_sacked[direction] -= _sacked(blocks.of(direction), acknowledged[direction])
-    asked = np.where(found.group.units > 0, 0, 1)[order] ^ (order >= found.group.bounds[1])
-    moments = np.arange(len(order))
-    return flight[asked, moments], np.maximum(less_sacked, 0)[asked, moments]
+    asked = (found.group.units == 0)[order] ^ (order >= found.group.bounds[1])
+    flight = _chosen(sent, asked)
+    flight -= _chosen(known, asked)
+    np.maximum(flight, 0, out=flight)
+    if not len(blocks.left):
+        return flight, flight.copy()
+    sacked = np.stack([_sacked(blocks.of(direction), acknowledged[direction]) for direction in (0, 1)])
+    return flight, np.maximum(flight - _chosen(sacked, asked), 0)
+
+
+def _chosen(of_both: Array, asked: Array) -> Array:
+    """Return of each moment the value of the direction that is asked for."""
+    chosen: Array = np.where(asked, of_both[1], of_both[0])
+    return chosen
 
 
 def _highest_sent(found: Findings, moment_of: Array) -> Array:
