@@ -108,14 +108,14 @@ def _readable(sessions: list[Session], reading: Reading, failed: list[str]) -> I
 
 
 def _diagnosis(recording: Recording, connection: int | None, logs: SenderLogs) -> Diagnosis | None:
-    """Return why the connection that is drawn first was slow; None where there is none with data."""
+    """Return why the connection that is drawn first was slow; None without data, or without times."""
     from multitracer.diagnosis.diagnose import diagnose
     from multitracer.diagnosis.transfer import Transfer
 
     if not len(recording):
         return None
     transfer = Transfer.of(recording, connection, logs=logs)
-    return diagnose(transfer) if len(transfer.data) else None
+    return diagnose(transfer) if len(transfer.data) and not transfer.without_time else None
 
 
 def _analysed(session: Session, reading: Reading, *, output: str | None = None) -> Input:

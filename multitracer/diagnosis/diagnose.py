@@ -12,6 +12,7 @@ from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.inferred import untold
 from multitracer.diagnosis.rules import RULES
 from multitracer.diagnosis.use import LOST, SAYS, Use
+from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
 from multitracer.tables import NA, Table
 
@@ -96,7 +97,19 @@ def _finding(transfer: Transfer, finding: Finding) -> dict[str, Any]:
 
 
 def diagnose(transfer: Transfer) -> Diagnosis:
-    """Return the account and the findings of a transfer, the dearest first."""
+    """Return the account and the findings of a transfer, the dearest first.
+
+    Raises
+    ------
+    InputError
+        If packets of it carry no time.
+    """
+    if transfer.without_time:
+        many = f"{transfer.without_time:,} of its packets carry no time (pcapng's simple packets)"
+        number = transfer.layers.part.offset + transfer.layers.connection
+        raise InputError(
+            f"connection {number}: {many}, so nobody knows where its time went; choose another one"
+        )
     case = Case(transfer, account(transfer))
     found = [finding for rule in RULES for finding in rule.find(case)]
     found.sort(key=lambda finding: -finding.cost_s)

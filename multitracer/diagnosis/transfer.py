@@ -23,7 +23,7 @@ from multitracer.diagnosis.counters import counters_of
 from multitracer.diagnosis.join import Fate, Join, join
 from multitracer.diagnosis.sources import LinkSide, link_sides, other_logs, receiver_view, recording_of
 from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
-from multitracer.tables import NA, Table
+from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -261,6 +261,12 @@ class Transfer:
     def is_sender_trace(self) -> bool:
         """Whether `sender` was captured at the sender (and not at the receiver or between)."""
         return self.layers.vantage == NEAR_SENDER
+
+    @property
+    def without_time(self) -> int:
+        """How many of its segments carry no time (pcapng's simple packets)."""
+        views = [self.sender, *([] if self.receiver is None else [self.receiver])]
+        return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
     @cached_property
     def begin_ns(self) -> int:
