@@ -87,7 +87,7 @@ def _part(
     if verdict == "slower":
         return f"took {_range(ratios)} times as long as {second.name} {where}"
     if verdict == "alike":
-        return f"took as long as {second.name}, as far as can be told, {where}"
+        return f"cannot be told apart from {second.name} {where}"
     if verdict == "failed":
         return f"failed {where} ({_lost(rows, '')})"
     if verdict == "other failed":
@@ -142,7 +142,8 @@ def cost_words(arm: Arm) -> str:
     line = straight_line(size_statistics(arm))
     if line is None:
         return ""
-    return f"{seconds(line.fixed_s)} + {1000 * line.per_byte_s:.3g} ms a byte"
+    sign = "−" if line.per_byte_s < 0 else "+"
+    return f"{seconds(line.fixed_s)} {sign} {1000 * abs(line.per_byte_s):.3g} ms a byte"
 
 
 def setup_words(arm: Arm) -> str:

@@ -1,0 +1,26 @@
+"""What the report says of transactions in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multitracer.analysis.transactions import Source, arms_of
+from multitracer.analysis.transports import compare
+from multitracer.report.transaction_words import comparison_sentence, cost_words
+from tests.transactions import transactions
+
+_WIDE = list(np.linspace(1.0, 9.0, 8))
+
+
+def test_an_rtt_that_falls_with_the_size_has_a_minus() -> None:
+    (arm,) = arms_of([Source("falls", transactions({100: [5.0] * 3, 1100: [4.0] * 3}), {})])
+    assert cost_words(arm) == "5.1 s − 1 ms a byte"
+    (arm,) = arms_of([Source("grows", transactions({100: [4.0] * 3, 1100: [5.0] * 3}), {})])
+    assert cost_words(arm) == "3.9 s + 1 ms a byte"
+
+
+def test_transports_whose_interval_holds_one_are_not_called_equal() -> None:
+    sources = [Source(p, transactions({64: _WIDE}, protocol=p), {}) for p in ("tcp", "centauruscomm")]
+    tcp, other = arms_of(sources)
+    said = comparison_sentence(tcp, other, compare(tcp, other))
+    assert "TCP cannot be told apart from CentaurusComm at 64 bytes" in said
