@@ -125,9 +125,12 @@ def _x_axis(group: Sequence[_Drawn], vary: str) -> dict[str, Any]:
 def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> Cell:
     fixed = "reply" if vary == "request" else "request"
     title = f"Round-trip time against the length of the {vary} ({fixed}: {other} bytes)"
-    y_axis = {"title": {"text": "RTT, s", "standoff": 6}, "range": [0, _highest(group)]}
+    highest = _highest(group)
+    y_axis = {"title": {"text": "RTT, s", "standoff": 6}, "range": [0, highest]}
     notes = [note for each in group for note in _lost_notes(each)]
     said = "Medians, a dropped transaction counts as longer than any; bars hold the middle 90 %."
+    if any(np.any(_upper(each.table)[np.isfinite(each.table["median_s"])] > highest) for each in group):
+        said += " A bar without an upper end goes on."
     return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=said)
 
 

@@ -77,6 +77,12 @@ def test_sizes_at_which_transactions_were_dropped_say_so() -> None:
     assert "<b>Dropped transactions</b>" not in written(whole)
 
 
+def test_a_bar_that_leaves_the_picture_is_told() -> None:
+    for longest, told in ((1.5, False), (500.0, True)):
+        (arm,) = arms_of([Source("a", transactions({64: [1.0] * 9 + [longest] * 3}))])
+        assert any("without an upper end" in text for text in written(rtt_size_figure([arm]))) == told
+
+
 def test_request_and_reply_have_a_panel_each() -> None:
     tables = [transactions({64: [1.0] * 3, 128: [2.0] * 3}, vary=vary) for vary in ("request", "reply")]
     figure = rtt_size_figure(arms_of([Source("a", t) for t in tables]))
