@@ -38,6 +38,9 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
 _LEAST_PAIRS = 20
 """With fewer exact pairs there is no order to keep."""
 _ASTRAY_ROWS = 2_000
+_MOST_ROWS = 1 << 18
+"""Of more packets some runs are looked at: the clocks of two hosts need no more evidence."""
+_RUN_ROWS = 1 << 10
 _ENOUGH = 0.95
 """Of the packets that could be paired: the weaker identities are not tried for the rest."""
 
@@ -83,20 +86,35 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
     return paired, partner[paired]
 
 
-def match(near: Capture, far: Capture) -> tuple[Array, Array]:
+def is_long(near: Capture) -> bool:
+    """Return whether `match` looks at runs of the packets only, unless told otherwise."""
+    return len(near.segments) > _MOST_ROWS
+
+
+def match(near: Capture, far: Capture, *, whole: bool = False) -> tuple[Array, Array]:
     """Return the rows of the packets that both captures hold, in order of the near capture's rows.
+
+    Of captures of more than some hundred thousand packets, runs of a thousand in a row at even distances are
+    enough, if nearly all of those find their partner.
 
     Parameters
     ----------
     near, far : Capture
         Any two captures; their clocks do not matter.
+    whole : bool
+        Whether to match all packets of long captures, too.
 
     Returns
     -------
     near_rows, far_rows : ndarray of int64, shape (n_matched,)
         Row of each packet in either capture's segments.
     """
-    near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT)
+    runs = None if whole else _runs(len(near.segments))
+    near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT, only=runs)
+    if runs is not None:
+        if len(near_rows) >= _ENOUGH * len(runs):
+            return near_rows, far_rows
+        near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT)
     for fields in (REWRITTEN, RENUMBERED):
         if len(near_rows) >= _ENOUGH * min(len(near.segments), len(far.segments)):
             break
@@ -111,6 +129,16 @@ def match(near: Capture, far: Capture) -> tuple[Array, Array]:
     return near_rows, far_rows
 
 
+def _runs(rows: int) -> Array | None:
+    """Return rows in runs, so that neighbours stay neighbours, from the first to the last; None means all."""
+    if rows <= _MOST_ROWS:
+        return None
+    every = np.arange(rows)
+    share = -(-rows // _MOST_ROWS)
+    runs: Array = every[(every // _RUN_ROWS % share == 0) | (every >= rows - _RUN_ROWS)]
+    return runs
+
+
 def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:
     """Return which further pairs lie at the far point about where their neighbours do."""
     if len(near_rows) < _LEAST_PAIRS:
@@ -121,13 +149,26 @@ def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Arr
 
 
 def _match_by(
-    near: Table, near_rows: Array | None, far: Table, far_rows: Array | None, fields: tuple[str, ...]
+    near: Table,
+    near_rows: Array | None,
+    far: Table,
+    far_rows: Array | None,
+    fields: tuple[str, ...],
+    *,
+    only: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Return the rows of the packets with the same identity; among all rows where None are given."""
+    """Return the rows of the packets with the same identity; among all rows where None are given.
+
+    Partners are looked for of all near ones, or of `only` some.
+    """
     near_key = identities(near, slice(None) if near_rows is None else near_rows, fields)
     far_key = identities(far, slice(None) if far_rows is None else far_rows, fields)
     (near_copy, near_total), (far_copy, far_total) = copies(near_key), copies(far_key)
-    a, b = join(near_key, near_copy, far_key, far_copy)
+    if only is None:
+        a, b = join(near_key, near_copy, far_key, far_copy)
+    else:
+        a, b = join(near_key[only], near_copy[only], far_key, far_copy)
+        a = only[a]
     first, equal = near_copy[a] == 0, near_total[a] == far_total[b]
     rows = (a, b) if near_rows is None or far_rows is None else (near_rows[a], far_rows[b])
     if fields == EXACT:

@@ -26,6 +26,7 @@ from multitracer.clock.estimate import PPM, Estimate
 from multitracer.clock.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.intervals import Interval, intervals, refined
 from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
+from multitracer.clock.matching import is_long
 from multitracer.clock.sides import Side, sides_of, unqueued
 from multitracer.clock.skew import skew_of
 from multitracer.clock.steps import SMALLEST_STEP_NS, Step, find_steps, without
@@ -112,12 +113,18 @@ class _Offset:
 
 
 def _related(near: Capture, far: Capture) -> list[Estimate]:
-    base = both_ways(near, far)
-    found = _with_jumps(near, far, *_jumps(near, far, base))
-    if found.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
-        other = _with_jumps(near, far, *_with_hidden(near, far, base, []))
-        found = min(found, other, key=lambda each: each.absurd_ns)
+    found = _attempt(near, far, both_ways(near, far))
+    if is_long(near) and (len(found.estimates) > 1 or found.absurd_ns > 0):
+        found = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
     return [_assuming(estimate) for estimate in found.believable()]
+
+
+def _attempt(near: Capture, far: Capture, base: Ways) -> _Attempt:
+    found = _with_jumps(near, far, base, *_jumps(near, far, base))
+    if found.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
+        other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
+        found = min(found, other, key=lambda each: each.absurd_ns)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +168,12 @@ def _assuming(e: Estimate) -> Estimate:
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
-def _with_jumps(near: Capture, far: Capture, steps: list[Step], ways: Ways) -> _Attempt:
-    """Return what holds between these jumps, of packets without them."""
+def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways: Ways) -> _Attempt:
+    """Return what holds between these jumps, of the packets as they are and without them."""
     sides = sides_of(near, far, ways, steps)
     skew, error = skew_of(sides, steps)
     if steps:
-        steps, ways = _refined(near, far, sides, skew, steps)
+        steps, ways = _refined(base, sides, skew, steps)
         sides = sides_of(near, far, ways, steps)
         skew, error = skew_of(sides, steps)
     offsets = {s: _offset(sides, s) for s in (skew, skew - error, skew + error)}
@@ -215,12 +222,9 @@ def _with_hidden(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> 
     return found, ways
 
 
-def _refined(
-    near: Capture, far: Capture, sides: list[Side], skew: float, steps: list[Step]
-) -> tuple[list[Step], Ways]:
+def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> tuple[list[Step], Ways]:
     """Return the jumps, measured anew with what is known now, and the packets without them."""
     out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
-    ways = both_ways(near, far)
     slot = max(side.slot_ns for side in sides)
     better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps, slot_ns=slot)
     for step in better:

@@ -92,15 +92,15 @@ class Ways:
     """B - A of the first matched packet."""
 
 
-def both_ways(a: Capture, b: Capture) -> Ways:
-    """Return the packets that both captures hold, by direction.
+def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
+    """Return the packets that both captures hold, by direction; of long ones runs of them, or the `whole`.
 
     Raises
     ------
     ClockError
         If they share too few packets, or only packets of one direction.
     """
-    rows_a, rows_b = match(a, b)
+    rows_a, rows_b = match(a, b, whole=whole)
     if len(rows_a) < 2 * LEAST_PACKETS:
         raise ClockError(
             f"two captures: not determinable, because they share {len(rows_a)} packets; "

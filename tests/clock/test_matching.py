@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.capture import Capture, SourceFile
+from multitracer.clock import matching
 from multitracer.clock.matching import match
 from multitracer.clock.two_captures import relate
 from multitracer.tables import FLOWS, NA, SEGMENTS, Table
@@ -111,3 +112,31 @@ def _slowness() -> float:
     begin = time.process_time()
     np.argsort(values, kind="stable")
     return (time.process_time() - begin) / 0.1
+
+
+@pytest.mark.parametrize("step_ns", [0, 2_000_000_000])
+def test_of_long_captures_runs_are_enough_unless_a_clock_jumps(monkeypatch, step_ns: int) -> None:
+    count = 40_000
+    luck = np.random.default_rng(5)
+    stamp = np.cumsum(luck.exponential(1e6, count)).astype(np.int64) + 10**18
+    back = luck.random(count) < 0.4
+    late = (20e6 + luck.exponential(2e6, count)).astype(np.int64)
+    fields = {
+        "flow": back,
+        "payload_bytes": np.where(back, 0, 1448),
+        "ack": np.where(back, np.arange(count), 0),
+        "seq": np.where(back, 0, np.cumsum(np.where(back, 0, 1448)) % (1 << 32)),
+    }
+    jump = np.where(np.arange(count) > count // 2, step_ns, 0)
+    near = capture(count, time_ns=stamp, **fields)
+    far = capture(count, time_ns=stamp + np.where(back, -late, late) + 1_500_000_000 + jump, **fields)
+    whole = relate(near, far)
+    monkeypatch.setattr(matching, "_MOST_ROWS", 10_000)
+    some = relate(near, far)
+    if step_ns:
+        assert len(whole) == 2
+        assert some == whole
+    else:
+        assert some != whole
+        assert some[0].evidence < whole[0].evidence / 3
+        assert abs(some[0].offset_ns - 1_500_000_000) <= some[0].uncertainty_ns
