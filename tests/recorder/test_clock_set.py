@@ -23,15 +23,16 @@ S = 1_000_000_000
 ROOT = Path(__file__).parents[2]
 INIT = """\
 #!/bin/sh
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PYTHONDONTWRITEBYTECODE=1 HOME={room} TMPDIR={room}
 mount -t proc none /proc && mount -t sysfs none /sys && mount -t devpts none /dev/pts
-mount -t tmpfs none /tmp && mkdir /tmp/out && mount -t hostfs none /tmp/out -o {out}
-echo >/tmp/out/booted
+mount -t tmpfs none {room} && mkdir {room}/out && mount -t hostfs none {room}/out -o {out}
+echo >{room}/out/booted
 cd {root} && ip link set lo up
-{python} -m multitracer capture -o /tmp/out/drive --plain --rehearse --clap-every 1 \\
-    --with host_clock --with modem --with tcp_info 2>/tmp/out/said &
+{python} -m multitracer capture -o {room}/out/drive --plain --rehearse --clap-every 1 \\
+    --with host_clock --with modem --with tcp_info 2>{room}/out/said &
 capture=$!
-clocks=/tmp/out/drive/mobile/clocks-0.jsonl
+clocks={room}/out/drive/mobile/clocks-0.jsonl
 steps() {{ grep -c '"event":"step"' $clocks 2>/dev/null; }}
 tags() {{ grep -c '"tag"' $clocks 2>/dev/null; }}
 until [ "$(tags)" -ge 1 ] && grep -q '"kind":"clock"' ${{clocks%/*}}/tcp_state-0.jsonl; do sleep 0.1; done
@@ -45,7 +46,7 @@ before=$(tags)
 until [ "$(tags)" -gt $before ]; do sleep 0.1; done
 kill -TERM $capture
 wait $capture
-echo $? >/tmp/out/status
+echo $? >{room}/out/status
 {python} -c '
 import subprocess
 from collectors._kernel_clock import SetAlarm
@@ -53,10 +54,19 @@ alarm = SetAlarm()
 told = [alarm.take()]
 subprocess.run(["date", "-s", "+1 seconds"])
 told += [alarm.take(), alarm.take()]
-open("/tmp/out/alarm", "w").write(repr(told))
+open("{room}/out/alarm", "w").write(repr(told))
 '
 poweroff -f
 """
+
+
+def room() -> str:
+    """Return a folder that can be written over in a Linux of its own: it hides nothing that runs there."""
+    needed = [ROOT, Path(sys.executable), Path(sys.base_prefix)]
+    for name in ("/mnt", "/media", "/srv", "/tmp"):
+        if Path(name).is_dir() and not any(each.is_relative_to(name) for each in needed):
+            return name
+    pytest.skip("no folder to write over: the program lies in all of them")
 
 
 def boot(folder: Path, init: Path, booted: Path) -> str:
@@ -90,7 +100,7 @@ def boot(folder: Path, init: Path, booted: Path) -> str:
 def test_clock_set_by_37_and_minus_2_seconds_is_noticed_recorded_and_survived(tmp_path: Path) -> None:
     out, init = tmp_path / "out", tmp_path / "init"
     out.mkdir()
-    init.write_text(INIT.format(out=out, root=ROOT, python=sys.executable))
+    init.write_text(INIT.format(out=out, room=room(), root=ROOT, python=sys.executable))
     init.chmod(0o755)
     said = boot(tmp_path, init, out / "booted")
     if not (out / "booted").exists():  # ptrace may be forbidden, or what is in /tmp may not be executed
