@@ -85,11 +85,11 @@ def cpu_against_tshark(captures: Captures, **_: int) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def cpu_against_scapy(captures: Captures, **_: int) -> Iterator[Row]:
+def cpu_against_scapy(captures: Captures, *, runs: int) -> Iterator[Row]:
     """CPU time per packet; scapy gets a tenth of the packets, or it would take minutes."""
     ours_packets, peer_packets = packets(captures.first_1m), packets(captures.first_100k)
     ours_argv = peers.multitracer("analyze", str(captures.first_1m))
-    pairs = paired(ours_argv, peers.scapy(captures.first_100k), runs=_SLOW_RUNS)
+    pairs = paired(ours_argv, peers.scapy(captures.first_100k), runs=runs)
     ours, peer = _medians(pairs)
     ours_us, peer_us = ours.cpu_s / ours_packets * 1e6, peer.cpu_s / peer_packets * 1e6
     ratio = peer_us / ours_us
