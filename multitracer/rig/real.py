@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import platform
 import time
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from multitracer.channel.packet_link import PacketLink, Side
+    from multitracer.channel.packet_link import PacketLink
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
     from multitracer.scenario.model import Scenario
@@ -238,23 +237,13 @@ class RealRun:
             packets = self._device_queue_packets()
             profile = self._scenario.profile(side)
             self._hosts.lay_link(side, profile, speed=self._speed, queue_packets=packets, every_socket=True)
-            self._manifest.hosts[side] |= self._facts_of(side)
+            self._manifest.hosts[side] |= self._hosts.facts(side)
         self._interruption.check()
 
     def _device_queue_packets(self) -> int | None:
         """Return the length of the devices' own queues, if they are to overflow."""
         queue = self._scenario.link.queue
         return queue.limit_packets if queue.local_drops == "told" else None
-
-    def _facts_of(self, side: Side) -> dict[str, Any]:
-        return {
-            "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
-            "machine": platform.machine(),
-            "addresses": [self._hosts.addresses[side]],
-            "device": " ".join(self._hosts.devices[side]),
-            "route": " ".join(self._hosts.routes[side]),
-            "sysctls": self._hosts.settings[side],
-        }
 
     def _recorder(self) -> LinkRecorder:
         facts: Facts = {"clock": "realtime", "speed": self._speed, "scenario": self._scenario.name}

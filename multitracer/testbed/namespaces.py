@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import signal
 import subprocess
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from multitracer.channel.gsm_link import FAR, SIDES
 from multitracer.errors import PreflightError
@@ -54,6 +55,17 @@ class Hosts:
         """The sysctls that were set."""
         self.routes: dict[Side, list[str]] = {}
         """The words that describe each route."""
+
+    def facts(self, side: Side) -> dict[str, Any]:
+        """Return what a manifest says of a host once its link is laid."""
+        return {
+            "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
+            "machine": platform.machine(),
+            "addresses": [self.addresses[side]],
+            "device": " ".join(self.devices[side]),
+            "route": " ".join(self.routes[side]),
+            "sysctls": self.settings[side],
+        }
 
     def make(self) -> None:
         """Make both namespaces, without IPv6, whose neighbour discovery would join the traffic."""

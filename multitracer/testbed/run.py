@@ -6,7 +6,6 @@ What a run makes is undone by one ExitStack, in the reverse order of its making,
 from __future__ import annotations
 
 import json
-import platform
 import time
 from contextlib import ExitStack
 from ipaddress import IPv4Address
@@ -175,15 +174,8 @@ class RealRun:
 
     def _facts(self, side: Side) -> dict[str, Any]:
         error = self._clock_errors[side]
-        return {
-            "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
-            "machine": platform.machine(),
-            "addresses": [self._hosts.addresses[side]],
-            "device": " ".join(self._hosts.devices[side]),
-            "route": " ".join(self._hosts.routes[side]),
-            "sysctls": self._hosts.settings[side],
-            "clock_error": {"offset_ns": error.offset_ns, "skew_ppm": error.skew_ppm},
-        }
+        shift = {"offset_ns": error.offset_ns, "skew_ppm": error.skew_ppm}
+        return self._hosts.facts(side) | {"clock_error": shift}
 
     def _recorder(self) -> Recorder:
         ends: dict[Side, tuple[bytes, int]] = {
