@@ -61,9 +61,14 @@ def test_a_run_is_complete(folders: dict[str, Path], name: str) -> None:
 
 @pytest.mark.parametrize("name", [OVERFLOW, WITHOUT_VJ, FADE])
 def test_goodput_is_that_of_virtual_time(folders: dict[str, Path], name: str) -> None:
-    virtual = VirtualRun(load_scenario(name).as_linux()).run()
+    scenario = load_scenario(name).as_linux()
+    expected = VirtualRun(scenario).run().goodput_bytes_per_s
+    assert expected is not None
+    facts = document(folders[name], "manifest.json")["variables"]
+    late_s = facts["latest_slot_ms"] / 1000 * SPEED  # on a busy machine, in link seconds
+    share_late = 2 * late_s / (scenario.traffic[0].bytes / expected)
     goodput = summary(folders[name])["goodput_bytes_per_s"]
-    assert goodput == pytest.approx(virtual.goodput_bytes_per_s, rel=0.06)
+    assert goodput == pytest.approx(expected, rel=0.06 + share_late)
 
 
 def link_events(folder: Path, host: str, name: str) -> Any:
