@@ -20,6 +20,7 @@ from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST
 from multitracer.protocols.tcp import BSD
+from multitracer.recording.open import open_recording
 from multitracer.scenario.model import Scenario, Traffic
 from multitracer.simulator.record import record_virtual
 
@@ -84,7 +85,7 @@ def row_of(name: str, radio: str, transfer: Transfer) -> dict[str, Any]:
     """Return the line of one transfer."""
     diagnosis = diagnose(transfer)
     books = diagnosis.account
-    parameters = transfer.variables["parameters"]
+    parameters = transfer.variables.parameters
     link, traffic = parameters["link"], parameters["traffic"][0]
     resets = sum(use == "reset_started" for use in transfer.near.events["event"]) if transfer.near else 0
     return {
@@ -133,9 +134,9 @@ def run(folders: list[str]) -> None:
         if f"virtual {number}" not in done:
             _append(_made(number))
     for folder in folders:
-        transfer = Transfer.of(folder)
-        name = f"recorded {transfer.variables.get('scenario', Path(folder).name)}"
-        size = transfer.variables["parameters"]["traffic"][0]["bytes"]
+        transfer = Transfer.of(open_recording(folder))
+        name = f"recorded {transfer.variables.scenario or Path(folder).name}"
+        size = transfer.variables.parameters["traffic"][0]["bytes"]
         if name not in done and size >= _LEAST_BYTES:
             _append(row_of(name, "good", transfer))
 
@@ -144,7 +145,8 @@ def _made(number: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         session = Path(folder) / "session"
         record_virtual(scenario(number), session)
-        return row_of(f"virtual {number}", "poor" if number % 3 == 2 else "good", Transfer.of(session))
+        radio = "poor" if number % 3 == 2 else "good"
+        return row_of(f"virtual {number}", radio, Transfer.of(open_recording(session)))
 
 
 def _append(row: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from multitracer.diagnosis.account import account
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram
+from multitracer.recording.open import open_recording
 from tests.report.chromium import Browser
 
 PAGE = ROOT / "docs" / "lost_time.md"
@@ -75,7 +76,7 @@ def _recorded() -> str:
 
 
 def _recorded_line(folder: Path) -> str:
-    books = account(Transfer.of(folder))
+    books = account(Transfer.of(open_recording(folder)))
     available_s = books.total_s - books.seconds[Use.IDLE_APP]
     strict = 1 - (books.lost_s + books.far_buffer_s) / available_s
     losses = sorted(((books.seconds[use], use.label) for use in LOST), reverse=True)

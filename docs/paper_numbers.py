@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import analyse
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.trendline import trendline
-from multitracer.layers import Layers, SenderLogs
-from multitracer.recording import Part
+from multitracer.recording.layers import Layers
+from multitracer.recording.open import open_recording
 from multitracer.scenario import bundled_names, load_scenario
-from multitracer.session import open_session
 from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.recording.hosts import LinkSide
     from multitracer.scenario.summary import Summary
     from multitracer.tables import Array
 
@@ -58,14 +57,11 @@ class Trace:
 
     def __init__(self, name: str) -> None:
         folder = SAMPLES / name
-        session = open_session(folder)
-        parts: list[Part] = []
-        for point, capture in session.captures():
-            parts.append(Part(point, analyse(capture), sum(map(len, parts))))
-        self.layers = Layers.of(parts, SenderLogs.of(session), parts[0], 1)
+        recording = open_recording(folder)
+        self.layers = Layers.of(recording, recording.parts[0], 1)
         self.summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
-        self._logs = SenderLogs.of(session).link
-        self._series = self.layers.series()
+        self._logs = recording.hosts.link
+        self._series = self.layers.series
         self._origin_ns = self.layers.part.capture.first_ns or 0
 
     def series(self, label: str) -> Points:
@@ -112,14 +108,14 @@ class Trace:
     def wire_bytes(self) -> int:
         """Return the octets that the link carries for a full segment: the commonest PPP frame's length."""
         (sender,) = [host for host, log in self._logs.items() if self._is_sender(log)]
-        events = self._logs[sender]["link_events"]
+        events = self._logs[sender].events
         lengths = events["wire_bytes"][events["event"] == "ppp_sent"]
         values, counts = np.unique(lengths, return_counts=True)
         return int(values[np.argmax(counts)])
 
     @staticmethod
-    def _is_sender(log: dict[str, Any]) -> bool:
-        frames = log["link_frames"]
+    def _is_sender(side: LinkSide) -> bool:
+        frames = side.frames
         return bool(
             frames["payload_bytes"][frames["sent"]].sum() > frames["payload_bytes"][~frames["sent"]].sum()
         )

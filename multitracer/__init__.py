@@ -1,22 +1,38 @@
 """MultiTracer: capture what happens to a TCP connection at every layer, on one clock.
 
-`multitracer.open(path)` reads a capture or a session folder; see `multitracer.notebook`. To read the code,
-begin with `multitracer/tables.py`: every room hands tables to the next one.
+`multitracer.open(path)` reads a capture or a session folder; see `multitracer.Session`. To read the code,
+begin with `multitracer/tables.py`: every room hands tables to the next one. Packages that bring formats or
+collectors of their own use `multitracer.plugins`.
 """
 
 from __future__ import annotations
 
 import importlib
+import warnings
 
 __version__ = "0.1.0"
 
-_LAZY = {"open": "multitracer.notebook", "Notebook": "multitracer.notebook"}
+_LAZY = {
+    "MultiTracerError": "multitracer.errors",
+    "Session": "multitracer.api.session",
+    "columns": "multitracer.api.columns",
+    "epochs": "multitracer.api.events",
+    "join_nearest": "multitracer.api.events",
+    "open": "multitracer.api.session",
+}
 """Public names and where they live; what they need is imported when the first of them is asked for."""
 
-__all__ = ["Notebook", "__version__", "open"]
+_RENAMED = {"Notebook": "Session"}
+"""Names of before, which go with the next release."""
+
+__all__ = ["MultiTracerError", "Session", "__version__", "columns", "epochs", "join_nearest", "open"]
 
 
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warnings.warn(f"multitracer.{name} is now multitracer.{new}", DeprecationWarning, stacklevel=2)
+        return __getattr__(new)
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,10 @@
-from multitracer.notebook import Notebook as Notebook
-from multitracer.notebook import open as open  # noqa: A004  # as in gzip.open
+from multitracer.api.columns import columns as columns
+from multitracer.api.events import epochs as epochs
+from multitracer.api.events import join_nearest as join_nearest
+from multitracer.api.session import Session as Session
+from multitracer.api.session import open as open  # noqa: A004  # as in gzip.open
+from multitracer.errors import MultiTracerError as MultiTracerError
+
+Notebook = Session  # deprecated: the name until 0.1
 
 __version__: str

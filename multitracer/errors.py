@@ -65,6 +65,10 @@ class InputError(MultiTracerError, ValueError):
     """An input or an option that cannot be used as asked: a missing file, no such connection."""
 
 
+class WindowError(InputError):
+    """A stretch of time whose end is not after its begin; a mistake in the options, not in the input."""
+
+
 class SchemaError(MultiTracerError, ValueError):
     """A table whose columns, dtypes or lengths are not those of its schema."""
 

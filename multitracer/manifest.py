@@ -1,9 +1,12 @@
-"""manifest.json: what a session folder says of itself.
+"""manifest.json: what a session folder says of itself, with the type of every key.
 
 It names the hosts, the collectors with their command lines, the experiment variables and the checksums of
 the logs. It is written at the start of a recording and replaced by rename, so that at any instant the
 folder can be opened. Its content is data of unknown origin: nothing in it is run, and a path in it that
-leads out of the folder is refused. The layout of the folder is in docs/session.md.
+leads out of the folder is refused. docs/session.md has the layout of the folder.
+
+The fields of the classes are the keys of the file, their annotations the types. A key of another type is
+not used, which a warning says; it is kept in `more`, as a key that no field has is, and written back.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +30,16 @@ MAX_BYTES = 16 << 20
 """A longer manifest is refused: a day of recording with every collector makes some 100 kB."""
 
 Document = dict[str, Any]
-Types = tuple[type, ...]
+
+
+class Role(StrEnum):
+    """What a host did in the recording."""
+
+    SENDER = "sender"
+    RECEIVER = "receiver"
+    CLIENT = "client"
+    """It measured: it sent the requests."""
+    SERVER = "server"
 
 
 @dataclass(slots=True)
@@ -41,6 +54,7 @@ class CollectorRun:
     ended_ns: int | None = None
     outcome: str | None = None
     """How it ended, for example "ended", "killed by signal 9"; None while it runs."""
+    more: Document = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -52,6 +66,86 @@ class LogFile:
     host: str
     bytes: int | None = None
     sha256: str | None = None
+    more: Document = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Host:
+    """One machine of the recording; its name is also that of its subfolder."""
+
+    role: Role | None = None
+    kernel: str | None = None
+    machine: str | None = None
+    addresses: list[str] = field(default_factory=list)
+    """IP addresses of its own."""
+    more: Document = field(default_factory=dict)
+    """Further facts: node, device, route, sysctls, clock_error, ..."""
+
+    def document(self) -> Document:
+        """Return every fact, as it is written."""
+        return _written(self)
+
+    def add(self, facts: Document) -> None:
+        """Take more facts; those that have a field of their own go there."""
+        for key, value in facts.items():
+            if key in ("kernel", "machine", "addresses"):
+                setattr(self, key, value)
+            else:
+                self.more[key] = value
+
+
+@dataclass(slots=True)
+class Measurement:
+    """The plan of `measure run` (multitracer.measure.plan): which transactions, and over what."""
+
+    protocol: str | None = None
+    """`tcp` or `centauruscomm`."""
+    server: str | None = None
+    """HOST:PORT or serial:PATH; None over a modelled link."""
+    over: str | None = None
+    """The modelled link between client and server; None over a real network."""
+    more: Document = field(default_factory=dict)
+    """The rest of the plan: experiments, timeout_s, labels."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """Experiment variables: what was varied, and what the recording was made with."""
+
+    scenario: str | None = None
+    """Name of the scenario; of a measurement over a modelled link its TOML text."""
+    title: str | None = None
+    figure: str | None = None
+    """Number of the figure of the paper."""
+    direction: str | None = None
+    seed: int | None = None
+    parameters: Document = field(default_factory=dict)
+    """All numbers of the scenario by section; `parameters[HOST]` is the profile of that host's TCP."""
+    virtual: bool | None = None
+    """Whether it ran in virtual time."""
+    speed: float | None = None
+    """Link seconds in a recorded second."""
+    measurement: Measurement | None = None
+    link: str | None = None
+    """Name of the modelled link."""
+    tcp_profile: str | None = None
+    extensions: list[str] = field(default_factory=list)
+    """Of CentaurusComm, by name."""
+    ended: str | None = None
+    """Why a run ended; None while it runs."""
+    runs: list[Document] = field(default_factory=list)
+    """Of a measurement in real time: each run of its plan, with `seed`, `started_ns` and why it `ended`."""
+    more: Document = field(default_factory=dict)
+    """Labels, and whatever else the engineer or a program adds."""
+
+    @classmethod
+    def of(cls, document: Document) -> Variables:
+        """Return the variables that a JSON object holds."""
+        return _Reader(Path(MANIFEST)).variables(document)
+
+    def document(self) -> Document:
+        """Return every variable that has a value, as it is written."""
+        return _written(self)
 
 
 @dataclass(slots=True)
@@ -60,40 +154,136 @@ class Manifest:
 
     name: str
     created_ns: int | None = None
-    hosts: dict[str, Document] = field(default_factory=dict)
-    """Host (also the name of its subfolder) -> facts such as role, kernel, clock."""
+    hosts: dict[str, Host] = field(default_factory=dict)
+    """By the name of their subfolder."""
     collectors: list[CollectorRun] = field(default_factory=list)
-    variables: Document = field(default_factory=dict)
-    """Experiment variables: link, direction, location, and whatever the engineer adds."""
+    variables: Variables = field(default_factory=Variables)
     files: list[LogFile] = field(default_factory=list)
     more: Document = field(default_factory=dict)
-    """Keys that this version does not know; they are written back as they were."""
+    warnings: list[str] = field(default_factory=list, compare=False)
+    """What of the file was not usable, a sentence each; never written."""
+
+    def host(self, name: str) -> Host:
+        """Return a host; an empty one is made where there is none."""
+        return self.hosts.setdefault(name, Host())
 
 
-_TEXT, _NUMBER, _MAYBE_TEXT, _MAYBE_NUMBER = (str,), (int,), (str, type(None)), (int, type(None))
-_MANIFEST_KEYS: dict[str, Types] = {
-    "name": _TEXT,
-    "created_ns": _MAYBE_NUMBER,
-    "hosts": (dict,),
-    "collectors": (list,),
-    "variables": (dict,),
-    "files": (list,),
+# --- reading ---
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "str | None": (str,),
+    "Role | None": (str,),
+    "int | None": (int,),
+    "float | None": (int, float),
+    "bool | None": (bool,),
+    "list[str]": (list,),
+    "list[Document]": (list,),
+    "Document": (dict,),
+    "Measurement | None": (dict,),
+    "Variables": (dict,),
+    "dict[str, Host]": (dict,),
+    "list[CollectorRun]": (list,),
+    "list[LogFile]": (list,),
 }
-_COLLECTOR_KEYS: dict[str, Types] = {
-    "name": _TEXT,
-    "host": _TEXT,
-    "command": (list,),
-    "version": _MAYBE_TEXT,
-    "started_ns": _MAYBE_NUMBER,
-    "ended_ns": _MAYBE_NUMBER,
-    "outcome": _MAYBE_TEXT,
-}
-_FILE_KEYS: dict[str, Types] = {
-    "path": _TEXT,
-    "host": _TEXT,
-    "bytes": _MAYBE_NUMBER,
-    "sha256": _MAYBE_TEXT,
-}
+"""Annotation of a field -> types of its value in JSON."""
+_ELEMENTS = {"list[str]": str, "list[Document]": dict}
+_OWN = ("more", "warnings")
+"""Fields that are no keys."""
+_LONGEST_SHOWN = 60
+
+
+class _Reader:
+    """Makes the classes of JSON values, and keeps a sentence for each thing that was passed over."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.warnings: list[str] = []
+
+    def manifest(self, document: Document) -> Manifest:
+        """Return the manifest; its name is that of its folder where it has none."""
+        known: Document = {"name": self._path.parent.name}
+        known |= self._known(Manifest, document, "the manifest")
+        hosts = {name: self._host(each, name) for name, each in known.pop("hosts", {}).items()}
+        known["hosts"] = {name: host for name, host in hosts.items() if host is not None}
+        known["variables"] = self.variables(known.pop("variables", {}))
+        known["collectors"] = self._entries(CollectorRun, known.pop("collectors", []), "collectors")
+        known["files"] = self._entries(LogFile, known.pop("files", []), "files")
+        for key in ("schema", "name"):  # written anew
+            known["more"].pop(key, None)
+        return Manifest(**known, warnings=self.warnings)
+
+    def _known(self, kind: type, document: Document, what: str) -> Document:
+        """Return what a JSON object has of a class's fields, each of its type; the rest is `more`."""
+        types = {each.name: str(each.type) for each in fields(kind) if each.name not in _OWN}
+        known: Document = {"more": {}}
+        for key, value in document.items():
+            if key not in types or value is None or (key == "link" and isinstance(value, dict)):
+                known["more"][key] = value  # a link may be told by its conditions, too
+            elif _fits(value, types[key]):
+                known[key] = value
+            else:
+                known["more"][key] = value
+                self._warn(f"{what} has {key} = {_shown(value)}, not {types[key]}")
+        return known
+
+    def _warn(self, sentence: str) -> None:
+        self.warnings.append(f"{self._path}: {sentence}; it is not used")
+
+    def _host(self, document: Any, name: str) -> Host | None:
+        what = f"host {name!r}"
+        if not isinstance(document, dict):
+            self._warn(f"{what} is {type(document).__name__}, not an object")
+            return None
+        known = self._known(Host, document, what)
+        if (word := known.pop("role", None)) is not None:
+            word = word.removesuffix(" of a measurement")  # as manifests before 0.2 have it
+            if word in set(Role):
+                known["role"] = Role(word)
+            else:
+                known["more"]["role"] = word
+                self._warn(f"{what} has role = {_shown(word)}, not one of {', '.join(Role)}")
+        return Host(**known)
+
+    def variables(self, document: Document) -> Variables:
+        """Return the experiment variables."""
+        if type(mask := document.get("extensions")) is int:  # as runs in virtual time before 0.2 have it
+            document = document | {"extensions": [f"bits {mask:#x}"] if mask else []}
+        known = self._known(Variables, document, "variables")
+        if known.get("measurement") is not None:
+            known["measurement"] = self._measurement(known["measurement"])
+        return Variables(**known)
+
+    def _measurement(self, document: Document) -> Measurement:
+        known = self._known(Measurement, document, "the measurement")
+        server = known.get("server") or ""
+        if server.startswith("over "):  # as manifests before 0.2 have it
+            known |= {"server": None, "over": server.removeprefix("over ")}
+        return Measurement(**known)
+
+    def _entries(self, kind: type, documents: list[Any], key: str) -> list[Any]:
+        what = f"an entry of {key}"
+        entries = []
+        for document in documents:
+            if not isinstance(document, dict):
+                self._warn(f"{what} is {type(document).__name__}, not an object")
+                continue
+            try:
+                entries.append(kind(**self._known(kind, document, what)))
+            except TypeError:  # a required key is missing
+                self._warn(f"{what} lacks a key: it has {_shown(sorted(document))}")
+        return entries
+
+
+def _fits(value: Any, annotation: str) -> bool:
+    """Return whether a JSON value is of the type that a field has; true is no number."""
+    if annotation in _ELEMENTS and type(value) is list:
+        return all(type(each) is _ELEMENTS[annotation] for each in value)
+    return type(value) in _TYPES[annotation]
+
+
+def _shown(value: Any) -> str:
+    return repr(str(value)[:_LONGEST_SHOWN])
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -102,7 +292,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     Raises
     ------
     FormatError
-        If the file is not JSON, over 16 MiB, or of another shape than `Manifest`.
+        If the file is not a JSON object, or over 16 MiB. Of what is in it nothing raises: a key of the wrong
+        type is in `Manifest.warnings`.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -115,56 +306,45 @@ def read_manifest(folder: Path) -> Manifest | None:
         document = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FormatError(path, f"not JSON ({error}); the logs can be read without it") from error
-    return _manifest(document, path)
+    if not isinstance(document, dict):
+        raise FormatError(path, f"the manifest is {type(document).__name__}, not an object")
+    return _Reader(path).manifest(document)
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _manifest(document: Any, path: Path) -> Manifest:
-    known, more = _split(document, _MANIFEST_KEYS, path, "the manifest")
-    more.pop("schema", None)
-    known.setdefault("name", path.parent.name)
-    for host, facts in known.get("hosts", {}).items():
-        _split(facts, {}, path, f"host {host!r}")
-    for key, kind, keys in (("collectors", CollectorRun, _COLLECTOR_KEYS), ("files", LogFile, _FILE_KEYS)):
-        records = [_split(record, keys, path, f"an entry of {key}")[0] for record in known.get(key, [])]
-        known[key] = [_built(kind, record, path, key) for record in records]
-    return Manifest(**known, more=more)
-
-
-def _split(document: Any, keys: dict[str, Types], path: Path, what: str) -> tuple[Document, Document]:
-    """Return the known part of an object, checked, and the rest."""
-    if not isinstance(document, dict):
-        raise FormatError(path, f"{what} is {type(document).__name__}, not an object")
-    for key, kinds in keys.items():
-        if key in document and type(document[key]) not in kinds:
-            shown = str(document[key])[:60]
-            raise FormatError(path, f"{what} has {key} = {shown!r}, not {kinds[0].__name__}")
-    return (
-        {key: value for key, value in document.items() if key in keys},
-        {key: value for key, value in document.items() if key not in keys},
-    )
-
-
-def _built(kind: type[CollectorRun] | type[LogFile], record: Document, path: Path, key: str) -> Any:
-    try:
-        return kind(**record)
-    except TypeError as error:  # a required key is missing
-        raise FormatError(path, f"an entry of {key} lacks a key: {sorted(record)}") from error
+# --- writing ---
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest beside the old one, then put it in its place, so that a reader sees one whole."""
-    known = asdict(manifest)
-    document = {"schema": SCHEMA, **known.pop("more"), **known}
+    document = {"schema": SCHEMA, **_written(manifest)}
     beside = folder / f"{MANIFEST}.tmp"
     with beside.open("w", encoding="utf-8") as stream:
         json.dump(document, stream, indent=1, allow_nan=False)
         stream.flush()
         os.fsync(stream.fileno())
     beside.replace(folder / MANIFEST)
+
+
+def _written(entry: Any) -> Document:
+    """Return an object's fields that have a value, and its `more`."""
+    own = {each.name: _plain(getattr(entry, each.name)) for each in fields(entry) if each.name not in _OWN}
+    written = {key: value for key, value in own.items() if value not in (None, [], {})}
+    return written | {key: value for key, value in entry.more.items() if key not in written}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Host | CollectorRun | LogFile | Variables | Measurement):
+        return _written(value)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+# --- the logs that it lists ---
 
 
 def checksum(path: Path) -> str:

@@ -104,6 +104,16 @@ GAPS = Schema(
 )
 """Times in which a collector wanted to read and could not, with the reason."""
 
+MARKERS = Schema(
+    "markers",
+    (
+        Column("time_ns", "int64", "CLOCK_REALTIME when the engineer marked it", "ns since 1970"),
+        _LINE,
+        Column("note", "U256", "what the engineer wrote; empty if only the key was pressed"),
+    ),
+)
+"""Moments that the engineer marked while recording."""
+
 CLOCK_READINGS = Schema(
     "clock_readings",
     (

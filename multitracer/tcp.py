@@ -6,7 +6,44 @@ is counted.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from multitracer.tables import SACK_BLOCKS, SEGMENTS, Column, Schema
+
+
+class Vantage(IntEnum):
+    """Where a capture was made, as seen from one direction of a connection."""
+
+    UNKNOWN = 0
+    NEAR_SENDER = 1
+    NEAR_RECEIVER = 2
+    BETWEEN = 3
+
+    @property
+    def opposite(self) -> Vantage:
+        """The same place as seen from the other direction."""
+        return _OPPOSITE.get(self, self)
+
+
+_OPPOSITE = {
+    Vantage.NEAR_SENDER: Vantage.NEAR_RECEIVER,
+    Vantage.NEAR_RECEIVER: Vantage.NEAR_SENDER,
+}
+
+
+class Close(IntEnum):
+    """How a connection ended within a capture."""
+
+    OPEN = 0
+    FIN_ONE_WAY = 1
+    FIN_BOTH_WAYS = 2
+    RESET = 3
+
+
+def _codes(kind: type[IntEnum]) -> str:
+    """Return what the numbers of a column stand for, in words."""
+    return ", ".join(f"{each.value} {each.name.replace('_', ' ').lower()}" for each in kind)
+
 
 CONNECTIONS = Schema(
     "connections",
@@ -19,7 +56,7 @@ CONNECTIONS = Schema(
         Column("segments", "int64", "segments both ways, SYN to last"),
         Column("syn_seen", "bool", "a SYN of the initiator was captured"),
         Column("handshake_seen", "bool", "SYN, SYN-ACK and the ACK of it were captured"),
-        Column("close", "uint8", "how it ended here: 0 still open, 1 FIN one way, 2 FIN both ways, 3 RST"),
+        Column("close", "uint8", f"how it ended here (Close): {_codes(Close)}"),
         Column("bulk_direction", "uint8", "0 forward, 1 reverse: the direction with more unique bytes"),
     ),
 )
@@ -80,7 +117,7 @@ DIRECTIONS = Schema(
         Column("rtt_p95_ns", "float64", "95th percentile", "ns"),
         Column("rtt_max_ns", "int64", "largest sample", "ns"),
         Column(
-            "vantage", "uint8", "0 unknown, 1 near this direction's sender, 2 near its receiver, 3 between"
+            "vantage", "uint8", f"the capture's place on this direction's path (Vantage): {_codes(Vantage)}"
         ),
     ),
 )
@@ -122,6 +159,22 @@ VERDICTS = Schema(
     ),
 )
 """What is said of each retransmission of one direction, in capture order."""
+
+SEGMENT_VERDICTS = Schema(
+    "segment_verdicts",
+    (
+        Column("connection", "int32", "number of the connection, from 1"),
+        Column("reverse", "bool", "whose data: False the initiator's"),
+        Column("time_ns", "int64", "when the capture point saw it", "ns since 1970"),
+        Column("frame", "uint32", "packet number in its file, from 1"),
+        Column("seq_rel", "int64", "sequence number from the direction's first data byte on", "bytes"),
+        Column("payload_bytes", "int32", "TCP payload", "bytes"),
+        Column("cause", "U16", "why it was sent again, in words (docs/verdicts.md)"),
+        Column("necessity", "U16", "whether it was needed: necessary, spurious, ack-lost, undecided"),
+        Column("evidence", "U256", "how both are known: words joined by +"),
+    ),
+)
+"""Each retransmission of a capture with the verdict on it, in words."""
 
 RTT_SAMPLES = Schema(
     "rtt_samples",

@@ -7,7 +7,7 @@ recognised by its content, never by its name; see docs/formats.md for what is re
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._ip_packets import IpPacket, read_ip_packets
 from parsers._read import detect, read, read_capture, read_lines
-from parsers._registry import formats, recognise
+from parsers._registry import formats, installed, recognise
 
 __all__ = [
     "HEAD_BYTES",
@@ -16,6 +16,7 @@ __all__ = [
     "Match",
     "detect",
     "formats",
+    "installed",
     "read",
     "read_capture",
     "read_ip_packets",

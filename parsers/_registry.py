@@ -1,7 +1,8 @@
 """Finds formats: every public module of `parsers`, then the entry points `multitracer.formats`.
 
-A module of ours that does not load is a bug and raises what it raises. A third party's is a `PluginError`
-that names it. The same name twice is a `PluginError`, so that no file can be read in two ways by accident.
+A module of ours that does not load is a bug and raises what it raises. A third party's that does not load,
+that binds no FORMAT, or that repeats a name is left out, and `installed().broken` says why: one bad package
+must not make every session folder unreadable.
 """
 
 from __future__ import annotations
@@ -9,31 +10,84 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from multitracer.errors import PluginError, UnknownFormatError
+from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from parsers._format import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
+    from importlib.metadata import EntryPoint
     from types import ModuleType
+
+    from parsers._format import Match, Parsed
 
 ENTRY_POINTS = "multitracer.formats"
 
 
+class Installed(NamedTuple):
+    """The formats that can be used, and why others cannot."""
+
+    formats: dict[str, Format]
+    """By name."""
+    broken: list[PluginError]
+    """One for each plug-in that was left out."""
+
+
 @functools.cache
-def _formats() -> dict[str, Format]:
-    found: dict[str, Format] = {}
-    for module in (*_own_modules(), *_foreign_modules()):
-        fmt = getattr(module, "FORMAT", None)
-        if not isinstance(fmt, Format):
-            raise PluginError(
-                f"{module.__name__}: no FORMAT of type parsers.Format; add one as its last line"
+def installed() -> Installed:
+    """Return every installed format.
+
+    Raises
+    ------
+    PluginError
+        If a public module of this package binds no FORMAT, or repeats a name.
+    """
+    found = Installed({}, [])
+    for module in _own_modules():
+        fmt = _bound(module, module.__name__, taken=found.formats)
+        found.formats[fmt.name] = fmt
+    for point in _entry_points():
+        try:
+            fmt = _bound(point.load(), point.value, taken=found.formats)
+        except Exception as error:  # noqa: BLE001  # a plug-in may raise anything while it is imported
+            found.broken.append(
+                PluginError(f"format plug-in {point.name} ({point.value}): {_words(error)}; it is left out")
             )
-        if fmt.name in found:
-            raise PluginError(f"{module.__name__}: a format named {fmt.name!r} exists already; rename one")
-        found[fmt.name] = fmt
+        else:
+            found.formats[fmt.name] = _guarded(fmt, found.broken)
     return found
+
+
+def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
+    fmt = getattr(module, "FORMAT", None)
+    if not isinstance(fmt, Format):
+        raise PluginError(f"{name}: no FORMAT of type parsers.Format; add one as its last line")
+    if fmt.name in taken:
+        raise PluginError(f"{name}: a format named {fmt.name!r} exists already; rename one")
+    return fmt
+
+
+def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
+    """Return a plug-in's format whose faults are its own: it claims nothing, or its log is damaged."""
+
+    def sniff(head: bytes, /) -> Match:
+        try:
+            return fmt.sniff(head)
+        except Exception as error:  # noqa: BLE001  # see `Format.sniff`: it never raises, if it is right
+            broken.append(PluginError(f"format plug-in {fmt.name}: its sniff failed: {_words(error)}"))
+            return "no"
+
+    def parse(stream: BinaryIO, *, path: str) -> Parsed:
+        try:
+            return fmt.parse(stream, path=path)
+        except MultiTracerError:
+            raise
+        except Exception as error:
+            raise FormatError(path, f"the format plug-in {fmt.name} failed: {_words(error)}") from error
+
+    return replace(fmt, sniff=sniff, parse=parse)
 
 
 def _own_modules() -> Iterator[ModuleType]:
@@ -43,25 +97,19 @@ def _own_modules() -> Iterator[ModuleType]:
         yield importlib.import_module(f"parsers.{name}")
 
 
-def _foreign_modules() -> Iterator[ModuleType]:
+def _entry_points() -> list[EntryPoint]:
     import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and reading a capture does not need it
 
-    for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
-        try:
-            yield point.load()
-        except Exception as error:  # a plug-in may raise anything while it is imported
-            raise PluginError(f"format plug-in {point.name} ({point.value}): {error}; update it") from error
+    return sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value))
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
 
 
 def formats() -> list[Format]:
-    """Return every installed format, by name.
-
-    Raises
-    ------
-    PluginError
-        If a plug-in cannot be loaded, binds no FORMAT, or repeats a name.
-    """
-    return [fmt for _, fmt in sorted(_formats().items())]
+    """Return every installed format that can be used, by name."""
+    return [fmt for _, fmt in sorted(installed().formats.items())]
 
 
 def recognise(head: bytes, *, path: str) -> Format:
@@ -76,7 +124,7 @@ def recognise(head: bytes, *, path: str) -> Format:
     for level in ("yes", "maybe"):
         claims = [name for name, answer in answers.items() if answer == level]
         if len(claims) == 1:
-            return _formats()[claims[0]]
+            return installed().formats[claims[0]]
         if claims:
             raise UnknownFormatError(f"{path}: could be any of {', '.join(claims)}; say which")
     known = ", ".join(answers)

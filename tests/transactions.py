@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.manifest import Manifest, write_manifest
+from multitracer.manifest import Manifest, Variables, write_manifest
 from multitracer.tables import NA, Table
 from multitracer.transactions import LABEL, TRANSACTIONS
 
@@ -73,7 +73,8 @@ def write_session(folder: Path, table: Table, *, name: str | None = None, **vari
     folder.mkdir(parents=True)
     with (folder / "transactions.csv").open("w", newline="") as stream:
         _write(stream, table)
-    write_manifest(folder, Manifest(name or folder.name, created_ns=START_NS, variables=variables))
+    about = Manifest(name or folder.name, created_ns=START_NS, variables=Variables.of(variables))
+    write_manifest(folder, about)
     return folder
 
 

@@ -5,6 +5,6 @@ What each number means, and where it differs from other tools, is in docs/analys
 """
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.tcp import Analysis, Endpoint, analyse
+from multitracer.analysis.tcp import Analysis, analyse
 
-__all__ = ["Analysis", "Endpoint", "Kind", "analyse"]
+__all__ = ["Analysis", "Kind", "analyse"]

@@ -17,7 +17,7 @@ from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.probes import window_is_closed
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
-from multitracer.tcp import DIRECTIONS
+from multitracer.tcp import DIRECTIONS, Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ LARGEST_SHIFT = 14
 _AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1
 """Near an end of the path: at most this share of the round trip lies between it and the capture point."""
+_FROM_THE_OTHER_SIDE = np.array([each.opposite for each in Vantage], dtype=np.uint8)
 
 
 _OF_PAYLOAD = ("first_payload_ns", "last_payload_ns")
@@ -238,9 +239,10 @@ def _vantage(rows: dict[str, Array]) -> None:
     at_responder = (ahead <= _AT_ONCE_NS) & (ahead <= VANTAGE_SHARE * (back_typical + ahead))
     near_initiator |= ~near_responder & at_initiator & ~at_responder
     near_responder |= ~near_initiator & at_responder & ~at_initiator
-    place = np.select([near_initiator, near_responder], [np.uint8(1), np.uint8(2)], np.uint8(3))
+    places = [np.uint8(Vantage.NEAR_SENDER), np.uint8(Vantage.NEAR_RECEIVER)]
+    place = np.select([near_initiator, near_responder], places, np.uint8(Vantage.BETWEEN))
     rows["vantage"][0::2][known] = place
-    rows["vantage"][1::2][known] = np.array([0, 2, 1, 3], dtype=np.uint8)[place]
+    rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
 
 
 def beginning_acknowledged(found: Findings) -> Array:

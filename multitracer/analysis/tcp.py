@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,25 +16,15 @@ from multitracer.analysis.rtt import rtt_samples
 from multitracer.analysis.segments import Connection
 from multitracer.analysis.trust import Trust, trust
 from multitracer.capture import Flag
+from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture
-
-
-class Endpoint(NamedTuple):
-    """The two ends of a connection as text; `source` is the initiator."""
-
-    source: str
-    source_port: int
-    destination: str
-    destination_port: int
-    vlan: str | None
-    """VLAN ids, outermost first, joined by dots; None if untagged."""
 
 
 @dataclass
@@ -62,19 +51,35 @@ class Analysis:
         """How far the capture can be trusted."""
         return trust(self)
 
-    def endpoint(self, connection: int) -> Endpoint:
-        """Return the addresses and ports of connection `connection` (from 1)."""
+    def endpoints(self, begin: int = 0, end: int | None = None) -> list[Endpoints]:
+        """Return the endpoints of connections begin to end (rows from 0), by default of all."""
+        return endpoints_of(self.capture.flows, self.connections["forward_flow"][begin:end])
+
+    def ends(self, connection: int) -> Endpoints:
+        """Return the endpoints of connection `connection` (from 1)."""
+        index = self._index(connection)
+        return self.endpoints(index, index + 1)[0]
+
+    def vlan(self, connection: int) -> str | None:
+        """Return the VLAN ids of connection `connection` (from 1), joined by dots; None if untagged."""
         flow = int(self.connections["forward_flow"][self._index(connection)])
-        flows = self.capture.flows
-        version, vlan = int(flows["ip_version"][flow >> 1]), int(flows["vlan"][flow >> 1])
-        ends = [
-            (
-                _address(bytes(flows[f"address_{end}"][flow >> 1]), version),
-                int(flows[f"port_{end}"][flow >> 1]),
-            )
-            for end in ("ba" if flow & 1 else "ab")
-        ]
-        return Endpoint(*ends[0], *ends[1], _vlan(vlan))
+        return vlan_text(int(self.capture.flows["vlan"][flow >> 1]))
+
+    def with_endpoint(self, host: str, port: int) -> list[int]:
+        """Return the numbers of the connections that have this endpoint, on either side."""
+        fitting = flows_with(self.capture.flows, host, port)
+        rows = np.flatnonzero(fitting[self.connections["forward_flow"] >> 1])
+        return [int(row) + 1 for row in rows]
+
+    def unique_bytes(self) -> Array:
+        """Return the unique bytes of each connection, both directions together; int64, shape (n,)."""
+        unique = self.directions["unique_bytes"]
+        both: Array = unique[0::2] + unique[1::2]
+        return both
+
+    def bulk_direction(self, connection: int) -> bool:
+        """Return whether the responder of a connection (from 1) sent more unique bytes than the initiator."""
+        return bool(self.connections["bulk_direction"][self._index(connection)])
 
     def tcp_segments(self, connection: int) -> Table:
         """Return TCP_SEGMENTS of connection `connection` (from 1): what is known of each of its segments."""
@@ -162,7 +167,8 @@ def _starts(first_ns: Array) -> Array:
 
 def _closes(directions: Table) -> Array:
     fin, rst = (directions[name].reshape(-1, 2) > 0 for name in ("fin", "rst"))
-    return np.where(rst.any(axis=1), 3, fin.sum(axis=1)).astype(np.uint8)
+    ways = np.array([Close.OPEN, Close.FIN_ONE_WAY, Close.FIN_BOTH_WAYS], dtype=np.uint8)[fin.sum(axis=1)]
+    return np.where(rst.any(axis=1), np.uint8(Close.RESET), ways)
 
 
 def _syn_sent(capture: Capture, parts: Partition, *, answer: bool) -> Array:
@@ -172,14 +178,3 @@ def _syn_sent(capture: Capture, parts: Partition, *, answer: bool) -> Array:
     sent = np.zeros(2 * parts.connections, dtype=bool)
     sent[parts.direction[rows[has(flags[rows], Flag.ACK) == answer]]] = True
     return sent
-
-
-def _address(packed: bytes, version: int) -> str:
-    return str(IPv4Address(packed[:4]) if version == 4 else IPv6Address(packed))
-
-
-def _vlan(vlan: int) -> str | None:
-    if vlan < 0:
-        return None
-    tags = (vlan.bit_length() - 1) // 12
-    return ".".join(str(vlan >> 12 * i & 0xFFF) for i in range(tags - 1, -1, -1))

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from multitracer.analysis.tcp import Analysis
 
 
-_FIRST_ROWS = 1 << 12
-
-
 class Outcome(IntEnum):
     """What became of a packet between two points."""
 
@@ -54,7 +51,7 @@ class TwoPoints:
     near_connection, far_connection : int
         The connection's number in each.
     reverse : bool
-        Direction: False for what the initiator sent.
+        Direction: False for what the near capture's initiator sent.
     """
 
     pairs: Table
@@ -81,36 +78,14 @@ class TwoPoints:
         return delays
 
 
-def same_connections(near: Analysis, far: Analysis) -> list[tuple[int, int]]:
-    """Return the numbers of the connections that both captures show, in the near and in the far one.
-
-    They have the same endpoints; with ports used again, those are the same that share the most packets.
-    """
-    theirs: dict[bytes, list[int]] = {}
-    for number in range(1, len(far.connections) + 1):
-        theirs.setdefault(_ends(far, number), []).append(number)
-    found = []
-    for number in range(1, len(near.connections) + 1):
-        other = _most_alike(near, number, far, theirs.get(_ends(near, number), []))
-        if other is not None:
-            found.append((number, other))
-    return found
-
-
-def _most_alike(near: Analysis, number: int, far: Analysis, candidates: list[int]) -> int | None:
-    """Return the connection that shares the most packets, None if none shares any.
-
-    Where there is one alone, some of the first packets settle it in most cases.
-    """
-    if len(candidates) == 1 and _shared_packets(near, number, far, candidates[0], first=_FIRST_ROWS):
-        return candidates[0]
-    shared = [(_shared_packets(near, number, far, other), -other) for other in candidates]
-    most = max(shared, default=(0, 0))
-    return -most[1] if most[0] else None
-
-
 def compare(
-    near: Analysis, near_connection: int, far: Analysis, far_connection: int, *, reverse: bool
+    near: Analysis,
+    near_connection: int,
+    far: Analysis,
+    far_connection: int,
+    *,
+    reverse: bool,
+    is_turned: bool = False,
 ) -> TwoPoints:
     """Return the packets of one direction of a connection at both points, matched.
 
@@ -121,12 +96,14 @@ def compare(
     far : Analysis
         Capture nearer to its receiver.
     near_connection, far_connection : int
-        Number of the connection in each; see `same_connections`.
+        Number of the connection in each; see `multitracer.analysis.counterpart`.
     reverse : bool
-        False for what the initiator sent.
+        False for what the near capture's initiator sent.
+    is_turned : bool
+        Whether the far capture calls that initiator the responder.
     """
     near_rows = _rows(near, near_connection, reverse=reverse)
-    far_rows = _rows(far, far_connection, reverse=reverse)
+    far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
     near_key, near_copy = _identities(near.capture.segments, near_rows)
     far_key, far_copy = _identities(far.capture.segments, far_rows)
     near_index, far_index = join(near_key, near_copy, far_key, far_copy)
@@ -186,16 +163,6 @@ def _outside(index: Array, matched: Array) -> Array:
     return outside
 
 
-def _ends(analysis: Analysis, number: int) -> bytes:
-    """Return the endpoints of a connection without their VLAN, the same whoever was seen first."""
-    pair = int(analysis.connections["forward_flow"][number - 1]) >> 1
-    flows = analysis.capture.flows
-    ends = sorted(
-        bytes(flows[f"address_{e}"][pair]) + int(flows[f"port_{e}"][pair]).to_bytes(2) for e in "ab"
-    )
-    return bytes([int(flows["ip_version"][pair])]) + b"".join(ends)
-
-
 def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[Array, Array]:
     """Return the indexes into both rows of the packets that are the same, in order of the near point.
 
@@ -214,18 +181,6 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
     bounds = analysis.partition.bounds
     rows: Array = analysis.partition.order[bounds[direction] : bounds[direction + 1]]
     return rows
-
-
-def _shared_packets(
-    near: Analysis, number: int, far: Analysis, other: int, *, first: int | None = None
-) -> int:
-    """Return how many packets of a connection both captures show, either way, of all or the first ones."""
-    shared = 0
-    for reverse in (False, True):
-        mine = _identities(near.capture.segments, _rows(near, number, reverse=reverse)[:first])
-        theirs = _identities(far.capture.segments, _rows(far, other, reverse=reverse)[:first])
-        shared += len(join(*mine, *theirs)[0])
-    return shared
 
 
 def _identities(segments: Table, rows: Array) -> tuple[Array, Array]:

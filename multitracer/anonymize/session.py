@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from multitracer.anonymize import logs
 from multitracer.anonymize.pseudonyms import Pseudonyms
 from multitracer.errors import InputError, MultiTracerError
-from multitracer.manifest import MANIFEST, CollectorRun, LogFile, Manifest, checksum, write_manifest
+from multitracer.manifest import MANIFEST, CollectorRun, Host, LogFile, Manifest, checksum, write_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.session import Session
+    from multitracer.recording.inputs import Inputs
 
     Writer = Callable[[Path, Path, Pseudonyms], logs.Written]
 
@@ -43,12 +43,12 @@ _WRITERS: dict[str, Writer] = {
 _OTHER_LINES = ("claps.jsonl", "summary.json", "nstat_before.json", "nstat_after.json")
 
 
-def anonymize(session: Session, into: Path, *, key: bytes | None = None) -> dict[str, str]:
+def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[str, str]:
     """Write a copy of a session that can be shared.
 
     Parameters
     ----------
-    session : Session
+    session : Inputs
         A session folder.
     into : Path
         An empty folder that exists.
@@ -87,12 +87,12 @@ def anonymize(session: Session, into: Path, *, key: bytes | None = None) -> dict
     return said | others
 
 
-def _logs(session: Session) -> Iterator[tuple[str, Path]]:
+def _logs(session: Inputs) -> Iterator[tuple[str, Path]]:
     """Yield each log that is copied, with its layer."""
     assert session.folder is not None
     for point in session.points:
         yield from (("packet", Path(path)) for path in point.paths)
-    for log in session.logs:
+    for log in session.listed:
         if log.layer in _WRITERS:
             yield log.layer, Path(log.path)
     known = {Path(path) for path in session.paths}
@@ -101,7 +101,7 @@ def _logs(session: Session) -> Iterator[tuple[str, Path]]:
             yield "clock", path
 
 
-def _others(session: Session) -> Iterator[str]:
+def _others(session: Inputs) -> Iterator[str]:
     assert session.folder is not None
     copied = {path for _, path in _logs(session)}
     for path in sorted(session.folder.rglob("*")):
@@ -116,11 +116,11 @@ def _written(layer: str, path: Path, place: Path, pseudonyms: Pseudonyms) -> log
         return logs.Written("", f"left out: {error}")
 
 
-def _manifest(session: Session, into: Path, pseudonyms: Pseudonyms, said: dict[str, str]) -> Manifest:
+def _manifest(session: Inputs, into: Path, pseudonyms: Pseudonyms, said: dict[str, str]) -> Manifest:
     """Return the manifest of the copy."""
     files = [path for path in sorted(into.rglob("*")) if path.is_file()]
     manifest = session.manifest or Manifest(session.name)
-    hosts: Any = logs.in_document(manifest.hosts, pseudonyms)
+    hosts = {name: _host(host, pseudonyms) for name, host in manifest.hosts.items()}
     return Manifest(
         manifest.name,
         manifest.created_ns,
@@ -130,6 +130,12 @@ def _manifest(session: Session, into: Path, pseudonyms: Pseudonyms, said: dict[s
         files=[_file(path, into) for path in files],
         more={**_more(manifest, pseudonyms), "anonymized": said},
     )
+
+
+def _host(host: Host, pseudonyms: Pseudonyms) -> Host:
+    found = Host(role=host.role)
+    found.add(logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms))
+    return found
 
 
 def _more(manifest: Manifest, pseudonyms: Pseudonyms) -> dict[str, Any]:

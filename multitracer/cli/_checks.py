@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import parsers
 from collectors import collectors, installed
 from multitracer.errors import PreflightError
 
@@ -78,6 +79,8 @@ def checks() -> Iterator[Check]:
     yield from (_tool(*row) for row in _TOOLS)
     yield _packet_capture()
     yield from (_collector(collector) for collector in collectors().values())
+    for unusable in parsers.installed().broken:
+        yield Check("format plug-in", False, "broken", "what another package reads", str(unusable), False)
     for broken in installed().broken:
         yield Check("collector plug-in", False, "broken", "what another package records", str(broken), False)
 

@@ -6,29 +6,27 @@ import csv
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import parsers
 from multitracer.cli._output import replacing
-from multitracer.cli._text import no_formula, portable
 from multitracer.clock.edges import edges_table, mapping_table
-from multitracer.clock.session_clock import clocks_of
 from multitracer.clock.two_captures import METHOD
 from multitracer.clock.words import seconds, span
-from multitracer.errors import ClockError, InputError
+from multitracer.errors import ClockError
 from multitracer.manifest import inside
-from multitracer.session import STANDARD_INPUT, Log, Session, open_session, separate_sessions
+from multitracer.recording.inputs import find_inputs, loose_inputs
+from multitracer.recording.open import read_recording
+from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from multitracer.capture import Capture
     from multitracer.cli._page import Page
     from multitracer.clock.estimate import Estimate
     from multitracer.clock.relation import Clock, Relation
     from multitracer.clock.session_clock import Clocks
-    from multitracer.session import Point
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Table
 
 SCHEMA = "multitracer.align/1"
@@ -40,8 +38,7 @@ _HEADER = ("from", "to", "offset", "drift", "±", "method", "evidence")
 class Aligned:
     """A recording with its clocks."""
 
-    session: Session
-    captures: list[tuple[Point, Capture]]
+    recording: Recording
     clocks: Clocks
     order: tuple[str, ...] = ()
     """The inputs as the user named them."""
@@ -49,7 +46,7 @@ class Aligned:
     @property
     def loose(self) -> bool:
         """Whether files were named, not a folder."""
-        return self.session.folder is None
+        return self.recording.folder is None
 
 
 def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> Aligned:
@@ -60,39 +57,13 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
     ClockError
         If there are several clocks, and the data cannot say how any two of them relate.
     """
-    session = _session(inputs)
-    captures = list(session.captures()) if session.points else []
-    clocks = clocks_of(session, captures, reference=reference, evidence=evidence)
+    is_folder = len(inputs) == 1 and os.path.isdir(inputs[0])  # noqa: PTH112  # a name may hold NUL
+    recording = read_recording(find_inputs(inputs[0]) if is_folder else loose_inputs(inputs), analyse=False)
+    clocks = recording.align(reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
         ill = "".join(f"; {each.code} in {portable(each.source)}" for each in clocks.complaints)
         raise ClockError(f"{clocks.graph.refused[0]}{ill and f'; the clock doctor finds{ill[1:]}'}")
-    return Aligned(session, captures, clocks, tuple(inputs))
-
-
-def _session(inputs: Sequence[str]) -> Session:
-    """Return a folder's session, or loose files as one: captures as points, other logs as hosts."""
-    if len(inputs) == 1 and os.path.isdir(inputs[0]):  # noqa: PTH112  # a name may hold NUL, which Path refuses
-        return open_session(inputs[0])
-    for name in inputs:
-        if os.path.isdir(name):  # noqa: PTH112
-            raise InputError(f"{portable(name)}: a session folder is aligned by itself; give it alone")
-    points, logs = [], []
-    for session in separate_sessions(inputs):
-        (point,) = session.points
-        log = _log(point)
-        if log is None:
-            points.append(point)
-        else:
-            logs.append(log)
-    return Session(Path(inputs[0]).name, points, logs)
-
-
-def _log(point: Point) -> Log | None:
-    """Return what was taken for a capture as the log that it is; None if it is a capture."""
-    if len(point.paths) > 1 or point.paths[0] == STANDARD_INPUT:
-        return None
-    fmt = parsers.detect(point.paths[0])
-    return None if fmt.layer == "packet" else Log(point.name, point.paths[0], fmt.name, fmt.layer)
+    return Aligned(recording, clocks, tuple(inputs))
 
 
 # --- text ---
@@ -184,7 +155,7 @@ def write_json(stream: TextIO, found: Aligned) -> None:
 
 def _edges(found: Aligned) -> Iterator[dict[str, Any]]:
     """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
-    first = {found.clocks.of_point(p.name): capture.first_ns for p, capture in found.captures}
+    first = {found.clocks.of_point(p.name): capture.first_ns for p, capture in found.recording.captures}
     for relation in _as_given(found):
         for i, each in enumerate(relation.estimates):
             start = first.get(relation.source) if i == 0 and found.loose else None
@@ -231,7 +202,7 @@ def keep_tables(found: Aligned) -> list[Path]:
     InputError
         If `tables` leads out of the session, or cannot be written.
     """
-    folder = found.session.folder
+    folder = found.recording.folder
     assert folder is not None
     inside(folder, _TABLES).mkdir(exist_ok=True)
     graph = found.clocks.graph
@@ -241,7 +212,7 @@ def keep_tables(found: Aligned) -> list[Path]:
 
 def _keep(folder: Path, table: Table) -> Path:
     try:
-        from multitracer.cli._tables import write_table
+        from multitracer.api.files import write_table
     except ModuleNotFoundError:
         ending, write_table = "csv", _write_csv
     else:

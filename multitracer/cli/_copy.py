@@ -8,7 +8,7 @@ from multitracer.anonymize.session import anonymize
 from multitracer.cli._output import replacing_folder, warn
 from multitracer.cli._page import page
 from multitracer.errors import InputError
-from multitracer.session import open_session
+from multitracer.recording.inputs import find_inputs
 
 
 def write_anonymous_copy(name: str, output: str) -> None:
@@ -18,7 +18,7 @@ def write_anonymous_copy(name: str, output: str) -> None:
         raise InputError(f"{output}: is not empty; give a new folder")
     if place.resolve().is_relative_to(Path(name).resolve()):
         raise InputError(f"{output}: lies inside the session; give a place outside it")
-    session = open_session(name)
+    session = find_inputs(name)
     with replacing_folder(output) as folder:
         said = anonymize(session, folder)
     for sentence in session.warnings:

@@ -16,14 +16,15 @@ from multitracer.cli._records import (
     file_record,
 )
 from multitracer.cli._summary import worst
-from multitracer.cli._text import no_formula, portable
+from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.trust import Note
     from multitracer.cli._load import Chosen
-    from multitracer.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 SCHEMA = "multitracer.analyze/1"
 

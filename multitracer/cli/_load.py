@@ -1,36 +1,47 @@
-"""From what the user named to analysed captures, and from what the user chose to connections in them."""
+"""From what the user named and chose on the command line to a recording, and to connections in it."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from multitracer.analysis import analyse
-from multitracer.cli._options import Window
+import click
+
 from multitracer.cli._output import check_output, warn
 from multitracer.cli._progress import progress
-from multitracer.recording import Part, Recording
-from multitracer.report.words import count
-from multitracer.session import open_session
+from multitracer.errors import InputError, WindowError
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import read_recording
+from multitracer.recording.window import EVERYTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from multitracer.capture import Capture, SourceFile
     from multitracer.cli._options import ConnectionChoice, Reading
-    from multitracer.session import Point, Session
+    from multitracer.recording.inputs import Inputs
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
 
     Chosen = list[tuple[Part, list[int] | None]]
 
 
 def load(
-    reading: Reading, *, output: str | None = None, files: str | None = None, cut: bool = True
+    reading: Reading,
+    *,
+    inputs: Inputs | None = None,
+    output: str | None = None,
+    files: str | None = None,
+    cut: bool = True,
 ) -> Recording:
-    """Read and analyse what the user named; say on standard error what was damaged or passed over.
+    """Read and analyse what the user named; say on standard error what could not be used.
 
     Parameters
     ----------
     reading : Reading
         Inputs and options.
+    inputs : Inputs, optional
+        What the inputs name, if that is known already.
     output : str, optional
         Where the command will write; refused if that is one of the files that are read.
     files : str, optional
@@ -39,95 +50,69 @@ def load(
         Analyse only the packets between --from and --to; otherwise everything is analysed, so that a figure
         can show a part of it with what came before known.
     """
-    return load_session(open_session(*reading.inputs), reading, output=output, files=files, cut=cut)
+    inputs = inputs or find_inputs(*reading.inputs)
+    if not inputs.points:
+        raise InputError(f"{inputs.folder}: holds no capture; name a capture or a session folder")
+    check_output(output, inputs.paths, files=files)
+    window = reading.window if cut else EVERYTHING
+    with progress(path for point in inputs.points for path in point.paths) as shown, _one_window():
+        recording = read_recording(inputs, window=window, max_packets=reading.max_packets, progress=shown)
+    tell_warnings(recording)
+    return recording
 
 
-def load_session(
-    session: Session,
-    reading: Reading,
-    *,
-    output: str | None = None,
-    files: str | None = None,
-    cut: bool = True,
-) -> Recording:
-    """Do the same for a session that is already open."""
-    check_output(output, session.paths, files=files)
-    parts: list[Part] = []
-    with progress(path for point in session.points for path in point.paths) as state:
-        found = session.captures(max_packets=reading.max_packets, progress=state)
-        for point, capture in _between(found, reading.window, session.speed) if cut else found:
-            state.phase = "analysing"
-            parts.append(Part(point, analyse(capture), sum(map(len, parts))))
-            state.phase = "reading"
-    for sentence in _warnings(session, parts):
+def tell_warnings(recording: Recording) -> None:
+    """Write the warnings to standard error: what is known now at once, what is found later at the end."""
+    written = recording.warnings
+    for sentence in written:
         warn(sentence)
-    return Recording(session, parts)
 
+    def write_rest() -> None:
+        for sentence in recording.warnings:
+            if sentence not in written:
+                warn(sentence)
 
-def bounds_ns(
-    captures: Iterable[Capture], window: Window, *, speed: float = 1
-) -> tuple[int | None, int | None]:
-    """Return begin and end in nanoseconds since 1970; seconds count from the first packet of all captures."""
-    starts = (capture.first_ns for capture in captures)
-    return window.bounds_ns(min((ns for ns in starts if ns is not None), default=0), speed=speed)
+    click.get_current_context().call_on_close(write_rest)
 
 
 def axis_bounds_ns(
-    captures: Iterable[Capture], window: Window, *, speed: float
-) -> tuple[int | None, int | None]:
-    """Return begin and end as `bounds_ns` does, in link time: the first packet's time is kept."""
-    starts = (capture.first_ns for capture in captures)
-    start_ns = min((ns for ns in starts if ns is not None), default=0)
-    begin, end = window.bounds_ns(start_ns, speed=speed)
-    return _stretched(begin, start_ns, speed), _stretched(end, start_ns, speed)
+    recording: Recording, reading: Reading, part: Part | None = None, *, speed: float | None = None
+) -> Bounds:
+    """Return --from and --to on the axis of a figure.
+
+    Their seconds count from the first packet of a part, else of all parts; by default in link time.
+    """
+    parts = recording.parts if part is None else [part]
+    with _one_window():
+        return reading.window.axis_bounds_ns(
+            (part.capture for part in parts), speed=recording.speed if speed is None else speed
+        )
 
 
-def _stretched(ns: int | None, start_ns: int, speed: float) -> int | None:
-    return ns if ns is None or speed == 1 else start_ns + round((ns - start_ns) * speed)
-
-
-def _between(
-    found: Iterable[tuple[Point, Capture]], window: Window, speed: float
-) -> Iterator[tuple[Point, Capture]]:
-    """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
-    if window == Window():
-        yield from found
-        return
-    read = list(found)
-    begin_ns, end_ns = bounds_ns((capture for _, capture in read), window, speed=speed)
-    for point, capture in read:
-        yield point, capture.between(begin_ns, end_ns)
-
-
-def _warnings(session: Session, parts: list[Part]) -> Iterator[str]:
-    yield from session.warnings
-    for part in parts:
-        for file in part.capture.files:
-            yield from _file_warnings(file)
-
-
-def _file_warnings(file: SourceFile) -> Iterator[str]:
-    if file.damaged:
-        yield f"{file.path}: damaged after {count(file.packets, 'whole packet')}: {file.damaged}"
-    for sentence in file.warnings:
-        yield f"{file.path}: {sentence}"
+@contextlib.contextmanager
+def _one_window() -> Iterator[None]:
+    """Report a window without a length as wrong usage."""
+    try:
+        yield
+    except WindowError as error:
+        raise click.BadParameter(str(error), param_hint="'--to'") from error
 
 
 def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
     """Return the connections to show, by part; None stands for all of a part."""
     if choice is None:
         return [(part, None) for part in recording.parts]
-    return [(part, [n]) for part, n in _found(recording, choice)]
+    return [(part, [n]) for part, n in _chosen(recording, choice)]
 
 
 def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Part, int]:
     """Return the connection to draw: the chosen one, by default the one with the most unique bytes."""
     if choice is None:
         return recording.largest()
-    return max(_found(recording, choice), key=lambda found: found[0].unique_bytes()[found[1] - 1])
+    return max(_chosen(recording, choice), key=lambda each: each[0].analysis.unique_bytes()[each[1] - 1])
 
 
-def _found(recording: Recording, choice: ConnectionChoice) -> list[tuple[Part, int]]:
+def _chosen(recording: Recording, choice: ConnectionChoice) -> list[tuple[Part, int]]:
     if choice.number is not None:
         return [recording.numbered(choice.number)]
     return recording.with_endpoint(choice.host, choice.port)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.units import NS_PER_S, NS_PER_US
+from multitracer.errors import InputError
+from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
 _HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
-_LAST_NS = 2**63 - 1
-"""What the times of a capture are counted in ends here, in the year 2262."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -29,42 +24,6 @@ class Settings:
     """What holds for the whole run; the click context's `obj`."""
 
     debug: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A point in time as the user gave it."""
-
-    ns: int
-    relative: bool
-    """Counted from the first packet of the whole recording, not from 1970."""
-
-    def absolute_ns(self, start_ns: int, *, speed: float = 1) -> int:
-        """Return nanoseconds since 1970, given those of the first packet and the link's speed."""
-        if not self.relative:
-            return self.ns
-        since = self.ns if speed == 1 else round(self.ns / speed)
-        return max(-_LAST_NS, min(start_ns + since, _LAST_NS))
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A stretch of time, open where it is None."""
-
-    begin: Moment | None = None
-    end: Moment | None = None
-
-    def bounds_ns(self, start_ns: int, *, speed: float = 1) -> tuple[int | None, int | None]:
-        """Return begin and end in nanoseconds since 1970, given those of the first packet.
-
-        Seconds are those of the link, `speed` of them to a recorded one.
-        """
-        begin_ns, end_ns = (
-            m.absolute_ns(start_ns, speed=speed) if m else None for m in (self.begin, self.end)
-        )
-        if begin_ns is not None and end_ns is not None and begin_ns >= end_ns:
-            raise click.BadParameter("the end (--to) is not after the begin (--from)", param_hint="'--to'")
-        return begin_ns, end_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +43,9 @@ class ConnectionChoice:
 def moment(text: str) -> Moment:
     """Return the point in time that an option names."""
     try:
-        seconds = float(text)
-    except ValueError:
-        found = Moment(_iso_ns(text), relative=False)
-    else:
-        if not math.isfinite(seconds):
-            raise click.BadParameter(f"{text} is not a number of seconds")
-        found = Moment(round(min(abs(seconds), _LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True)
-    if abs(found.ns) > _LAST_NS:
-        raise click.BadParameter(f"{text} is too far away; times end 292 years from their origin")
-    return found
-
-
-def _iso_ns(text: str) -> int:
-    """Return nanoseconds since 1970 of an ISO 8601 time; without a zone it is UTC."""
-    match = _FRACTION.fullmatch(text)
-    digits = match["digits"] if match else ""
-    try:
-        time = datetime.fromisoformat(match["whole"] + match["zone"] if match else text)
-    except ValueError as error:
-        example = "2026-11-20T10:15:00.5"
-        raise click.BadParameter(f"{text!r} is neither seconds nor a time such as {example}") from error
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    microseconds = (time - _EPOCH) // timedelta(microseconds=1)
-    return microseconds * NS_PER_US + int(digits[:9].ljust(9, "0"))
+        return moment_of(text)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def connection_choice(text: str) -> ConnectionChoice:
@@ -189,9 +126,9 @@ class Reading:
     """What a command reads, and which part of it the user wants."""
 
     inputs: tuple[str, ...]
-    connection: ConnectionChoice | None
-    window: Window
-    max_packets: int | None
+    connection: ConnectionChoice | None = None
+    window: Window = EVERYTHING
+    max_packets: int | None = None
 
 
 def reads_captures(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from multitracer.cli._text import portable, printable
 from multitracer.errors import InputError
-from multitracer.report.beside import named, place_beside, replacing
+from multitracer.report.beside import replacing, replacing_folder
+from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,22 +49,6 @@ def text_output(target: str | None) -> Iterator[TextIO]:
         return
     with replacing(target) as beside, beside.open("w", encoding="utf-8", newline="") as stream:
         yield stream
-
-
-@contextlib.contextmanager
-def replacing_folder(target: str) -> Iterator[Path]:
-    """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
-    final = Path(os.path.realpath(target))
-    beside = place_beside(final)
-    try:
-        with named(target, beside):
-            beside.mkdir()
-            yield beside
-            final.mkdir(exist_ok=True)
-            for made in beside.iterdir():
-                made.replace(final / made.name)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_output(target: str | None, inputs: Iterable[str], *, files: str | None = None) -> None:

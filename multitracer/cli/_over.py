@@ -49,11 +49,6 @@ class Over:
         elif self.virtual and self.speed is not None:
             raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
 
-    @property
-    def server(self) -> str | None:
-        """What a plan says of the server; None without --over."""
-        return None if self.over is None else f"over {self.over}"
-
 
 def over_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command."""

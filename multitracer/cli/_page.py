@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TextIO
 
 from multitracer.cli._output import standard_output
-from multitracer.cli._text import printable
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from multitracer.cli._load import axis_bounds_ns
 from multitracer.cli._output import warn
-from multitracer.figures.connection import connection_figure, layers_of
+from multitracer.figures.connection import connection_figure
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
 from multitracer.figures.trends import Fit
+from multitracer.recording.layers import Layers
 from multitracer.report.plot_page import plot_page
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.cli._options import Window
+    from multitracer.cli._options import Reading
     from multitracer.cli._spans import Span, Wish
     from multitracer.figures.palette import ThemeName
-    from multitracer.layers import Layers
-    from multitracer.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Plot:
     part: Part
     connection: int
     reverse: bool | None
-    window: Window
+    reading: Reading
     theme: ThemeName
     said: list[str] = field(default_factory=list)
     """The slopes that were asked for, a line each."""
@@ -42,7 +43,7 @@ class Plot:
     @cached_property
     def layers(self) -> Layers:
         """What all logs hold of it."""
-        return layers_of(self.recording, self.part, self.connection, reverse=self.reverse)
+        return Layers.of(self.recording, self.part, self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
         """Return whether the stacked figure is drawn: where there is more than one capture, unless told."""
@@ -51,12 +52,12 @@ class Plot:
     @property
     def title(self) -> str:
         """What the page is called: who sent to whom, in which recording."""
-        ends = self.part.endpoints(self.connection - 1, self.connection)[0]
-        return f"{self.recording.session.name}: {ends.source} → {ends.destination}"
+        ends = self.part.analysis.ends(self.connection)
+        return f"{self.recording.name}: {ends.source} → {ends.destination}"
 
     def time_sequence(self) -> go.Figure:
         """Return the figure of one capture."""
-        begin_ns, end_ns = self._bounds(self.part, speed=1)
+        begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.part, speed=1)
         figure = connection_figure(
             self.part,
             self.connection,
@@ -73,7 +74,7 @@ class Plot:
     def stacked(self, wish: Wish) -> go.Figure:
         """Return the figure of all logs."""
         layers = self.layers
-        begin_ns, end_ns = self._bounds(layers.part, speed=layers.speed)
+        begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, layers.part)
         patterns = [pattern for given in wish.series for pattern in given.split(",") if pattern]
         last_ns = None if end_ns is None else end_ns - 1
         view = View(
@@ -92,10 +93,6 @@ class Plot:
             self.said += [s.label for panel in panels for s in panel.series if s.role == "trend"]
         self._warn_if_nothing(any(panel.drawn for panel in panels if not panel.shades))
         return stacked(layers, view, panels=panels, theme=self.theme)
-
-    def _bounds(self, part: Part, *, speed: float) -> tuple[int | None, int | None]:
-        """Return the interval in ns since 1970; its seconds are those of the figure's axis."""
-        return axis_bounds_ns([part.capture], self.window, speed=speed)
 
     def _fit(self, span: Span, begin_ns: int | None, last_ns: int | None) -> Fit:
         """Return the line to fit; without seconds of its own it is fitted to what is drawn."""

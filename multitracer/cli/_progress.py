@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.report.words import size
+from multitracer.words import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

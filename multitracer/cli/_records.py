@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from multitracer.cli._text import portable
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.capture import SourceFile
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
 
 _CHUNK = 4096
 _COUNTS = (
@@ -85,7 +85,7 @@ def _records(part: Part, begin: int, end: int) -> Iterator[dict[str, Any]]:
     ways = _directions({n: v[2 * begin : 2 * end].tolist() for n, v in directions.columns.items()})
     paths = [portable(file.path) for file in part.capture.files]
     for ends, (number, file, start_ns, end_ns, syn_seen) in zip(
-        part.endpoints(begin, end), rows, strict=True
+        part.analysis.endpoints(begin, end), rows, strict=True
     ):
         timed = start_ns != NOT_A_TIME
         yield {

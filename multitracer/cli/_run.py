@@ -12,8 +12,8 @@ import click
 
 from multitracer.cli._group import cli
 from multitracer.cli._options import Settings
-from multitracer.cli._text import portable, printable
 from multitracer.errors import MultiTracerError
+from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

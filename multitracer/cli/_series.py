@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.cli._text import no_formula, printable
 from multitracer.units import NS_PER_S
+from multitracer.words import no_formula, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.cli._text import portable
-from multitracer.report.words import count, duration, moment, rate, share, size
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import DIRECTIONS
+from multitracer.tcp import DIRECTIONS, Close, Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import count, duration, moment, portable, rate, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.capture import Interface, SourceFile
     from multitracer.cli._page import Page
-    from multitracer.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 _LARGEST = 20
 """Connections that a summary lists; the machine formats list all."""
@@ -26,8 +26,18 @@ _COMMENTS = 20
 _VERDICTS = ("good", "caution", "poor")
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
 """The RTT is that of the direction where it is larger: at a receiver the other one is its own delay."""
-_CLOSES = ("still open", "closed by one side (FIN)", "closed by both sides (FIN)", "reset (RST)")
-_VANTAGES = ("unknown", "near its sender", "near its receiver", "between the two")
+_CLOSES = {
+    Close.OPEN: "still open",
+    Close.FIN_ONE_WAY: "closed by one side (FIN)",
+    Close.FIN_BOTH_WAYS: "closed by both sides (FIN)",
+    Close.RESET: "reset (RST)",
+}
+_VANTAGES = {
+    Vantage.UNKNOWN: "unknown",
+    Vantage.NEAR_SENDER: "near its sender",
+    Vantage.NEAR_RECEIVER: "near its receiver",
+    Vantage.BETWEEN: "between the two",
+}
 
 
 def worst(verdicts: list[str]) -> str:
@@ -72,7 +82,7 @@ def _largest(recording: Recording) -> list[tuple[Part, int]]:
     """Return the connections with the most unique bytes, in the order of their numbers."""
     found: list[tuple[int, Part, int]] = []
     for part in recording.parts:
-        both = part.unique_bytes()
+        both = part.analysis.unique_bytes()
         rows = (-both).argsort(kind="stable")[:_LARGEST]
         found += [(int(both[i]), part, int(i) + 1) for i in rows]
     found.sort(key=lambda each: -each[0])
@@ -81,7 +91,7 @@ def _largest(recording: Recording) -> list[tuple[Part, int]]:
 
 def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
     table, both = part.analysis.connections, part.analysis.directions
-    ends = part.endpoints(n - 1, n)[0]
+    ends = part.analysis.ends(n)
     start_ns, end_ns = int(table["start_ns"][n - 1]), int(table["end_ns"][n - 1])
     begin_ns, timed = part.capture.first_ns, start_ns != NOT_A_TIME
     ways = slice(2 * (n - 1), 2 * n)
@@ -105,7 +115,7 @@ def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
 def show_connection(sheet: Page, part: Part, n: int) -> None:
     """Write everything that is known of one connection, both directions side by side."""
     row = next(part.analysis.connections.take(np.array([n - 1])).rows())
-    ends = part.endpoints(n - 1, n)[0]
+    ends = part.analysis.ends(n)
     sheet.heading(f"Connection {part.offset + n}: {ends.source} -> {ends.destination}")
     start_ns, end_ns = row["start_ns"], row["end_ns"]
     sheet.facts(

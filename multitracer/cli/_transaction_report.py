@@ -10,30 +10,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.cli._output import check_output
-from multitracer.cli._text import portable
-from multitracer.cli._transactions import LAYER, arms_of_sessions, title_of
+from multitracer.cli._transactions import read_arms, title_of
 from multitracer.errors import InputError
+from multitracer.recording.transactions import LAYER
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.transactions import Measured, write_transactions
-from multitracer.report.words import moment
+from multitracer.words import moment, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.session import Session
+    from multitracer.recording.inputs import Inputs
 
 _MOST = 40
 _LONGEST = 200
 
 
 def write_measured(
-    sessions: Sequence[Session], target: str, links: dict[str, str] | None = None, *, pool: bool = False
+    sessions: Sequence[Inputs], target: str, links: dict[str, str] | None = None, *, pool: bool = False
 ) -> str:
     """Write the page of one session to a file, of several into a folder; return the page's path.
 
     Parameters
     ----------
-    sessions : sequence of Session
+    sessions : sequence of Inputs
         Each holds transactions.
     target : str
     links : dict of str to str, optional
@@ -53,20 +53,20 @@ def write_measured(
                 f"{portable(target)}: cannot make this folder: {error.strerror}; choose another"
             ) from error
     page = str(Path(target) / INDEX) if several else target
-    arms = arms_of_sessions(sessions, pool=pool)
+    arms, notes = read_arms(sessions, pool=pool)
     measured = Measured(
         arms,
         title_of(sessions),
         [(session.name, list(_facts(session))) for session in sessions],
         shlex.join(["multitracer", *sys.argv[1:]]),
-        [sentence for session in sessions for sentence in session.warnings],
+        notes,
         links or {},
     )
     write_transactions(measured, page)
     return page
 
 
-def links_to(sessions: Sequence[Session], target: str, *, several: bool) -> dict[str, Path]:
+def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[str, Path]:
     """Return where the reports of the sessions' captures go: into the folder, or beside the page."""
     if several:
         taken: set[str] = set()
@@ -75,15 +75,15 @@ def links_to(sessions: Sequence[Session], target: str, *, several: bool) -> dict
     return {session.name: page.with_name(f"{page.stem}-captures.html") for session in sessions}
 
 
-def _facts(session: Session) -> Iterator[tuple[str, str]]:
+def _facts(session: Inputs) -> Iterator[tuple[str, str]]:
     """Yield what is known of a session: when, how, and the checksum of its transactions."""
     if session.manifest is not None:
         yield "Recorded", moment(session.manifest.created_ns)
-        for name, value in list(session.manifest.variables.items())[:_MOST]:
+        for name, value in list(session.manifest.variables.document().items())[:_MOST]:
             if isinstance(value, str | int | float | bool):
                 text = str(value)
                 yield name, text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    for log in session.logs:
+    for log in session.listed:
         if log.layer != LAYER:
             continue
         yield "File", portable(log.path)

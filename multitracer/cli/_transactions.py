@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from multitracer.analysis.transactions import Source, arms_of, size_statistics
+from multitracer.analysis.transactions import arms_of, size_statistics
 from multitracer.analysis.transports import compare, pairs
-from multitracer.cli._options import Window
 from multitracer.cli._output import replacing, warn
-from multitracer.cli._text import no_formula, portable
 from multitracer.errors import InputError
+from multitracer.recording.inputs import separate_inputs
+from multitracer.recording.open import read_recording
+from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
+from multitracer.recording.window import EVERYTHING
 from multitracer.report.transaction_words import factor, seconds, spread
-from multitracer.session import Session, separate_sessions
-from multitracer.tables import Table
-from multitracer.transactions import TRANSACTIONS
+from multitracer.words import no_formula
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from multitracer.cli._options import Reading
     from multitracer.cli._page import Page
     from multitracer.figures.palette import ThemeName
+    from multitracer.recording.inputs import Inputs
 
-LAYER = "transactions"
 SCHEMA = "multitracer.transactions/1"
-_LONGEST = 60
 _MOST_NAMES = 4
 _HEADER = (
     "transport",
@@ -48,12 +47,7 @@ _HEADER = (
 _RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "why not")
 
 
-def is_measured(session: Session) -> bool:
-    """Return whether a session holds transactions."""
-    return any(log.layer == LAYER for log in session.logs)
-
-
-def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Session]:
+def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Inputs]:
     """Return the sessions, if transactions are what they are about; else nothing.
 
     Parameters
@@ -71,82 +65,51 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Se
     """
     if not wanted and not all(Path(name).is_dir() for name in inputs):
         return []
-    sessions = separate_sessions(inputs)
-    without = [session for session in sessions if not is_measured(session)]
+    sessions = separate_inputs(inputs)
+    without = [session for session in sessions if not session.holds(LAYER)]
     if wanted and without:
         raise InputError(f"{without[0].name}: holds no transactions; name folders that `measure run` wrote")
-    if without or (not wanted and len(sessions) == 1 and sessions[0].points and _over_tcp(sessions[0])):
+    if without or (not wanted and len(sessions) == 1 and sessions[0].points and is_over_tcp(sessions[0])):
         return []
     return sessions
 
 
-def _over_tcp(session: Session) -> bool:
-    """Return whether TCP carried the transactions: only then a capture of them holds connections."""
-    measurement: Any = session.manifest.variables.get("measurement") if session.manifest else None
-    return not isinstance(measurement, dict) or measurement.get("protocol") != "centauruscomm"
-
-
 def refuse_capture_options(reading: Reading) -> None:
     """Refuse what means nothing for transactions."""
-    if reading.connection is not None or reading.window != Window() or reading.max_packets is not None:
+    if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(
             "--connection, --from, --to and --max-packets are for captures; these are transactions"
         )
 
 
-def arms_of_sessions(sessions: Sequence[Session], *, pool: bool = False, some: bool = True) -> list[Arm]:
-    """Read the transactions of the sessions.
+def read_arms(
+    sessions: Sequence[Inputs], *, pool: bool = False, some: bool = True
+) -> tuple[list[Arm], list[str]]:
+    """Return the transactions of the sessions by arm, and what could not be used, which is said, too.
 
     Raises
     ------
     InputError
         If there must be some, and there is not a single one.
     """
-    sources = [Source(s.name, _table(s), _facts(s), s.speed) for s in sessions]
-    for session in sessions:
-        for sentence in session.warnings:
-            warn(sentence)
-    arms = arms_of(sources, pool=pool)
+    recordings = [read_recording(session, captures=False) for session in sessions]
+    arms = arms_of([source_of(recording) for recording in recordings], pool=pool)
+    notes = [sentence for recording in recordings for sentence in recording.warnings]
+    for sentence in notes:
+        warn(sentence)
     if some and not arms:
         raise InputError(
             f"{sessions[0].name}: no transaction was finished; run `measure run` again, it goes on"
         )
-    return arms
+    return arms, notes
 
 
-def _table(session: Session) -> Table:
-    found = []
-    for log, tables in session.tables(LAYER):
-        table = tables["transactions"]
-        skipped = table.provenance.get("skipped") or {}
-        for reason, lines in skipped.items():
-            warn(f"{portable(log.path)}: {lines:,} lines passed over: {reason}")
-        found.append(table)
-    return Table.concatenate(TRANSACTIONS, found)
-
-
-def _facts(session: Session) -> dict[str, str]:
-    """Return what the manifest says of how it was measured, in words that tell arms apart."""
-    told = session.manifest.variables if session.manifest else {}
-    said = {key: _word(told[key]) for key in ("link", "tcp_profile", "extensions") if told.get(key)}
-    if isinstance(told.get("virtual"), bool):
-        said["time"] = "virtual time" if told["virtual"] else "real time"
-    if session.speed != 1:
-        said["speed"] = f"{session.speed:g} times as fast"
-    return said
-
-
-def title_of(sessions: Sequence[Session]) -> str:
+def title_of(sessions: Sequence[Inputs]) -> str:
     """Return what a page on these sessions is called."""
     names = list(dict.fromkeys(session.name for session in sessions))
     return ", ".join(names[:_MOST_NAMES]) + (
         f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     )
-
-
-def _word(value: object) -> str:
-    text = ", ".join(map(str, value)).replace("_", " ").lower() if isinstance(value, list) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:

@@ -57,10 +57,10 @@ def command(
     from multitracer.cli._page import page
 
     found = aligned(inputs, reference=reference, evidence=output is not None)
-    check_output(output, found.session.paths)
-    for sentence in [*found.session.warnings, *found.clocks.warnings]:
+    check_output(output, found.recording.inputs.paths)
+    for sentence in [*found.recording.notes, *found.clocks.warnings]:
         warn(sentence)
-    if keep and found.session.folder is not None:
+    if keep and found.recording.folder is not None:
         _keep(found)
     if output is not None:
         _draw(found, output, theme=theme)
@@ -92,7 +92,7 @@ def _draw(found: Aligned, output: str, *, theme: ThemeName) -> None:
         write(
             figure,
             beside,
-            title=f"Clocks of {found.session.name}",
+            title=f"Clocks of {found.recording.name}",
             theme=theme,
             as_json=output.endswith(".json"),
         )

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from multitracer.cli._load import Chosen
-    from multitracer.recording import Recording
-    from multitracer.session import Session
+    from multitracer.recording.inputs import Inputs
+    from multitracer.recording.recording import Recording
 
 
 @click.command(
@@ -62,7 +62,7 @@ def command(
 
 
 def _write_transactions(
-    sessions: Sequence[Session], reading: Reading, output: str | None, form: str, *, pool: bool
+    sessions: Sequence[Inputs], reading: Reading, output: str | None, form: str, *, pool: bool
 ) -> None:
     from multitracer.cli import _transactions
     from multitracer.cli._output import check_output, text_output
@@ -70,7 +70,7 @@ def _write_transactions(
 
     _transactions.refuse_capture_options(reading)
     check_output(output, [path for session in sessions for path in session.paths])
-    arms = _transactions.arms_of_sessions(sessions, pool=pool)
+    arms, _ = _transactions.read_arms(sessions, pool=pool)
     with text_output(output) as stream:
         if form == "json":
             _transactions.write_transactions_json(stream, arms)
@@ -81,8 +81,8 @@ def _write_transactions(
 
 
 def _write_parquet(output: str, recording: Recording, connections: Chosen) -> None:
+    from multitracer.api.files import write_tables
     from multitracer.cli._output import replacing_folder
-    from multitracer.cli._tables import write_tables
 
     with replacing_folder(output) as folder:
         write_tables(folder, connections)

@@ -82,7 +82,7 @@ def _view(folder: Path, *, plain: bool) -> Any:
 def _tell(folder: Path, reason: str) -> None:
     import contextlib
 
-    from multitracer.cli._text import printable
+    from multitracer.words import printable
 
     with contextlib.suppress(OSError):  # the terminal may be gone
         click.echo(f"{printable(folder)}: recorded, ended by {reason}")

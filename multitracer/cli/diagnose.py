@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.cli._page import Page
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.recording import Recording
+    from multitracer.recording.recording import Recording
 
 _WORTH_A_THREAD = 200_000
 """Packets from which on two threads are faster than one."""
@@ -82,7 +82,7 @@ def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Tra
 
 def _document(found: Diagnosis) -> dict[str, Any]:
     layers = found.transfer.layers
-    ends = layers.part.endpoints(layers.connection - 1, layers.connection)[0]
+    ends = layers.part.analysis.ends(layers.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
     return {"connection": layers.part.offset + layers.connection, "sender": sender, "receiver": receiver,
             **found.document()}  # fmt: skip

@@ -41,8 +41,7 @@ def command(capture: str, display_filter: str | None, max_packets: int) -> None:
 
 
 def _line(packet: Dissected) -> str:
-    from multitracer.cli._text import portable
-    from multitracer.report.words import moment
+    from multitracer.words import moment, portable
 
     fields = list(packet.fields.items())[:_MOST_FIELDS]
     shown = "  ".join(f"{name}={value}" for name, value in fields)

@@ -47,9 +47,9 @@ def command() -> None:
 @reads_captures
 def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
     """Write connections, directions and every segment with what the analysis says of it."""
+    from multitracer.api.files import write_tables
     from multitracer.cli._load import chosen, load
     from multitracer.cli._output import replacing_folder
-    from multitracer.cli._tables import write_tables
 
     connections = chosen(load(reading, output=output, files=f"*.{form}"), reading.connection)
     with replacing_folder(output) as folder:
@@ -80,11 +80,15 @@ def segments(file: str, receiver: str | None, form: str) -> None:
     capture nearest to the sender, and the other capture, the sender's TCP state and the link's log are
     evidence. Every retransmission gets its cause, whether it was needed, and how both are known.
     """
+    from multitracer.cli._load import load
     from multitracer.cli._output import standard_output
-    from multitracer.cli._segments import judge_of, write_segments
+    from multitracer.cli._segments import both_ends, write_segments
 
     del form
-    write_segments(standard_output(), judge_of(file, receiver))
+    recording = load(Reading((file,)))
+    if receiver is not None:
+        recording = both_ends(recording, load(Reading((receiver,))))
+    write_segments(standard_output(), recording)
 
 
 @command.command("errors", epilog=examples("multitracer export errors session/ -o radio.txt"))
@@ -98,15 +102,16 @@ def errors(session: str, output: str | None) -> None:
     is known.
     """
     from multitracer.analysis.link_errors import link_error_trace
+    from multitracer.cli._load import tell_warnings
     from multitracer.cli._output import check_output, text_output, warn
-    from multitracer.session import open_session
+    from multitracer.recording.inputs import find_inputs
+    from multitracer.recording.open import read_recording
 
-    recording = open_session(session)
-    check_output(output, recording.paths)
-    frames = {log.host: tables["link_frames"] for log, tables in recording.tables("link")}
+    recording = read_recording(find_inputs(session), captures=False)
+    check_output(output, recording.inputs.paths)
+    frames = {log.host: table for log, table in recording.tables("link", "link_frames")}
     trace = link_error_trace(frames)
-    for sentence in recording.warnings:
-        warn(sentence)
+    tell_warnings(recording)
     for side, direction in (("fixed", "up"), ("mobile", "down")):
         if side not in frames:
             warn(f"{session}: no link log of the {side} side; its direction ({direction}) comes out perfect")
@@ -138,16 +143,16 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     from multitracer.cli._load import axis_bounds_ns, load, one
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._series import write_series
-    from multitracer.figures.connection import layers_of
+    from multitracer.recording.layers import Layers
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
-    layers = layers_of(recording, part, number, reverse=reverse)
-    bounds = axis_bounds_ns([layers.part.capture], reading.window, speed=layers.speed)
+    layers = Layers.of(recording, part, number, reverse=reverse)
+    bounds = axis_bounds_ns(recording, reading, layers.part)
     with replacing_folder(output) as folder:
         origin_ns = layers.part.capture.first_ns or 0
-        write_series(folder, layers.series().values(), origin_ns=origin_ns, bounds_ns=bounds)
+        write_series(folder, layers.series.values(), origin_ns=origin_ns, bounds_ns=bounds)
 
 
 @command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))

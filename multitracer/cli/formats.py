@@ -16,8 +16,11 @@ def command() -> None:
     xz or bzip2.
     """
     import parsers
+    from multitracer.cli._output import warn
     from multitracer.cli._page import page
 
     sheet = page()
+    for broken in parsers.installed().broken:
+        warn(str(broken))
     rows = [(fmt.name, fmt.layer, fmt.description, fmt.source) for fmt in parsers.formats()]
     sheet.table(("format", "layer", "what it is", "defined in"), rows)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from multitracer.cli._page import Page
     from multitracer.manifest import CollectorRun, Manifest
-    from multitracer.recording import Recording
-    from multitracer.session import Session
+    from multitracer.recording.inputs import Inputs
+    from multitracer.recording.recording import Recording
 
 _LONGEST = 200
 """Characters of a value of the manifest that are shown."""
@@ -34,17 +34,18 @@ def command(reading: Reading) -> None:
 
     For a session folder, each log is also compared with the checksum that the recording left.
     """
-    from multitracer.cli._load import load_session
+    from multitracer.cli._load import load
     from multitracer.cli._page import page
-    from multitracer.cli._transactions import arms_of_sessions, is_measured, show_transactions
-    from multitracer.session import open_session
+    from multitracer.cli._transactions import read_arms, show_transactions
+    from multitracer.recording.inputs import find_inputs
+    from multitracer.recording.transactions import LAYER
 
-    session = open_session(*reading.inputs)
-    recording = load_session(session, reading) if session.points else None
+    session = find_inputs(*reading.inputs)
+    recording = load(reading, inputs=session) if session.points else None
     sheet = page()
     _show_session(sheet, session)
-    if is_measured(session):
-        show_transactions(sheet, arms_of_sessions([session], some=False))
+    if session.holds(LAYER):
+        show_transactions(sheet, read_arms([session], some=False)[0])
     if recording is not None:
         _show_captures(sheet, recording, reading)
 
@@ -66,18 +67,17 @@ def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
             show_connection(sheet, part, n)
 
 
-def _show_session(sheet: Page, session: Session) -> None:
+def _show_session(sheet: Page, session: Inputs) -> None:
     if session.folder is None:
         return
     from pathlib import Path
 
-    from multitracer.cli._text import portable
-    from multitracer.report.words import count
+    from multitracer.words import count, portable
 
     sheet.heading(f"Session {_short(session.name)}")
     hosts = [(point.name, f"capture of {count(len(point.paths), 'file')}") for point in session.points]
     hosts += [
-        (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.logs
+        (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.listed
     ]
     if session.manifest is None:
         sheet.facts([*hosts, ("manifest", "absent: nothing is known of how it was recorded")])
@@ -93,17 +93,20 @@ def _show_session(sheet: Page, session: Session) -> None:
 
 
 def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    from multitracer.report.words import moment
+    from multitracer.words import moment
 
     yield "recorded", moment(manifest.created_ns)
     for host, facts in islice(manifest.hosts.items(), _MOST):
-        shown = ", ".join(f"{_key(name)} {_short(value)}" for name, value in islice(facts.items(), _MOST))
+        shown = ", ".join(
+            f"{_key(name)} {_short(value)}" for name, value in islice(facts.document().items(), _MOST)
+        )
         yield f"host {_key(host)}", shown
-    for name, value in islice(manifest.variables.items(), _MOST):
+    variables = manifest.variables.document()
+    for name, value in islice(variables.items(), _MOST):
         yield _key(name), _short(value)
     for run in manifest.collectors[:_MOST]:
         yield _key(run.name), f"on {_key(run.host)}, {_ending(folder, run)}"
-    for name, entries in (("hosts", manifest.hosts), ("variables", manifest.variables),
+    for name, entries in (("hosts", manifest.hosts), ("variables", variables),
                           ("collectors", manifest.collectors)):  # fmt: skip
         if len(entries) > _MOST:
             yield name, f"{len(entries) - _MOST:,} more in manifest.json"
@@ -111,7 +114,7 @@ def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str
 
 def _ending(folder: Path, run: CollectorRun) -> str:
     """Return how a collector ended, and when, unless that was in order."""
-    from multitracer.report.words import moment
+    from multitracer.words import moment
 
     if run.outcome is not None:
         is_early = run.outcome != "ended" and run.ended_ns is not None

@@ -186,7 +186,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 
     link = Over(**{each.name: chosen.pop(each.name) for each in fields(Over)})
     link.check(chosen["server"])
-    plan = _plan(**chosen | {"server": chosen["server"] or link.server})
+    plan = _plan(over=link.over, **chosen)
     options = _options(key_file=key_file, extensions=extensions, baud=baud)
 
     def connect(number: int) -> Client:
@@ -201,21 +201,23 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     click.echo(f"written to {folder}")
 
 
-def _plan(plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan:
+def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan:
     from dataclasses import replace
 
     from multitracer.measure.plan import Experiment, Plan, parse_plan
 
     if plan_file is not None:
         text = plan_file.read_bytes().decode("utf-8", "replace")
-        plan = parse_plan(text, path=str(plan_file), server=chosen["server"])
-        return replace(plan, labels=plan.labels | labels)
-    missing = [f"--{name}" for name in ("protocol", "server", "vary", "sizes") if not chosen[name]]
+        plan = parse_plan(text, path=str(plan_file), server="" if over else chosen["server"])
+        return replace(plan, labels=plan.labels | labels, over=over)
+    needed = ("protocol", "vary", "sizes") if over else ("protocol", "server", "vary", "sizes")
+    missing = [f"--{name}" for name in needed if not chosen[name]]
     if missing:
         raise click.UsageError(f"give {' and '.join(missing)}, or --plan FILE.toml")
     other = chosen["reply_size" if chosen["vary"] == "request" else "request_size"]
     experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
-    return Plan(chosen["protocol"], chosen["server"], (experiment,), chosen["timeout"], labels)
+    server = "" if over else chosen["server"]
+    return Plan(chosen["protocol"], server, (experiment,), chosen["timeout"], labels, over)
 
 
 def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:

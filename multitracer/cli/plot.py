@@ -133,7 +133,7 @@ def _of_transactions(
         return False
     _transactions.refuse_capture_options(reading)
     check_output(target, [path for session in sessions for path in session.paths])
-    arms = _transactions.arms_of_sessions(sessions, pool=pool)
+    arms, _ = _transactions.read_arms(sessions, pool=pool)
     title = _transactions.title_of(sessions)
     _transactions.plot_transactions(arms, kind or "rtt-size", size, target, title=title, theme=theme)
     return True
@@ -156,7 +156,7 @@ def _plot_connection(
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
     stack = True if wish != Wish() else stack
-    plot = Plot(recording, part, number, reverse, reading.window, theme)
+    plot = Plot(recording, part, number, reverse, reading, theme)
     figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
     with replacing(target) as beside:
         write(figure, beside, title=plot.title, theme=theme, as_json=target.endswith(".json"))

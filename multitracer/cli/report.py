@@ -13,11 +13,8 @@ from multitracer.errors import InputError, MultiTracerError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.layers import SenderLogs
-    from multitracer.recording import Recording
+    from multitracer.recording.inputs import Inputs
     from multitracer.report.index import Input
-    from multitracer.session import Session
 
 
 @click.command(
@@ -45,11 +42,11 @@ def command(reading: Reading, output: str | None, *, pool: bool) -> None:
     are one input. Folders that `measure run` wrote are compared on one page. Prints the path of the report or
     the index.
     """
-    from multitracer.cli._transactions import is_measured
-    from multitracer.session import separate_sessions
+    from multitracer.recording.inputs import separate_inputs
+    from multitracer.recording.transactions import LAYER
 
-    sessions = separate_sessions(reading.inputs)
-    if all(is_measured(session) for session in sessions):
+    sessions = separate_inputs(reading.inputs)
+    if all(session.holds(LAYER) for session in sessions):
         click.echo(_write_measured(sessions, reading, output, pool=pool))
     elif len(sessions) == 1:
         click.echo(_write_one(sessions[0], reading, output or "report.html"))
@@ -57,7 +54,7 @@ def command(reading: Reading, output: str | None, *, pool: bool) -> None:
         click.echo(_write_several(sessions, reading, output or "reports"))
 
 
-def _write_measured(sessions: list[Session], reading: Reading, output: str | None, *, pool: bool) -> str:
+def _write_measured(sessions: list[Inputs], reading: Reading, output: str | None, *, pool: bool) -> str:
     """Write the page on transactions; sessions that hold captures too get their reports beside it."""
     from multitracer.cli._transaction_report import links_to, write_measured
     from multitracer.cli._transactions import refuse_capture_options
@@ -73,15 +70,15 @@ def _write_measured(sessions: list[Session], reading: Reading, output: str | Non
     return page
 
 
-def _write_one(session: Session, reading: Reading, target: str) -> str:
+def _write_one(session: Inputs, reading: Reading, target: str) -> str:
     from multitracer.report.write import write_report
 
-    recording = _analysed(session, reading, output=target)
-    write_report(recording.parts, target, recording.request)
+    found = _analysed(session, reading, output=target)
+    write_report(found.recording, target, found.request)
     return target
 
 
-def _write_several(sessions: list[Session], reading: Reading, folder: str) -> str:
+def _write_several(sessions: list[Inputs], reading: Reading, folder: str) -> str:
     """Write all reports that can be written; fail at the end if one could not."""
     from multitracer.cli._output import check_output
     from multitracer.report.index import write_reports
@@ -94,7 +91,7 @@ def _write_several(sessions: list[Session], reading: Reading, folder: str) -> st
     return str(index)
 
 
-def _readable(sessions: list[Session], reading: Reading, failed: list[str]) -> Iterator[Input]:
+def _readable(sessions: list[Inputs], reading: Reading, failed: list[str]) -> Iterator[Input]:
     from multitracer.cli._output import warn
 
     for session in sessions:
@@ -107,43 +104,25 @@ def _readable(sessions: list[Session], reading: Reading, failed: list[str]) -> I
             yield recording
 
 
-def _diagnosis(recording: Recording, connection: int | None, logs: SenderLogs) -> Diagnosis | None:
-    """Return why the connection that is drawn first was slow; None without data, or without times."""
-    from multitracer.diagnosis.diagnose import diagnose
-    from multitracer.diagnosis.transfer import Transfer
-
-    if not len(recording):
-        return None
-    transfer = Transfer.of(recording, connection, logs=logs)
-    return diagnose(transfer) if len(transfer.data) and not transfer.without_time else None
-
-
-def _analysed(session: Session, reading: Reading, *, output: str | None = None) -> Input:
+def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -> Input:
     """Read and analyse one input, and say what its report is to show."""
     import shlex
 
-    from multitracer.cli._load import axis_bounds_ns, load_session, one
-    from multitracer.layers import SenderLogs
+    from multitracer.cli._load import axis_bounds_ns, load, one
     from multitracer.report.index import Input
     from multitracer.report.write import Request
 
-    recording = load_session(session, reading, output=output, cut=False)
-    captures = (part.capture for part in recording.parts)
-    begin_ns, end_ns = axis_bounds_ns(captures, reading.window, speed=session.speed)
+    recording = load(reading, inputs=session, output=output, cut=False)
+    begin_ns, end_ns = axis_bounds_ns(recording, reading)
     chosen = None
     if reading.connection is not None:
         part, number = one(recording, reading.connection)
         chosen = part.offset + number
-    logs = SenderLogs.of(session)
     request = Request(
         connection=chosen,
         from_ns=begin_ns,
         to_ns=None if end_ns is None else end_ns - 1,
         title=session.name,
         command=shlex.join(["multitracer", *sys.argv[1:]]),
-        notes=session.warnings,
-        logs=logs,
-        clocks=recording.clocks,
-        diagnosis=_diagnosis(recording, chosen, logs),
     )
-    return Input(session.name, recording.parts, request)
+    return Input(session.name, recording, request)

@@ -15,7 +15,7 @@ from multitracer.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from multitracer.session import Point
+    from multitracer.logs import Point
 
 MAGIC = b"MultiTracer clap "
 """How the payload of a probe begins (multitracer/recorder/clapperboard.py)."""

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from multitracer.clock.graph import ClockGraph
-    from multitracer.session import Point, Session
+    from multitracer.logs import LogSource, Point
 
 _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
 """Layer -> the table whose rows tell when its log was written."""
 
 
 def doctors_round(
-    session: Session,
+    source: LogSource,
     captures: Sequence[tuple[Point, Capture]],
     hosts: dict[str, str],
     graph: ClockGraph,
@@ -30,7 +30,7 @@ def doctors_round(
 
     Parameters
     ----------
-    session : Session
+    source : LogSource
     captures : sequence of (Point, Capture)
     hosts : dict of str to str
         Capture point -> host.
@@ -47,12 +47,12 @@ def doctors_round(
         told.setdefault((complaint.code, complaint.source), complaint)
     yield from told.values()
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
-    if own is not None and session.folder is not None:
+    if own is not None and source.folder is not None:
         for log in logs:
             if Clock(hosts[log.name]) not in (reference, *graph.clocks):
                 yield from compare_spans(log, own)
         at_host = {hosts[log.name]: log for log in logs}
-        for host, log in _others(session):
+        for host, log in _others(source):
             yield from compare_spans(log, at_host.get(host, own))
 
 
@@ -74,9 +74,9 @@ def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Comp
         yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")
 
 
-def _others(session: Session) -> Iterator[tuple[str, Stamps]]:
-    """Yield host and stamps of the session's logs that are no captures; they cover the same time."""
+def _others(source: LogSource) -> Iterator[tuple[str, Stamps]]:
+    """Yield host and stamps of the logs that are no captures; they cover the same time."""
     for layer, name in _STAMPED.items():
-        for log, tables in session.tables(layer):
+        for log, tables in source.logs(layer):
             if name in tables and len(tables[name]):
                 yield log.host, Stamps(log.path, tables[name]["time_ns"])

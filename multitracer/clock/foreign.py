@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from multitracer.clock.estimate import Estimate
-    from multitracer.session import Session
+    from multitracer.logs import LogSource
     from multitracer.tables import Table
 
     Found = list[Estimate]
 
 
 def relations_of_logs(
-    session: Session, captures: Mapping[str, Capture], refused: list[str]
+    source: LogSource, captures: Mapping[str, Capture], refused: list[str]
 ) -> Iterator[Relation]:
     """Yield how the clocks of logs from elsewhere relate to those of the captures.
 
     Parameters
     ----------
-    session : Session
+    source : LogSource
     captures : mapping of str to Capture
         By host.
     refused : list of str
         Gets a sentence for each log that cannot be related.
     """
     for layer, estimator in _ESTIMATORS.items():
-        if session.folder is not None and layer != "radio":
+        if source.folder is not None and layer != "radio":
             continue  # these two need the capture of the very host, whose clock is then the log's own
-        for log, tables in session.tables(layer):
+        for log, tables in source.logs(layer):
             if log.host not in captures and captures:
                 yield from _best(Clock(log.host), tables, captures, estimator, refused)
 

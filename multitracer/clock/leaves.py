@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from multitracer.clock.estimate import Estimate
-    from multitracer.session import Session
+    from multitracer.logs import LogSource
     from multitracer.tables import Table
 
 _MODEM = "the modem's clock"
 
 
 def leaves(
-    session: Session, captures: Mapping[str, Capture], sender: str, refused: list[str]
+    source: LogSource, captures: Mapping[str, Capture], sender: str, refused: list[str]
 ) -> Iterator[Relation]:
     """Yield what hosts' captures and radio logs say of these clocks; one that is not there yields nothing.
 
     Parameters
     ----------
-    session : Session
-        A session folder; of loose files nobody knows whose host they are.
+    source : LogSource
+        Of a session folder; of loose files nobody knows whose host they are.
     captures : mapping of str to Capture
         By host.
     sender : str
@@ -49,7 +49,7 @@ def leaves(
         flow = _own_flow(capture, is_sender=host == sender)
         if flow is not None:
             yield from _one(host, "tsval", partial(relate_timestamps, capture, flow), refused)
-    for log, tables in session.tables("radio"):
+    for log, tables in source.logs("radio"):
         if (radio := tables.get("radio")) is not None and np.isfinite(radio["modem_clock_s"]).any():
             yield from _one(log.host, "modem", partial(_of_modem, radio), refused)
 

@@ -29,6 +29,7 @@ from multitracer.clock.snapshots import UTC, relations_of_readings
 from multitracer.clock.transactions import relations_of_transactions
 from multitracer.clock.two_captures import relate
 from multitracer.errors import ClockError, InputError
+from multitracer.manifest import Role
 from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import Table
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.clock.complaints import Complaint
     from multitracer.clock.estimate import Array, Estimate
-    from multitracer.session import Point, Session
+    from multitracer.logs import LogSource, Point
 
     Captures = Sequence[tuple[Point, Capture]]
 
@@ -91,7 +92,7 @@ class Clocks:
 
 
 def clocks_of(
-    session: Session,
+    source: LogSource,
     captures: Captures,
     *,
     reference: str | None = None,
@@ -102,9 +103,10 @@ def clocks_of(
 
     Parameters
     ----------
-    session : Session
+    source : LogSource
+        The logs of the recording.
     captures : sequence of (Point, Capture)
-        All captures of the session, in any order.
+        All of its captures, in any order.
     reference : str, optional
         HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
     thorough : bool
@@ -118,46 +120,47 @@ def clocks_of(
     InputError
         If the reference is none of the session's clocks.
     """
-    hosts = {point.name: _host(session, point) for point, _ in captures}
+    hosts = {point.name: _host(source, point) for point, _ in captures}
     graph = ClockGraph()
-    graph.relations += _of_readings(session, [point for point, _ in captures], hosts, heard=thorough)
-    graph.relations += relations_of_transactions(session, graph.refused)
+    graph.relations += _of_readings(source, [point for point, _ in captures], hosts, heard=thorough)
+    graph.relations += relations_of_transactions(source, graph.refused)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
     if thorough or not _all_related(graph, largest):
-        _add_links(session, graph)
+        _add_links(source, graph)
     _add_captures(largest, graph, thorough=thorough, evidence=evidence)
     if thorough:
-        _add_positions(session, graph)
-        graph.relations += relations_of_logs(session, largest, graph.refused)
+        _add_positions(source, graph)
+        graph.relations += relations_of_logs(source, largest, graph.refused)
     warnings += contradictions(graph)
-    chosen = _reference(reference, graph, hosts) if reference else _sender(session, captures, hosts, graph)
-    complaints = doctors_round(session, captures, hosts, graph, chosen) if thorough else ()
-    if thorough and session.folder is not None:
-        sender = _sender(session, captures, hosts, graph).host
-        graph.relations += leaves(session, largest, sender, graph.refused)
+    chosen = _reference(reference, graph, hosts) if reference else _sender(source, captures, hosts, graph)
+    complaints = doctors_round(source, captures, hosts, graph, chosen) if thorough else ()
+    if thorough and source.folder is not None:
+        sender = _sender(source, captures, hosts, graph).host
+        graph.relations += leaves(source, largest, sender, graph.refused)
     return Clocks(graph, chosen, tuple(complaints), hosts, tuple(warnings))
 
 
-def _host(session: Session, point: Point) -> str:
+def _host(source: LogSource, point: Point) -> str:
     """Return the host of a capture point; several captures of one host share its clock."""
-    if session.folder is None:
+    if source.folder is None:
         return point.name
     parent = Path(point.paths[0]).parent
-    return point.name if parent == session.folder else parent.name
+    return point.name if parent == source.folder else parent.name
 
 
 def _of_readings(
-    session: Session, points: Sequence[Point], hosts: dict[str, str], *, heard: bool
+    source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, heard: bool
 ) -> list[Relation]:
     """Return what logs of clocks and of claps say; `heard`: look into the captures for the probes too."""
     readings, claps = [], []
-    for log, tables in session.tables("clock"):
+    for log, tables in source.logs("clock"):
         if CLOCK_READINGS.name in tables:
             table = tables[CLOCK_READINGS.name]
-            in_folder = session.folder is not None and log.host != str(session.folder)
+            in_folder = source.folder is not None and log.host != str(source.folder)
             named = (table["host"] != "") & (not in_folder)  # in a host's folder, that host is meant
-            table.columns["host"] = np.where(named, table["host"], log.host).astype("U64")
+            host = np.where(named, table["host"], log.host).astype("U64")
+            table = Table(table.schema, table.columns | {"host": host}, table.provenance)
             readings.append(table)
             claps += written(table)
     if claps and heard:
@@ -166,10 +169,10 @@ def _of_readings(
     return [*found, *relations_of_claps(Table.concatenate(CLAPS, claps))]
 
 
-def _add_links(session: Session, graph: ClockGraph) -> None:
+def _add_links(source: LogSource, graph: ClockGraph) -> None:
     """Add what the logs of both sides of a link say of each other."""
     logs = []
-    for log, tables in session.tables("link"):
+    for log, tables in source.logs("link"):
         if frames := tables.get("link_frames"):
             domain = frames.provenance.get("header", {}).get("clock", "realtime")
             logs.append((Clock(log.host, domain if domain in DOMAINS else "realtime"), frames))
@@ -178,9 +181,9 @@ def _add_links(session: Session, graph: ClockGraph) -> None:
             _add(graph, one, other, partial(relate_slots, near, far))
 
 
-def _add_positions(session: Session, graph: ClockGraph) -> None:
+def _add_positions(source: LogSource, graph: ClockGraph) -> None:
     """Add what receivers of GPS say of the clocks of their hosts."""
-    for log, tables in session.tables("position"):
+    for log, tables in source.logs("position"):
         if positions := tables.get("position"):
             _add(graph, Clock(log.host), UTC, partial(relate_gps, positions))
 
@@ -240,19 +243,19 @@ def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
     return clock
 
 
-def _sender(session: Session, captures: Captures, hosts: dict[str, str], graph: ClockGraph) -> Clock:
+def _sender(source: LogSource, captures: Captures, hosts: dict[str, str], graph: ClockGraph) -> Clock:
     """Return the wall clock of the TCP sender: by the manifest, else where ACKs come late after data.
 
     Without any capture, the first wall clock that there is.
     """
-    told = session.manifest.hosts if session.manifest else {}
-    named = [host for host, facts in told.items() if facts.get("role") == "sender"]
+    stated = source.manifest.hosts if source.manifest else {}
+    named = [name for name, host in stated.items() if host.role is Role.SENDER]
     if named and (named[0] in hosts.values() or not captures):
         return Clock(named[0])
     waits = [(_wait_ns(capture), -i) for i, (_, capture) in enumerate(captures)]
     if not waits:
         wall = [clock for clock in graph.clocks if clock.domain == "realtime"]
-        return wall[0] if wall else Clock(next(iter(told), session.name))
+        return wall[0] if wall else Clock(next(iter(stated), source.name))
     return Clock(hosts[captures[-max(waits)[1]][0].name])
 
 

@@ -7,7 +7,7 @@ like (docs/centauruscomm.md). What is left between the bounds does not average o
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from multitracer.clock.estimate import PPM, Estimate
 from multitracer.clock.relation import Clock, Relation
 from multitracer.clock.together import UNSEEN_SKEW_PPM, fitted
 from multitracer.errors import ClockError
+from multitracer.manifest import Role
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.clock.estimate import Array
-    from multitracer.session import Log, Session
+    from multitracer.logs import Log, LogSource
     from multitracer.tables import Table
 
 METHOD = "centauruscomm"
@@ -33,21 +34,21 @@ _LONGEST_NAME = 100
 _NOTE = "both programs count on from the time of day at their start; steps of their hosts' clocks do not show"
 
 
-def relations_of_transactions(session: Session, refused: list[str]) -> Iterator[Relation]:
+def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:
     """Yield how a measurement's server is ahead of its client, for each log of transactions that knows it.
 
     Parameters
     ----------
-    session : Session
+    source : LogSource
     refused : list of str
         Gets a sentence for each log whose comparisons say nothing.
     """
-    for log, tables in session.tables("transactions"):
+    for log, tables in source.logs("transactions"):
         table = tables["transactions"]
         compared = table.take(_compared(table))
         if not len(compared):
             continue  # TCP, or a server that was never reached: nothing to be said
-        client, server = _ends(session, log)
+        client, server = _ends(source, log)
         try:
             yield Relation(client, server, tuple(relate_transactions(compared)))
         except ClockError as error:
@@ -61,32 +62,25 @@ def _compared(table: Table) -> Array:
     return known & (np.abs(offset) < _FARTHEST_S)
 
 
-def _ends(session: Session, log: Log) -> tuple[Clock, Clock]:
+def _ends(source: LogSource, log: Log) -> tuple[Clock, Clock]:
     """Return the clocks of client and server: of hosts that the manifest knows, the server by its address.
 
     Over a modelled link there is no address: the manifest says which host was which.
     """
-    manifest = session.manifest
-    measurement: Any = manifest.variables.get("measurement") if manifest else None
-    told = measurement.get("server") if isinstance(measurement, dict) else None
-    server = str(told)[:_LONGEST_NAME] if told else "server"
-    if server.startswith("over ") and {"client", "server"} <= set(roles := _roles(session)):
-        return Clock(roles["client"]), Clock(roles["server"])
+    manifest = source.manifest
+    plan = manifest.variables.measurement if manifest else None
+    roles = {host.role: name for name, host in manifest.hosts.items()} if manifest else {}
+    if plan is not None and plan.over is not None and {Role.CLIENT, Role.SERVER} <= set(roles):
+        return Clock(roles[Role.CLIENT]), Clock(roles[Role.SERVER])
+    server = ((plan.server if plan else None) or "server")[:_LONGEST_NAME]
     address = server if server.startswith("serial:") else server.rpartition(":")[0].strip("[]") or server
     own = log.host
     for host, facts in manifest.hosts.items() if manifest else ():
-        addresses = facts.get("addresses")
-        address = host if isinstance(addresses, list) and address in addresses else address
-    if manifest and session.folder is not None and log.host == str(session.folder):
-        noted = {str(session.folder / file.path): file.host for file in manifest.files}
+        address = host if address in facts.addresses else address
+    if manifest and source.folder is not None and log.host == str(source.folder):
+        noted = {str(source.folder / file.path): file.host for file in manifest.files}
         own = noted.get(log.path, next(iter(manifest.hosts), own))
     return Clock(own), Clock(address if address != own else f"{address} (server)")
-
-
-def _roles(session: Session) -> dict[str, str]:
-    """Return the hosts of a measurement by the first word of their role."""
-    hosts = session.manifest.hosts if session.manifest else {}
-    return {str(facts.get("role")).partition(" ")[0]: host for host, facts in hosts.items()}
 
 
 def relate_transactions(compared: Table) -> list[Estimate]:

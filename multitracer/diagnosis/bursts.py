@@ -31,8 +31,8 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.sources import LinkSide
     from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
 _FAILED = ("collision", "undecoded")

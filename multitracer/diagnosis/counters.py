@@ -12,29 +12,30 @@ from multitracer.errors import MultiTracerError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.session import Session
+    from multitracer.recording.recording import Recording
 
 _BEFORE, _AFTER = "nstat_before.json", "nstat_after.json"
 _MOST_LINES = 10_000
 
 
-def counters_of(session: Session) -> dict[str, dict[str, int]]:
+def counters_of(recording: Recording) -> dict[str, dict[str, int]]:
     """Return by how much each counter grew on each host whose folder holds nstat's two readings.
 
-    What is damaged is passed over with a warning of the session.
+    What is damaged is passed over with a warning of the recording.
     """
-    if session.folder is None:
+    if recording.folder is None:
         return {}
-    hosts = sorted({point.name for point in session.points} | {log.host for log in session.logs})
+    inputs = recording.inputs
+    hosts = sorted({point.name for point in inputs.points} | {log.host for log in inputs.listed})
     found = {}
     for host in hosts:
-        before, after = (_reading(session, session.folder / host, name) for name in (_BEFORE, _AFTER))
+        before, after = (_reading(recording, recording.folder / host, name) for name in (_BEFORE, _AFTER))
         if before is not None and after is not None:
             found[host] = {name: count - before.get(name, 0) for name, count in after.items()}
     return found
 
 
-def _reading(session: Session, folder: Path, name: str) -> dict[str, int] | None:
+def _reading(recording: Recording, folder: Path, name: str) -> dict[str, int] | None:
     """Return the counters of one reading, plain or compressed; None if there is none that can be read."""
     paths = [path for path in sorted(folder.glob(f"{name}*")) if path.is_file() and not path.is_symlink()]
     if not paths:
@@ -44,5 +45,5 @@ def _reading(session: Session, folder: Path, name: str) -> dict[str, int] | None
         counters = json.loads(text)["kernel"]
         return {counter: count for counter, count in counters.items() if type(count) is int}
     except (MultiTracerError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        session.warnings.append(f"{paths[0]}: not what nstat writes ({error}); passed over")
+        recording.notes.append(f"{paths[0]}: not what nstat writes ({error}); passed over")
         return None

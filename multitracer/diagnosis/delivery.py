@@ -17,7 +17,8 @@ from multitracer.diagnosis.ranges import within
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import LinkSide, Transfer
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
 _LONGEST_PIPE_SLOTS = 500

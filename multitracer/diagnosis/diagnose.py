@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,13 @@ from multitracer.findings import FINDINGS
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from multitracer.diagnosis.transfer import Transfer
 
 _DIGITS = 6
+_MOST_SHOWN = 20
+"""Findings that a notebook shows."""
 _WORTH_SAYING = 0.01
 """Share of the time from which on a class of lost time is worth a sentence."""
 _SERIOUS = 0.05
@@ -37,13 +42,39 @@ _EXPLAINED = 0.9
 """Share of a class of lost time that findings must have cost to be its explanation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """One transfer, explained."""
+    """One transfer, explained.
+
+    Attributes
+    ----------
+    transfer : Transfer
+        What it is about.
+    account : Account
+        What the transfer's time was used for: `seconds` by class, `total_s`, `utilization`, `outcome`.
+    findings : list of Finding
+        What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, `evidence`.
+    """
 
     transfer: Transfer
     account: Account
     findings: list[Finding]
+
+    def __repr__(self) -> str:
+        number = self.transfer.layers.view.sender.number
+        return f"<diagnosis of connection {number}: {len(self.findings)} findings. {headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
+        books = self.account
+        uses = sorted(books.seconds.items(), key=lambda item: -item[1])
+        used = [(use.label, f"{s:.2f} s", f"{s / books.total_s:.1%}") for use, s in uses if s > 0]
+        found = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
+        rest = len(self.findings) - _MOST_SHOWN
+        more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
+        tables = _html_table(("where the time went", "seconds", "share"), used)
+        tables += _html_table(("finding", "cost", "what happened"), found) if found else ""
+        return f"<p>{escape(headline(self))}</p>{tables}{more}"
 
     def table(self) -> Table:
         """Return FINDINGS."""
@@ -76,6 +107,12 @@ class Diagnosis:
                 "seconds": seconds,
             },
         }
+
+
+def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    heads = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _finding(transfer: Transfer, finding: Finding) -> dict[str, Any]:

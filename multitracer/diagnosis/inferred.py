@@ -29,8 +29,8 @@ from multitracer.diagnosis.ranges import first_covered
 from multitracer.diagnosis.sender_view import SenderView
 from multitracer.diagnosis.use import Use
 from multitracer.diagnosis.uses import Uses
-from multitracer.layers import NEAR_RECEIVER
 from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def untold(transfer: Transfer) -> str:
     """Return why the packets do not tell what the link was used for; empty if they do."""
     if len(transfer.sent) in {0, len(transfer.sender)}:
         return "only one direction was captured"
-    if transfer.layers.vantage == NEAR_RECEIVER:
+    if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
         return "it was captured at the receiver, where the sender's waiting does not show"
     return ""
 

@@ -27,7 +27,8 @@ from multitracer.findings import CARRIAGES, PIECES
 from multitracer.tables import NA, NOT_A_TIME, Table
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import LinkSide, Transfer
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
 

@@ -13,7 +13,8 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.delivery import Delivery
-    from multitracer.diagnosis.transfer import LinkSide, Transfer
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
 _AROUND_SLOTS = 2

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
     from multitracer.diagnosis.link_time import LinkTime
     from multitracer.diagnosis.outages import Outages
-    from multitracer.diagnosis.transfer import LinkSide
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
 

@@ -7,9 +7,9 @@ Link time is recorded time x `speed`: a run at 20 times real speed has the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,20 +21,19 @@ from multitracer.capture import Flag
 from multitracer.clock.relation import Status
 from multitracer.diagnosis.counters import counters_of
 from multitracer.diagnosis.join import Fate, Join, join
-from multitracer.diagnosis.sources import LinkSide, link_sides, other_logs, receiver_view, recording_of
-from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
-from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.diagnosis.radio_beside import radio_beside
+from multitracer.manifest import Variables
+from multitracer.recording.layers import Layers, data_hosts
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from multitracer.analysis import Analysis
-    from multitracer.recording import Part, Recording
-    from multitracer.session import Session
-    from multitracer.tables import Array
-
-__all__ = ["LinkSide", "Pairs", "Transfer", "recording_of"]
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.views import Place
+    from multitracer.tables import Array, Table
 
 SLOT_NS = 20 * NS_PER_MS
 """Time of an RLP frame, where the log does not tell (3GPP TS 24.022)."""
@@ -69,18 +68,14 @@ class Transfer:
     sender : Table
         TCP_SEGMENTS of both directions as captured nearest to the data's sender.
     receiver : Table or None
-        TCP_SEGMENTS of both directions as captured at the receiver, numbered on its own axis.
-    receiver_view : (Part, int) or None
-        The capture at the receiver, and the connection's number in it.
+        TCP_SEGMENTS of both directions as captured at the receiver, by its own clock.
+    receiver_place : Place or None
+        The capture at the receiver.
     near, far : LinkSide or None
         The link's log at the data's sender and at its receiver. `near.frames["sent"]` are data frames on
         their way to the receiver, `far.frames[~sent]` the same frames as they arrived.
-    variables : dict
-        Experiment variables of the manifest: scenario, speed, seed, parameters, ... Data of unknown origin.
-    other_logs : dict of str to list of (host, tables)
-        Logs of other layers ("radio", "position") by layer, as parsed.
-    counters : dict of str to dict of str to int
-        Host -> kernel counter (`TcpRetransSegs`) -> its growth during the run; empty if not recorded.
+    radio : tuple of (str, Table)
+        Host and RADIO of each radio log, on the sender's clock.
     recording : Recording or None
         What it was made of; its clocks relate the two captures.
     """
@@ -88,60 +83,45 @@ class Transfer:
     layers: Layers
     sender: Table
     receiver: Table | None = None
-    receiver_view: tuple[Part, int] | None = None
+    receiver_place: Place | None = None
     near: LinkSide | None = None
     far: LinkSide | None = None
-    variables: dict[str, Any] = field(default_factory=dict)
-    other_logs: dict[str, list[tuple[str, dict[str, Table]]]] = field(default_factory=dict)
-    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    radio: tuple[tuple[str, Table], ...] = ()
     recording: Recording | None = None
 
     @classmethod
     def of(
-        cls,
-        source: str | PathLike[str] | Session | Recording,
-        connection: int | None = None,
-        *,
-        reverse: bool | None = None,
-        logs: SenderLogs | None = None,
+        cls, recording: Recording, connection: int | None = None, *, reverse: bool | None = None
     ) -> Transfer:
-        """Return what a session holds of one transfer.
+        """Return what a recording holds of one transfer.
 
         Parameters
         ----------
-        source : path, Session or Recording
-            A session folder or capture, or what was read of it.
+        recording : Recording
         connection : int, optional
-            Its number in the session, from 1; by default the one with the most unique bytes.
+            Its number in the recording, from 1; by default the one with the most unique bytes.
         reverse : bool, optional
             Whose data: False the initiator's, True the responder's; by default the one with more bytes.
-        logs : SenderLogs, optional
-            Those of the session, if they are read already.
 
         Raises
         ------
-        MultiTracerError
-            If nothing can be read, or there is no such connection.
+        InputError
+            If there is no such connection.
         """
-        recording = recording_of(source)
-        part, number = recording.largest() if connection is None else recording.numbered(connection)
-        logs = SenderLogs.of(recording.session) if logs is None else logs
-        layers = Layers.of(recording.parts, logs, part, number, reverse=reverse)
-        view = receiver_view(recording, layers)
-        near, far = link_sides(logs, layers, view)
-        manifest = recording.session.manifest
-        return cls(
+        layers = Layers.of(recording, *recording.chosen(connection), reverse=reverse)
+        receiver = layers.view.receiver
+        sides = recording.hosts.link if recording.inputs.holds("link") else {}
+        near, far = data_hosts(recording, layers.view) if sides else (None, None)
+        found = cls(
             layers,
             layers.segments,
-            view[0].analysis.tcp_segments(view[1]) if view else None,
-            view,
-            near,
-            far,
-            dict(manifest.variables) if manifest else {},
-            other_logs(recording.session),
-            counters_of(recording.session),
-            recording,
+            None if receiver is None else receiver.segments(),
+            receiver,
+            sides.get(near or ""),
+            sides.get(far or ""),
+            recording=recording,
         )
+        return replace(found, radio=tuple(radio_beside(found, recording)))
 
     # --- which is which ---
 
@@ -153,15 +133,15 @@ class Transfer:
     @property
     def sender_host(self) -> str:
         """Name of the host that sent the data; empty if no capture or log of it is there."""
-        at_receiver = self.layers.vantage == NEAR_RECEIVER
-        here = self.layers.part.point.name
-        return (self.near.host if self.near is not None else "") if at_receiver else here
+        if self.layers.vantage is not Vantage.NEAR_RECEIVER:
+            return self.layers.view.sender.host
+        return self.near.host if self.near is not None else ""
 
     @property
     def receiver_host(self) -> str:
         """Name of the host that received the data; empty if no capture or log of it is there."""
-        if self.receiver_view is not None:
-            return self.receiver_view[0].point.name
+        if self.receiver_place is not None:
+            return self.receiver_place.host
         return self.far.host if self.far is not None else ""
 
     @property
@@ -194,6 +174,17 @@ class Transfer:
         """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
         again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(Kind.RETRANSMISSION)) != 0]
         return again
+
+    @property
+    def variables(self) -> Variables:
+        """Experiment variables of the manifest. Data of unknown origin."""
+        manifest = self.recording.manifest if self.recording is not None else None
+        return manifest.variables if manifest is not None else Variables()
+
+    @cached_property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Host -> kernel counter (`TcpRetransSegs`) -> its growth during the run; empty if not recorded."""
+        return counters_of(self.recording) if self.recording is not None else {}
 
     def counted(self, counter: str, *, at_receiver: bool = False) -> int | None:
         """Return by how much a kernel counter of a host grew: `TcpRetransSegs`; None if it was not recorded.
@@ -243,8 +234,7 @@ class Transfer:
     @property
     def speed(self) -> float:
         """How much faster than real time the link ran; 1 where nothing tells."""
-        told = [self.variables.get("speed")] + [side.facts.get("speed") for side in self.sides]
-        return next((value for value in map(_positive, told) if value), 1.0)
+        return self.layers.speed
 
     @property
     def slot_ns(self) -> int:
@@ -260,7 +250,7 @@ class Transfer:
     @property
     def is_sender_trace(self) -> bool:
         """Whether `sender` was captured at the sender (and not at the receiver or between)."""
-        return self.layers.vantage == NEAR_SENDER
+        return self.layers.vantage is Vantage.NEAR_SENDER
 
     @property
     def without_time(self) -> int:
@@ -307,9 +297,9 @@ class Transfer:
         By the session's graph of clocks, as figures and reports do it (docs/clock.md).
         """
         clocks = self.recording.clocks if self.recording is not None else None
-        if clocks is None or self.receiver_view is None:
+        if clocks is None or self.receiver_place is None:
             return stamps_ns
-        ends = (clocks.of_point(part.point.name) for part in (self.receiver_view[0], self.layers.part))
+        ends = (clocks.of_point(place.host) for place in (self.receiver_place, self.layers.view.sender))
         placed = clocks.place(stamps_ns, *ends)
         return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
@@ -326,14 +316,16 @@ class Transfer:
         return self._pairs(reverse=not self.reverse)
 
     def _pairs(self, *, reverse: bool) -> Pairs | None:
-        if self.receiver_view is None:
+        if self.receiver_place is None:
             return None
-        part, number = self.receiver_view
-        views = [(self.layers.part.analysis, self.layers.connection), (part.analysis, number)]
+        places = [self.layers.view.sender, self.receiver_place]
         if reverse != self.reverse:
-            views.reverse()
-        found = compare(*views[0], *views[1], reverse=reverse).pairs
-        sent, arrived = (_connection_rows(*view) for view in views)
+            places.reverse()
+        near, far = ((place.part.analysis, place.connection) for place in places)
+        own_reverse = reverse != places[0].is_turned
+        is_turned = self.receiver_place.is_turned
+        found = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
+        sent, arrived = (_connection_rows(*each) for each in (near, far))
         return Pairs(found, _renumbered(found["near_row"], sent), _renumbered(found["far_row"], arrived))
 
 

@@ -15,7 +15,7 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
-    from multitracer.diagnosis.transfer import LinkSide
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
 _FLUSHES = ("flushed", "call_dropped")

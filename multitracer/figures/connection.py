@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from multitracer.figures.direction import Direction
 from multitracer.figures.time_sequence import time_sequence
-from multitracer.layers import Layers, SenderLogs
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording import Part, Recording
+    from multitracer.recording.part import Part
 
 
 def connection_figure(
@@ -46,9 +45,3 @@ def connection_figure(
         to_ns=None if end_ns is None else end_ns - 1,
         theme=theme,
     )
-
-
-def layers_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
-    """Return what all logs of a recording hold of one direction of a connection."""
-    logs = SenderLogs.of(recording.session)
-    return Layers.of(recording.parts, logs, part, connection, reverse=reverse, clocks=recording.clocks)

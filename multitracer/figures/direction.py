@@ -15,15 +15,20 @@ import numpy as np
 from multitracer.capture import Flag
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NA
+from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from multitracer.analysis import Analysis, Kind
     from multitracer.figures.series import Array
     from multitracer.tables import Table
 
-PREFIXES = ("Tcp", "TcpSnd", "TcpRcv", "TcpMid")
-"""The label prefix of each `vantage` of the directions table."""
-NEAR_RECEIVER = 2
+PREFIXES = {
+    Vantage.UNKNOWN: "Tcp",
+    Vantage.NEAR_SENDER: "TcpSnd",
+    Vantage.NEAR_RECEIVER: "TcpRcv",
+    Vantage.BETWEEN: "TcpMid",
+}
+"""What the labels of a capture begin with, by where it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +45,22 @@ class Direction:
         `RTT_SAMPLES` of the connection.
     reverse : bool
         False draws the initiator's data, True the responder's.
-    vantage : int
-        Where it was captured, as in `DIRECTIONS`: 0 unknown, 1 near the sender of this direction, 2 near its
-        receiver, 3 between them.
+    vantage : Vantage
+        Where it was captured.
     """
 
     segments: Table
     sack_blocks: Table
     rtt_samples: Table
     reverse: bool = False
-    vantage: int = 0
+    vantage: Vantage = Vantage.UNKNOWN
 
     @classmethod
     def of(cls, analysis: Analysis, connection: int, *, reverse: bool | None = None) -> Direction:
         """Return a direction of a connection (from 1); by default the one with more unique bytes."""
         if reverse is None:
             reverse = bool(analysis.connections["bulk_direction"][connection - 1])
-        vantage = int(analysis.directions["vantage"][2 * (connection - 1) + reverse])
+        vantage = Vantage(analysis.directions["vantage"][2 * (connection - 1) + reverse])
         tables = (
             analysis.tcp_segments(connection),
             analysis.sack_blocks(connection),

@@ -119,6 +119,8 @@ LOOKS: dict[str, Look] = {
     "clock_out_envelope": Look(*_BLUE, "line", 1.4),
     "clock_back_envelope": Look(*_GREEN, "line", 1.4, dash="dashdot"),
     "clock_bound": Look(*_ORANGE, "bars", 1),
+    "reading": Look(*_BLUE, "line", 1.4),
+    "event": Look(*_INK, "points", 7, "diamond-open"),
 }
 """The look of every role; `Series.role` names one of these."""
 

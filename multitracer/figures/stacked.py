@@ -20,6 +20,7 @@ from multitracer.figures.downsample import thin
 from multitracer.figures.link_panels import link_panel_series
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.marks import Mark, with_marks
+from multitracer.figures.panels import further_panels
 from multitracer.figures.places import Place, places
 from multitracer.figures.presets import with_presets
 from multitracer.figures.series import Series, in_order
@@ -27,9 +28,9 @@ from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_error import time_error_band
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.trends import Fit, add_trends, unasked_trends
-from multitracer.layers import NEAR_RECEIVER
 from multitracer.sender import TCP_PHASES
 from multitracer.tables import Table
+from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import ThemeName
-    from multitracer.layers import Layers
+    from multitracer.recording.layers import Layers
 
 OFFSET_BYTES = 10_000
 """Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
@@ -145,12 +146,13 @@ def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
         As `stacked` does.
     """
     panels = {panel.key: panel for panel in time_sequence_panels(_direction(layers), speed=layers.speed)}
-    if layers.vantage != NEAR_RECEIVER:
+    if layers.vantage is not Vantage.NEAR_RECEIVER:
         panels["sequence"].series.extend(_at_receiver(layers, view.offset_bytes))
     _add_link(panels, layers, view)
     _add_variables(panels, layers)
     titled = [replace(panels.pop("flight"), title=_window_title(layers), share=1.6), *panels.values()]
     titled.insert(0, titled.pop(1))
+    titled += further_panels(layers)
     stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
     found = _chosen([_phase_panel(layers, view), *stretch], view.labels)
     _add_trends(found, view, origin_ns=axis_origin_ns(layers))
@@ -194,7 +196,7 @@ def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
 
 def stacked_places(layers: Layers) -> list[Place]:
     """Return the places worth a look in link time, the first timeout and the first recovery among them."""
-    phases, found = layers.phases(), []
+    phases, found = layers.phases, []
     for phase, key in _PLACES.items():
         rows = np.flatnonzero(phases["phase"] == phase)
         if len(rows):
@@ -295,7 +297,7 @@ def _phase_panel(layers: Layers, view: View) -> Panel:
 
 
 def _phases_in_link_time(layers: Layers) -> Table:
-    phases, origin_ns = layers.phases(), axis_origin_ns(layers)
+    phases, origin_ns = layers.phases, axis_origin_ns(layers)
     times = {
         name: stretched(phases[name], speed=layers.speed, origin_ns=origin_ns)
         for name in ("begin_ns", "end_ns")

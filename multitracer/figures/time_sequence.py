@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from multitracer.figures.delay_series import rate_series, rate_window_ns, rtt_series, timer_series
-from multitracer.figures.direction import NEAR_RECEIVER
 from multitracer.figures.downsample import thin
 from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, figure
 from multitracer.figures.tcp_series import flight_series, sequence_series
 from multitracer.tables import NOT_A_TIME
+from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
 
 
 def _why_no_rtt(direction: Direction) -> str:
-    if direction.vantage == NEAR_RECEIVER:
+    if direction.vantage == Vantage.NEAR_RECEIVER:
         return "Captured near the receiver: its own delay is all that could be measured here."
     if not direction.acks.any():
         return "No ACK of this direction was captured; capture both directions."

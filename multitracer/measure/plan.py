@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from multitracer.errors import FormatError, InputError
+from multitracer.manifest import Measurement
 from multitracer.measure.exchange import HEADER_BYTES, MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -71,10 +72,13 @@ class Plan:
 
     protocol: ProtocolName
     server: str
+    """HOST:PORT or serial:PATH; empty over a modelled link."""
     experiments: tuple[Experiment, ...]
     timeout_s: float = 120.0
     """Without its reply for so long, a transaction is dropped."""
     labels: dict[str, str] = field(default_factory=dict)
+    over: str | None = None
+    """The modelled link that both ends are on; then there is no server to name."""
 
     def __post_init__(self) -> None:
         _check(self.protocol in get_args(ProtocolName), "protocol", self.protocol)
@@ -109,6 +113,12 @@ class Plan:
         found = asdict(self)
         found["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in found["experiments"]]
         return found
+
+    def measurement(self) -> Measurement:
+        """Return the plan as a manifest has it."""
+        rest = self.document()
+        protocol, server, over = (rest.pop(name) for name in ("protocol", "server", "over"))
+        return Measurement(protocol, server or None, over, rest)
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> Plan:

@@ -8,7 +8,16 @@ import time
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
-from multitracer.manifest import MANIFEST, LogFile, Manifest, checksum, read_manifest, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    Host,
+    LogFile,
+    Manifest,
+    Role,
+    checksum,
+    read_manifest,
+    write_manifest,
+)
 from multitracer.measure.journal import FILE, Journal
 from multitracer.measure.outcome import UnreachableError
 
@@ -117,13 +126,15 @@ def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
         raise InputError(f"{folder}: {error.strerror}; name another folder") from error
     if about is None:
         about = Manifest(folder.resolve().name, created_ns=time.time_ns())
-        about.hosts = {HOST: {"role": "client of a measurement"}}
-    about.variables = {**plan.labels, "measurement": plan.document(), **about.variables}
+        about.hosts = {HOST: Host(role=Role.CLIENT)}
+    about.variables.measurement = plan.measurement()
+    about.variables.more |= plan.labels
     if not found:
         write_manifest(folder, about)
         return about
     manifest = read_manifest(folder) or Manifest("")
-    if any(manifest.variables.get(name) != value for name, value in about.variables.items()):
+    there = manifest.variables.document()
+    if any(there.get(name) != value for name, value in about.variables.document().items()):
         raise InputError(f"{folder}: holds something else than a run of this plan; name another folder")
     return manifest
 

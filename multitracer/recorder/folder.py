@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer import __version__
 from multitracer.errors import CollectorError, InputError
-from multitracer.manifest import MANIFEST, CollectorRun, LogFile, Manifest, checksum, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    CollectorRun,
+    Host,
+    LogFile,
+    Manifest,
+    Variables,
+    checksum,
+    write_manifest,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +45,8 @@ class SessionFolder:
         self._manifest = Manifest(
             folder.resolve().name,
             created_ns=time.time_ns(),
-            hosts={plan.role: _host_facts()},
-            variables=dict(plan.variables),
+            hosts={plan.role: _host()},
+            variables=Variables.of(dict(plan.variables)),
             more={"multitracer": __version__},
         )
         try:
@@ -111,6 +120,6 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _host_facts() -> dict[str, Any]:
+def _host() -> Host:
     system = os.uname()
-    return {"node": system.nodename, "kernel": system.release, "machine": system.machine}
+    return Host(kernel=system.release, machine=system.machine, more={"node": system.nodename})

@@ -10,7 +10,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from multitracer.manifest import MANIFEST, Manifest, Variables, read_manifest, write_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,7 +90,7 @@ def _merged(manifests: Sequence[Manifest], name: str) -> Manifest:
         merged.hosts |= manifest.hosts
         merged.collectors += manifest.collectors
         merged.files += [log for log in manifest.files if log.host in manifest.hosts]
-        merged.variables |= manifest.variables
+        merged.variables = Variables.of(merged.variables.document() | manifest.variables.document())
         merged.more |= {
             key: value for key, value in manifest.more.items() if key not in ("ended_ns", "ended_by")
         }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError, MultiTracerError
+from multitracer.words import portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +31,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
     """
     final = Path(os.path.realpath(os.fspath(target or "")))
     if final.is_dir():
-        raise InputError(f"{shown(final)}: is a folder; name a file")
+        raise InputError(f"{portable(str(final))}: is a folder; name a file")
     if final.exists() and not final.is_file():
         with named(target or "", final):
             yield final
@@ -41,6 +43,22 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
             beside.replace(final)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
+    final = Path(os.path.realpath(os.fspath(target)))
+    beside = place_beside(final)
+    try:
+        with named(target, beside):
+            beside.mkdir()
+            yield beside
+            final.mkdir(exist_ok=True)
+            for made in beside.iterdir():
+                made.replace(final / made.name)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def place_beside(final: Path) -> Path:
@@ -60,9 +78,4 @@ def named(target: str | os.PathLike[str], beside: Path) -> Iterator[None]:
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
         advice = "make room there or choose another place" if error.errno in _FULL else "choose another place"
-        raise InputError(f"{shown(target)}: cannot be written: {reason}; {advice}") from error
-
-
-def shown(path: str | os.PathLike[str]) -> str:
-    r"""Return a file name that any UTF-8 writer takes: bytes that are not UTF-8 become `\xNN`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise InputError(f"{portable(os.fspath(target))}: cannot be written: {reason}; {advice}") from error

@@ -6,19 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.figures.direction import NEAR_RECEIVER
 from multitracer.report.drawn import largest, origin_ns
-from multitracer.report.markup import Markup, element, printable
-from multitracer.report.words import count, duration, share, size
+from multitracer.report.markup import Markup, element
+from multitracer.tcp import Close, Vantage
 from multitracer.units import NS_PER_S
+from multitracer.words import count, duration, printable, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
     from multitracer.report.drawn import Drawn
 
-_CLOSES = ("still open", "FIN one way", "FIN both ways", "RST")
+_CLOSES = {
+    Close.OPEN: "still open",
+    Close.FIN_ONE_WAY: "FIN one way",
+    Close.FIN_BOTH_WAYS: "FIN both ways",
+    Close.RESET: "RST",
+}
 _HEADS = (
     ("#", True, "Number of the connection"),
     ("Start", True, "Seconds from the start of the capture"),
@@ -107,7 +112,7 @@ def _times(part: Part, n: int, row: dict[str, Any]) -> list[Markup]:
     start, end = row["start_ns"], row["end_ns"]
     since = None if start is None else (start - origin_ns(part)) / NS_PER_S
     took = None if start is None or end is None else end - start
-    ends = part.endpoints(n - 1, n)[0]
+    ends = part.analysis.ends(n)
     return [
         _number(part.offset + n, str(part.offset + n)),
         _number(since, "" if since is None else f"{since:,.3f} s"),
@@ -128,7 +133,7 @@ def _amounts(ways: list[dict[str, Any]]) -> list[Markup]:
 
 def _rtt(way: dict[str, Any]) -> list[Markup]:
     """Return median and worst; near the receiver they would be its own delay, so the cells stay empty."""
-    measured = way["rtt_count"] and way["vantage"] != NEAR_RECEIVER
+    measured = way["rtt_count"] and way["vantage"] != Vantage.NEAR_RECEIVER
     values = (way["rtt_p50_ns"], way["rtt_max_ns"]) if measured else (None, None)
     return [_number(value, "" if value is None else duration(value)) for value in values]
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import headline
 from multitracer.diagnosis.use import LOST, SAYS, Use
-from multitracer.report.markup import Markup, element, printable
+from multitracer.report.markup import Markup, element
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

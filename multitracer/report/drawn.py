@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
 
 _WORTH_DRAWING = 0.1
 """The lesser direction of the first connection is drawn too from this share of the greater one's bytes."""
@@ -48,7 +48,7 @@ class Drawn:
     @cached_property
     def ends(self) -> tuple[str, str]:
         """Sender and receiver of the direction as HOST:PORT."""
-        ends = self.part.endpoints(self.connection - 1, self.connection)[0]
+        ends = self.part.analysis.ends(self.connection)
         return (ends.destination, ends.source) if self.reverse else (ends.source, ends.destination)
 
     @cached_property
@@ -107,7 +107,7 @@ def largest(parts: Sequence[Part], most: int) -> list[tuple[Part, int]]:
     """Return the connections with the most unique bytes both ways, as part and number within it."""
     found = []
     for order, part in enumerate(parts):
-        unique = part.unique_bytes()
+        unique = part.analysis.unique_bytes()
         rows = np.argsort(-unique, kind="stable")[:most]
         found += [(-int(unique[row]), order, int(row) + 1) for row in rows]
     return [(parts[order], n) for _, order, n in sorted(found)[:most]]

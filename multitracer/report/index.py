@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from multitracer.errors import InputError
-from multitracer.report.markup import Markup, element, printable
+from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
 from multitracer.report.sections import verdict_of
-from multitracer.report.words import count
 from multitracer.report.write import Request, summary, write_report
+from multitracer.words import count, printable
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from multitracer.recording import Part
+    from multitracer.recording.recording import Recording
 
 INDEX = "index.html"
 _LONGEST_NAME = 80
@@ -31,7 +31,7 @@ class Input:
 
     name: str
     """As the user named it; its last part becomes the report's name."""
-    parts: Sequence[Part]
+    recording: Recording
     request: Request = field(default_factory=Request)
 
 
@@ -62,7 +62,7 @@ def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Pa
     try:
         for each in inputs:
             name = file_name(each.name, taken)
-            write_report(each.parts, place / name, each.request)
+            write_report(each.recording, place / name, each.request)
             rows.append(_row(each, name))
     finally:  # what was written before a failure is whole, and stays to be found
         write(place / INDEX, document(count(len(rows), "report"), _section(rows)))
@@ -84,14 +84,15 @@ def file_name(title: str, taken: set[str]) -> str:
 
 
 def _row(each: Input, name: str) -> Markup:
-    verdict = verdict_of(each.parts)
-    connections = sum(map(len, each.parts))
+    parts = each.recording.parts
+    verdict = verdict_of(parts)
+    connections = len(each.recording)
     return element(
         "tr",
         element("td", element("a", printable(each.name), href=quote(name))),
         element("td", verdict, class_=f"verdict {verdict}"),
         element("td", f"{connections:,}", class_="number", data_value=connections),
-        element("td", summary(each.parts, each.request.connection), class_="wrap"),
+        element("td", summary(parts, each.request.connection), class_="wrap"),
     )
 
 

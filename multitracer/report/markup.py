@@ -64,14 +64,6 @@ def _attribute(name: str, value: Any) -> str:
     return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
 
 
-def printable(text: str) -> str:
-    """Return text with what a screen cannot show, or what turns its order around, as escapes.
-
-    Bytes of a file name that are no UTF-8 (surrogates) become escapes too.
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def json_text(value: Any) -> Markup:
     """Return JSON that is safe inside a script element and in JavaScript: no <, >, & and line separators."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import FONT, THEMES
-from multitracer.report.markup import Markup, element, json_text, printable
+from multitracer.report.markup import Markup, element, json_text
 from multitracer.report.page import DOCTYPE, head, own_file, plotly_js
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

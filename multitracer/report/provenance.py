@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.report.markup import Markup, element, printable
-from multitracer.report.words import count, duration, moment, size
+from multitracer.report.markup import Markup, element
+from multitracer.words import count, duration, moment, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.capture import Interface, SourceFile
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000
 _HASHED_BYTES = 256 << 20

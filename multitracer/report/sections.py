@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.rtt import Provenance
-from multitracer.figures.direction import NEAR_RECEIVER
-from multitracer.report.markup import Markup, element, printable
+from multitracer.report.markup import Markup, element
 from multitracer.report.sentence import NOTHING, goodput, payload_ns, sentence
-from multitracer.report.words import count, duration, rate, share, size
+from multitracer.tcp import Vantage
+from multitracer.words import count, duration, printable, rate, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
     from multitracer.report.drawn import Drawn
 
 _VERDICTS = ("good", "caution", "poor")
@@ -98,7 +98,7 @@ def _share_of_all(again: int, segments: int) -> str:
 
 def _rtt_fact(drawn: Drawn) -> Markup:
     row, worst = drawn.direction, drawn.worst_rtt
-    if row["vantage"] == NEAR_RECEIVER:
+    if row["vantage"] == Vantage.NEAR_RECEIVER:
         return _fact("Median RTT", "not here", "captured near the receiver, which cannot tell")
     if not row["rtt_count"] or worst is None:
         return _fact("Median RTT", "none", "no ACK ends exactly at a segment sent once")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.figures.direction import NEAR_RECEIVER
-from multitracer.report.words import duration, rate, share, size
+from multitracer.tcp import Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import duration, rate, share, size
 
 if TYPE_CHECKING:
     from multitracer.report.drawn import Drawn, Worst
@@ -54,7 +54,7 @@ def _twice(direction: dict[str, Any]) -> str:
 
 
 def _rtt(direction: dict[str, Any], worst: Worst | None) -> str:
-    if direction["vantage"] == NEAR_RECEIVER:
+    if direction["vantage"] == Vantage.NEAR_RECEIVER:
         return "RTT not measurable here, near the receiver"
     if worst is None:
         return "no RTT sample"

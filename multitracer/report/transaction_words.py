@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.analysis.transactions import dropped, size_statistics, straight_line
-from multitracer.report.words import count, duration
 from multitracer.units import NS_PER_S
+from multitracer.words import count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

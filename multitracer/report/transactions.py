@@ -17,7 +17,7 @@ from multitracer.figures.environment import overlay, panels
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.transaction_cdf import cdf_figure
 from multitracer.report.chart import both_themes, chart
-from multitracer.report.markup import Markup, element, printable
+from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
 from multitracer.report.transaction_words import (
     arm_sentence,
@@ -29,6 +29,7 @@ from multitracer.report.transaction_words import (
     setup_words,
     spread,
 )
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     import os

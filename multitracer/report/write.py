@@ -6,32 +6,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
-from multitracer.layers import Layers, SenderLogs
+from multitracer.recording.layers import Layers
 from multitracer.report.connection_table import connection_section
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import figure_section
-from multitracer.report.markup import printable
 from multitracer.report.page import document, write
 from multitracer.report.provenance import digests, provenance_section
 from multitracer.report.sections import summary_section, trust_section, verdict_of
 from multitracer.report.sentence import NOTHING, sentence
-from multitracer.report.words import size
+from multitracer.words import printable, size
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from multitracer.clock.session_clock import Clocks
-    from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
     from multitracer.report.markup import Markup
 
@@ -49,21 +49,13 @@ class Request:
     Parameters
     ----------
     connection : int, optional
-        Number of the connection to draw first and to summarise; by default the one with most unique bytes.
+        Number of the connection to draw first and to explain; by default the one with most unique bytes.
     from_ns, to_ns : int, optional
         Draw only this interval (link time); the numbers are those of the analysis.
     title : str
         By default the names of the capture points.
     command : str
         The command line, for the provenance.
-    notes : sequence of str
-        What was passed over when the input was opened.
-    logs : SenderLogs, optional
-        What the hosts logged of their TCP; drawn beside the packets of its senders.
-    clocks : Clocks, optional
-        How the recording's clocks relate; without them the receiver's times are those of its own clock.
-    diagnosis : Diagnosis, optional
-        Of the connection that is drawn first; the report opens with it.
     """
 
     connection: int | None = None
@@ -71,24 +63,14 @@ class Request:
     to_ns: int | None = None
     title: str = ""
     command: str = ""
-    notes: Sequence[str] = ()
-    logs: SenderLogs | None = None
-    clocks: Clocks | None = None
-    diagnosis: Diagnosis | None = None
-
-    @property
-    def speed(self) -> float:
-        """Link seconds in a recorded second."""
-        return 1.0 if self.logs is None else self.logs.speed
 
 
-def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: Request = Request()) -> None:
+def write_report(recording: Recording, path: str | os.PathLike[str], request: Request = Request()) -> None:
     """Write one self-contained HTML report.
 
     Parameters
     ----------
-    parts : sequence of Part
-        The capture points of one recording; usually one.
+    recording : Recording
     path : path
         Of the file to write; it appears whole or not at all.
     request : Request
@@ -98,37 +80,48 @@ def write_report(parts: Sequence[Part], path: str | os.PathLike[str], request: R
     InputError
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
+    parts = recording.parts
     drawn = choose(parts, connection=request.connection, most=MOST_FIGURES)
+    layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     body = [
-        *_opening(parts, first, request),
-        summary_section(
-            first, connections=_count(parts), clock=_clock(parts, first, request), speed=request.speed
-        ),
+        *_opening(recording, first, request),
+        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
         figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
         connection_section(parts, drawn, most=MOST_ROWS),
-        provenance_section(parts, command=request.command, notes=request.notes, hashes=digests(parts)),
     ]
+    figures = [
+        _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
+        for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
+    ]
+    body.append(
+        provenance_section(parts, command=request.command, notes=recording.notes, hashes=digests(parts))
+    )
     title = request.title.strip() or ", ".join(
         Path(part.point.name).name or part.point.name for part in parts
     )
-    write(path, document(printable(title), body, figures=_figures(parts, drawn, request)))
+    write(path, document(printable(title), body, figures=figures))
 
 
-def _opening(parts: Sequence[Part], drawn: Drawn | None, request: Request) -> list[Markup | None]:
+def _opening(recording: Recording, drawn: Drawn | None, request: Request) -> list[Markup | None]:
     """Return why it was slow and how far that can be trusted; a doubt comes first."""
-    opening = [_diagnosis(drawn, request), trust_section(parts)]
-    return opening if verdict_of(parts) == "good" else opening[::-1]
+    opening = [_diagnosis(recording, drawn, request), trust_section(recording.parts)]
+    return opening if verdict_of(recording.parts) == "good" else opening[::-1]
 
 
-def _diagnosis(drawn: Drawn | None, request: Request) -> Markup | None:
-    """Return how the report opens; None if there is nothing to explain."""
-    found = request.diagnosis
-    if drawn is None or found is None or not found.account.total_s:
+def _diagnosis(recording: Recording, drawn: Drawn | None, request: Request) -> Markup | None:
+    """Return how the report opens; None if there is nothing to explain: no data, or no times."""
+    if drawn is None:
         return None
-    layers = found.transfer.layers
+    transfer = Transfer.of(recording, request.connection)
+    if transfer.without_time or not len(transfer.data):
+        return None
+    found = diagnose(transfer)
+    if not found.account.total_s:
+        return None
+    layers = transfer.layers
     shows = layers.part is drawn.part and layers.connection == drawn.connection
-    return diagnosis_section(found, origin_ns=origin_ns(layers.part), speed=request.speed, figure=shows)
+    return diagnosis_section(found, origin_ns=origin_ns(layers.part), speed=recording.speed, figure=shows)
 
 
 def summary(parts: Sequence[Part], connection: int | None = None) -> str:
@@ -139,45 +132,22 @@ def summary(parts: Sequence[Part], connection: int | None = None) -> str:
     return sentence(drawn[0])
 
 
-def _count(parts: Sequence[Part]) -> int:
-    return sum(map(len, parts))
-
-
 def _title(drawn: Drawn, *, several: bool) -> str:
     sender, receiver = drawn.ends
     where = f", captured at {printable(drawn.part.point.name)}" if several else ""
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
 
 
-def _figures(parts: Sequence[Part], drawn: list[Drawn], request: Request) -> list[dict[str, Any]]:
-    further = FURTHER_BYTES // max(len(drawn) - 1, 1)
-    budgets = [FIRST_BYTES] + [further] * len(drawn)
-    return [
-        _figure(
-            _layers(parts, each, request), each, request, identity=f"figure {number}", budget_bytes=budget
-        )
-        for number, (each, budget) in enumerate(zip(drawn, budgets, strict=False))
-    ]
+def _budgets(figures: int) -> list[int]:
+    """Return how many bytes of packed series each figure may have."""
+    further = FURTHER_BYTES // max(figures - 1, 1)
+    return [FIRST_BYTES, *[further] * (figures - 1)][:figures]
 
 
-def _layers(parts: Sequence[Part], drawn: Drawn, request: Request) -> Layers | None:
-    """Return what more the recording holds of what is drawn; at the receiver of a connection, nothing."""
-    logs = request.logs or SenderLogs.none()
-    layers = Layers.of(
-        parts, logs, drawn.part, drawn.connection, reverse=drawn.reverse, clocks=request.clocks
-    )
-    return layers if layers.has_more and layers.part is drawn.part else None
-
-
-def _clock(parts: Sequence[Part], drawn: Drawn | None, request: Request) -> str:
+def _clock(layers: Sequence[Layers]) -> str:
     """Return how sure the report's clock is, in a line; "" where there is one clock only."""
-    if drawn is None or request.clocks is None:
-        return ""
-    logs = request.logs or SenderLogs.none()
-    layers = Layers.of(
-        parts, logs, drawn.part, drawn.connection, reverse=drawn.reverse, clocks=request.clocks
-    )
-    return layers.clock.sentence if layers.clock else ""
+    clock = layers[0].clock if layers else None
+    return clock.sentence if clock is not None else ""
 
 
 def _of_packets(
@@ -191,20 +161,20 @@ def _of_packets(
 
 
 def _figure(
-    layers: Layers | None, drawn: Drawn, request: Request, *, identity: str, budget_bytes: int
+    layers: Layers, drawn: Drawn, speed: float, request: Request, *, identity: str, budget_bytes: int
 ) -> dict[str, Any]:
     begin, end = request.from_ns, request.to_ns
-    if layers is None:
-        panels, worth = _of_packets(drawn, begin, end, request.speed)
-    else:
+    if layers.has_more and layers.part is drawn.part:
         panels, worth = stacked_panels(layers, View(begin, end)), stacked_places(layers)
+    else:  # at the receiver, too: what the sender knew is drawn on the sender's clock
+        panels, worth = _of_packets(drawn, begin, end, speed)
     figure = embed(
         panels,
         [place for place in worth if place.meets(begin, end)],
         identity=identity,
         origin_ns=origin_ns(drawn.part),
         budget_bytes=budget_bytes,
-        time_title=axis_title(request.speed),
+        time_title=axis_title(speed),
     )
     return figure | {
         "options": f"--connection {drawn.number}",

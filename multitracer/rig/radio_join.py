@@ -19,7 +19,8 @@ import numpy as np
 
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import checksum, write_manifest
-from multitracer.session import open_session
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import read_recording
 from multitracer.tables import NOT_A_TIME
 from multitracer.transactions import RADIO_COLUMNS, TRANSACTIONS
 from multitracer.units import NS_PER_S
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from multitracer.session import Session
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Table
 
     Readings = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -69,30 +70,31 @@ def join_radio(folder: Path) -> int:
         If transactions.csv is damaged.
     """
     path = folder / FILE
-    session = open_session(folder)
-    readings = _readings(session)
+    recording = read_recording(find_inputs(folder), captures=False)
+    readings = _readings(recording)
     with _locked(path) as stream:
         header, rows = _read(stream, path)
-        second_ns = NS_PER_S / session.speed
+        second_ns = NS_PER_S / recording.speed
         spans = [_span_ns(row, second_ns, path, line) for line, row in enumerate(rows, start=2)]
         nexts = [*(begin_ns for begin_ns, _ in spans[1:]), _LATEST_NS]
         for row, (begin_ns, end_ns), next_ns in zip(rows, spans, nexts, strict=False):
             row.update(_values(readings, begin_ns, min(end_ns, next_ns), round(_BEFORE_S * second_ns)))
         _replace(path, header, rows)
-    _note(session, path)
+    _note(recording, path)
     return sum(bool(row["radio_readings"]) for row in rows)
 
 
-def _readings(session: Session) -> dict[str, Readings]:
+def _readings(recording: Recording) -> dict[str, Readings]:
     """Return what the client's modem said of its serving cell, by the column of a transaction."""
     by_host: dict[str, list[Table]] = {}
-    for log, tables in session.tables("radio"):
-        if "radio" in tables:
-            by_host.setdefault(log.host, []).append(tables["radio"])
-    near = [host for host in (str(session.folder), *_NEAR) if host in by_host]
+    for log, table in recording.tables("radio", "radio"):
+        by_host.setdefault(log.host, []).append(table)
+    near = [host for host in (str(recording.folder), *_NEAR) if host in by_host]
     if not near and len(by_host) > 1:
         names = " and ".join(by_host)
-        raise InputError(f"{session.folder}: {names} have a radio log each; call the client's folder mobile")
+        raise InputError(
+            f"{recording.folder}: {names} have a radio log each; call the client's folder mobile"
+        )
     used = by_host[(near or list(by_host))[0]] if by_host else []
     return {name: _of_column(used, name) for name in _SOURCES}
 
@@ -187,9 +189,9 @@ def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
     beside.replace(path)
 
 
-def _note(session: Session, path: Path) -> None:
+def _note(recording: Recording, path: Path) -> None:
     """Let the manifest, if there is one, list the file as it is now."""
-    manifest = session.manifest
+    manifest = recording.manifest
     if manifest is None:
         return
     for log in manifest.files:

@@ -20,7 +20,7 @@ from multitracer.channel.gsm_link import GsmLink
 from multitracer.channel.links import link_of
 from multitracer.channel.packet_link import SIDES
 from multitracer.errors import InputError
-from multitracer.manifest import Manifest, write_manifest
+from multitracer.manifest import Host, Manifest, Role, Variables, write_manifest
 from multitracer.measure.journal import Journal
 from multitracer.measure.run import is_left, opened, tell
 from multitracer.measure.transports import Options
@@ -130,16 +130,16 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
 def _about(name: str, scenario: Scenario, *, seed: int, options: Options) -> Manifest:
     """Return what the manifest says beside the plan; who goes on must say the same."""
     about = Manifest(name, created_ns=time.time_ns())
-    about.hosts = {"mobile": {"role": "client"}, "fixed": {"role": "server"}}
-    about.variables = {
-        "link": scenario.name,
-        "scenario": scenario.source,
-        "seed": seed,
-        "speed": options.speed,
-        "virtual": False,
-        "tcp_profile": profile_name(scenario),
-        "extensions": [str(each.name).lower().replace("_", "-") for each in options.extensions],
-    }
+    about.hosts = {"mobile": Host(role=Role.CLIENT), "fixed": Host(role=Role.SERVER)}
+    about.variables = Variables(
+        link=scenario.name,
+        scenario=scenario.source,
+        seed=seed,
+        speed=options.speed,
+        virtual=False,
+        tcp_profile=profile_name(scenario),
+        extensions=options.extensions.names,
+    )
     return about
 
 
@@ -191,14 +191,15 @@ class RealRun:
         self._manifest = manifest
         self._privileges = privileges
         self._interruption = interruption
-        self._number = len(manifest.variables.setdefault("runs", []))
+        runs = manifest.variables.runs
+        self._number = len(runs)
         self._facts: dict[str, Any] = {
-            "seed": manifest.variables["seed"] + self._number * _SEEDS_APART,
+            "seed": (manifest.variables.seed or 0) + self._number * _SEEDS_APART,
             "started_ns": time.time_ns(),
             "ended": None,
             "tier": privileges.tier,
         }
-        manifest.variables["runs"].append(self._facts)
+        runs.append(self._facts)
         self._earlier = list(manifest.collectors)
         maker = Maker.myself()
         self._hosts = Hosts(maker)
@@ -237,7 +238,7 @@ class RealRun:
             packets = self._device_queue_packets()
             profile = self._scenario.profile(side)
             self._hosts.lay_link(side, profile, speed=self._speed, queue_packets=packets, every_socket=True)
-            self._manifest.hosts[side] |= self._hosts.facts(side)
+            self._manifest.hosts[side].add(self._hosts.facts(side))
         self._interruption.check()
 
     def _device_queue_packets(self) -> int | None:

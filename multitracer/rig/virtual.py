@@ -15,7 +15,7 @@ import parsers
 from multitracer import __version__
 from multitracer.channel.packet_link import SIDES
 from multitracer.errors import InputError
-from multitracer.manifest import CollectorRun, Manifest, read_manifest, write_manifest
+from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
 from multitracer.measure.centaurus_client import CentaurusClient
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.run import carry_out
@@ -167,21 +167,23 @@ def _starts(folder: Path) -> dict[int, tuple[int, str]]:
 def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, capture: bool) -> Manifest:
     about = Manifest(folder.resolve().name, created_ns=EPOCH_NS, more={"multitracer": __version__})
     about.hosts = {
-        "mobile": {"role": "client of a measurement", "kernel": "virtual"},
-        "fixed": {"role": "server of a measurement", "kernel": "virtual"},
+        "mobile": Host(role=Role.CLIENT, kernel="virtual"),
+        "fixed": Host(role=Role.SERVER, kernel="virtual"),
     }
-    about.variables = {
-        "link": scenario.name,
-        "scenario": scenario.source,
-        "seed": seed,
-        "speed": 1,
-        "virtual": True,
-        "tcp_profile": profile_name(scenario),
-        "tcp": {"mobile": asdict(scenario.mobile), "fixed": asdict(scenario.fixed)},
-        "extensions": int(options.extensions),
-        "sealed": options.key is not None,
-        "capture": capture,
-    }
+    about.variables = Variables(
+        link=scenario.name,
+        scenario=scenario.source,
+        seed=seed,
+        speed=1,
+        virtual=True,
+        tcp_profile=profile_name(scenario),
+        extensions=options.extensions.names,
+        more={
+            "tcp": {"mobile": asdict(scenario.mobile), "fixed": asdict(scenario.fixed)},
+            "sealed": options.key is not None,
+            "capture": capture,
+        },
+    )
     about.collectors = [CollectorRun("modem", "mobile", _COMMAND, __version__, EPOCH_NS)]
     if capture:
         names = ("rlpdump", "tcpdump", "tcp_info")

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.channel.gsm_config import LinkConfig
 from multitracer.channel.gsm_link import SIDES
 from multitracer.errors import InputError
-from multitracer.manifest import MANIFEST, LogFile, Manifest, checksum
+from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,25 +65,28 @@ def make_folders(folder: Path, scenario: Scenario) -> None:
 def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
     """Return what a manifest says before the run: the hosts' roles and the experiment variables."""
     manifest = Manifest(name=scenario.name, created_ns=created_ns)
-    manifest.hosts = {side: {"role": "sender" if side == scenario.sender else "receiver"} for side in SIDES}
-    manifest.variables = _variables(scenario, seed) | {"virtual": virtual, "speed": speed}
+    manifest.hosts = {
+        side: Host(role=Role.SENDER if side == scenario.sender else Role.RECEIVER) for side in SIDES
+    }
+    manifest.variables = _variables(scenario, seed)
+    manifest.variables.virtual, manifest.variables.speed = virtual, speed
     return manifest
 
 
-def _variables(scenario: Scenario, seed: int) -> dict[str, Any]:
+def _variables(scenario: Scenario, seed: int) -> Variables:
     parameters = asdict(scenario)
     del parameters["source"]
     for direction in ("up", "down"):
         replayed = parameters["link"][direction].pop("replayed")
         parameters["link"][direction]["replayed_runs"] = len(replayed)
-    return {
-        "scenario": scenario.name,
-        "title": scenario.title,
-        "figure": scenario.figure,
-        "direction": scenario.traffic[0].direction,
-        "seed": seed,
-        "parameters": parameters,
-    }
+    return Variables(
+        scenario=scenario.name,
+        title=scenario.title,
+        figure=scenario.figure,
+        direction=scenario.traffic[0].direction,
+        seed=seed,
+        parameters=parameters,
+    )
 
 
 def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:

@@ -180,7 +180,7 @@ def _manifest(scenario: Scenario, seed: int) -> Manifest:
     manifest = new_manifest(scenario, seed=seed, created_ns=EPOCH_NS, virtual=True, speed=1)
     for side in SIDES:
         address = ".".join(map(str, ADDRESSES[side]))
-        manifest.hosts[side] |= {"kernel": "virtual", "addresses": [address]}
+        manifest.hosts[side].add({"kernel": "virtual", "addresses": [address]})
         manifest.collectors += [
             CollectorRun(name, side, ["multitracer.simulator", log], __version__, EPOCH_NS)
             for name, log in _LOGS.items()

@@ -134,7 +134,7 @@ class RealRun:
 
     def run(self, told: Told) -> Summary:
         """Make the hosts, run, write everything down, and remove the hosts."""
-        self._manifest.variables["ended"] = None
+        self._manifest.variables.more["ended"] = None  # until it does
         write_manifest(self._folder, self._manifest)
         with ExitStack() as undo:
             undo.callback(self._complete_manifest)
@@ -165,8 +165,8 @@ class RealRun:
         for side in SIDES:
             profile = self._scenario.profile(side)
             self._hosts.lay_link(side, profile, speed=self._speed, queue_packets=packets)
-            self._manifest.hosts[side] |= self._facts(side)
-        self._manifest.variables |= {
+            self._manifest.hosts[side].add(self._facts(side))
+        self._manifest.variables.more |= {
             "tier": self._privileges.tier,
             "missing": {ability.name: ability.why_not for ability in self._privileges.missing},
         }
@@ -253,8 +253,8 @@ class RealRun:
             driver.run(is_over, wake=self._interruption.wake)
             link.count_idle()
             driver.tell_events()
-        self._manifest.variables |= {
-            "ended": course.ended,
+        self._manifest.variables.ended = course.ended
+        self._manifest.variables.more |= {
             "real_time_priority": is_real_time,
             "latest_slot_ms": round(driver.latest_ns / self._speed / 1e6, 3),
         }
@@ -285,9 +285,9 @@ class RealRun:
     def _complete_manifest(self) -> None:
         """Say how each collector ended, and what every log is now."""
         self._manifest.collectors = [*self._children.runs, *self._own_logs(time.time_ns())]
-        if self._manifest.variables["ended"] is None:
+        if self._manifest.variables.ended is None:
             number = self._interruption.signal
-            self._manifest.variables["ended"] = f"interrupted by {number.name}" if number else "it failed"
+            self._manifest.variables.ended = f"interrupted by {number.name}" if number else "it failed"
         self._manifest.files = list(log_files(self._folder))
         write_manifest(self._folder, self._manifest)
 

@@ -117,7 +117,7 @@ def test_equal_addresses_in_two_vlans_are_two_connections():
     for name in ("port_a", "port_b"):
         made.flows.columns[name][:] = 80
     analysis = analyse(made)
-    assert [analysis.endpoint(n).vlan for n in (1, 2)] == ["7", "7.20"]
+    assert [analysis.vlan(n) for n in (1, 2)] == ["7", "7.20"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_equal_addresses_in_two_vlans_are_two_connections():
 def test_the_initiator_is_found(segments, initiator):
     analysis = analyse(capture(segments))
     ends = ["10.0.0.1", "10.0.0.2"]
-    assert analysis.endpoint(1).source == ends[initiator]
+    assert analysis.ends(1).src == ends[initiator]
     assert analysis.tcp_segments(1)["reverse"].tolist() == [s.side != initiator for s in segments]
 
 
@@ -193,7 +193,7 @@ def test_an_unknown_connection_is_an_error_that_says_how_many_there_are():
     with pytest.raises(InputError, match="connection 2: there is none; this capture holds 1"):
         analysis.tcp_segments(2)
     with pytest.raises(InputError):
-        analysis.endpoint(0)
+        analysis.ends(0)
 
 
 def test_a_capture_without_tcp_has_no_connections():

@@ -48,9 +48,9 @@ def paired(analysis: Analysis, references: list[Reference]) -> Iterator[tuple[st
     """Yield a name, our direction and the other tool's counts of what both see once between two ends."""
     ours = defaultdict(list)
     for number in range(1, len(analysis.connections) + 1):
-        ends = analysis.endpoint(number)
-        source = end(ends.source, ends.source_port)
-        ours[frozenset((source, end(ends.destination, ends.destination_port)))].append((source, number))
+        ends = analysis.ends(number)
+        source = end(ends.src, ends.sport)
+        ours[frozenset((source, end(ends.dst, ends.dport)))].append((source, number))
     theirs = defaultdict(list)
     for reference in references:
         if reference.ends[0] != reference.ends[1]:  # a packet to its own sender has no direction

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import Analysis, analyse
-from multitracer.analysis.two_points import Outcome, compare, same_connections
+from multitracer.analysis.counterpart import Counterparts
+from multitracer.analysis.two_points import Outcome, compare
 from parsers import read_capture
 from tests.analysis.traffic import MS, Segment, capture, handshake
 
@@ -70,18 +71,18 @@ def test_the_same_ports_used_again_are_matched_by_their_packets():
     second = handshake(70000, 90000, ip_id=2)
     near, far = both([*first, *second], [*second])
     assert len(near.connections) == 2
-    assert same_connections(near, far) == [(2, 1)]
+    assert Counterparts(near, far).all() == [(2, (1, False))]
 
 
 def test_captures_of_other_traffic_share_nothing():
     near, far = both(sent(3), [Segment(0, 9, 5, pair=3)])
-    assert same_connections(near, far) == []
+    assert Counterparts(near, far).all() == []
 
 
 def test_a_real_session_agrees_with_itself_at_both_ends(sample_sender: Path, sample_receiver: Path):
     """The phone's own capture and the server's: what the server lacks is what was lost between them."""
     near, far = (analyse(read_capture([path])) for path in (sample_sender, sample_receiver))
-    assert len(same_connections(near, far)) == len(near.connections) == len(far.connections)
+    assert len(Counterparts(near, far).all()) == len(near.connections) == len(far.connections)
     seen = compare(near, 1, far, 1, reverse=False)
     packets = near.directions["packets"][0], far.directions["packets"][0]
     assert seen.count(Outcome.LOST) == packets[0] - packets[1] > 0

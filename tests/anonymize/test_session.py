@@ -21,7 +21,7 @@ from multitracer.anonymize.packets import anonymous
 from multitracer.anonymize.pseudonyms import Pseudonyms
 from multitracer.manifest import changed_files, read_manifest, write_manifest
 from multitracer.protocols.tcp.packet import parse_packet
-from multitracer.session import open_session
+from multitracer.recording.open import open_recording
 from tests.cli.program import analyze, run
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ def test_drive_is_shared_without_who_drove_where(tmp_path: Path, sample_session:
         told = (gzip.decompress(data) if path.suffix == ".gz" else data) + str(path).encode()
         for secret in (IMSI, IMEI, "Alice", "4807.03", str(0x1A2D003), "1A2D003"):
             assert secret.encode() not in told, (secret, path)
-    session = open_session(shared)
-    (radio,) = [tables["radio"] for _, tables in session.tables("radio")]
-    (position,) = [tables["position"] for _, tables in session.tables("position")]
+    session = open_recording(shared)
+    (radio,) = [tables["radio"] for _, tables in session.logs("radio")]
+    (position,) = [tables["position"] for _, tables in session.logs("position")]
     assert -83.0 in radio["rssi_dbm"]
     assert np.isfinite(position["speed_mps"]).all()
     assert np.isnan(position["heading_deg"]).all()

@@ -20,7 +20,7 @@ from multitracer.simulator.record import record_virtual
 from tests.cli.program import call, run
 from tests.clock.restamp import S, restamp, stamps_of
 from tests.conftest import SAMPLES
-from tests.session.captures import Conversation, write_conversations
+from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path

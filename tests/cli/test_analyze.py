@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from tests.cli.program import COMMAND, ENVIRONMENT, ROOT, analyze, call
-from tests.session.captures import MS, START_NS, Conversation, write_conversations, write_pcap
+from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
 SCHEMA = json.loads((ROOT / "docs" / "analyze.schema.json").read_text("utf-8"))
 

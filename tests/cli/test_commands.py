@@ -13,10 +13,10 @@ import pytest
 
 import multitracer
 import parsers
-from multitracer.manifest import Manifest, read_manifest, write_manifest
+from multitracer.manifest import Host, Manifest, Variables, read_manifest, write_manifest
 from tests.cli.live import loopback_transfer
 from tests.cli.program import COMMAND, ENVIRONMENT, call, run
-from tests.session.captures import SS_LOG, START_NS, Conversation, write_conversations, write_pcap
+from tests.recording.captures import SS_LOG, START_NS, Conversation, write_conversations, write_pcap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,16 +76,19 @@ def test_inspect_names_logs_that_changed(tmp_path: Path, sample_session: Path) -
 
 def test_inspect_of_a_huge_manifest_stays_short(tmp_path: Path) -> None:
     long = "x" * 1_000
-    hosts = {f"{long}{n}": {f"{long}{m}": long for m in range(50)} for n in range(50)}
-    write_manifest(tmp_path, Manifest(long, hosts=hosts, variables=dict.fromkeys(hosts, long)))
+    facts = {f"{long}{m}": long for m in range(50)}
+    hosts = {f"{long}{n}": Host(more=facts) for n in range(50)}
+    variables = Variables.of(dict.fromkeys(hosts, long))
+    write_manifest(tmp_path, Manifest(long, hosts=hosts, variables=variables))
     shown = run("inspect", tmp_path).stdout
     assert "30 more in manifest.json" in shown
     assert len(shown) < 300_000
 
 
 def test_inspect_shows_the_members_of_a_list(tmp_path: Path) -> None:
-    hosts = {"mobile": {"addresses": ["10.0.0.1", "fd00::1"], "nested": [[1], [2]]}}
-    write_manifest(tmp_path, Manifest("call", hosts=hosts, variables={"missing": ["tcp_probe"]}))
+    hosts = {"mobile": Host(addresses=["10.0.0.1", "fd00::1"], more={"nested": [[1], [2]]})}
+    variables = Variables.of({"missing": ["tcp_probe"]})
+    write_manifest(tmp_path, Manifest("call", hosts=hosts, variables=variables))
     lines = [line.split(maxsplit=1) for line in run("inspect", tmp_path).stdout.splitlines() if line]
     assert ["host", "mobile  addresses 10.0.0.1, fd00::1, nested (2 entries)"] in lines
     assert ["missing", "tcp_probe"] in lines
@@ -97,7 +100,7 @@ def test_inspect_shows_a_hostile_manifest_as_text(tmp_path: Path, sample_session
     manifest = read_manifest(folder)
     assert manifest is not None
     manifest.name = "\x1b[2J../../etc"
-    manifest.variables = {"note\n": "\x1b]0;x\x07", "nested": {"a": [1]}}
+    manifest.variables = Variables.of({"note\n": "\x1b]0;x\x07", "nested": {"a": [1]}})
     write_manifest(folder, manifest)
     done = run("inspect", folder)
     assert "\x1b" not in done.stdout
@@ -218,7 +221,7 @@ def test_live_traffic_through_a_pipe() -> None:
 
 def test_inspect_a_session_that_has_just_begun(tmp_path: Path) -> None:
     """A manifest and nothing else yet: that is what there is to say, and no error but for the numbers."""
-    write_manifest(tmp_path, Manifest("drive", variables={"location": "tunnel"}))
+    write_manifest(tmp_path, Manifest("drive", variables=Variables.of({"location": "tunnel"})))
     shown = call("inspect", tmp_path).stdout
     assert "Session drive" in shown
     assert "tunnel" in shown

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.program import COMMAND, ENVIRONMENT, analyze, call, one_error, run, start
-from tests.session.captures import Conversation, write_conversations
+from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -188,7 +188,7 @@ def test_signal_that_ends_the_program_leaves_nothing(
     """It comes while the folder of tables lies beside its place."""
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted" / "sitecustomize.py").write_text(
-        "import multitracer.cli._tables as tables, os\n"
+        "import multitracer.api.files as tables, os\n"
         f"tables.write_tables = lambda *args, **options: os.kill(os.getpid(), {int(number)})\n"
     )
     path = os.pathsep.join([str(tmp_path / "planted"), ENVIRONMENT["PYTHONPATH"]])
@@ -380,9 +380,9 @@ def test_out_of_memory_is_one_line(tmp_path: Path, capture: Path) -> None:
 def _with_a_bug(folder: Path, error: str = "ZeroDivisionError") -> dict[str, str]:
     """Return an environment in which opening any session raises something unexpected."""
     (folder / "sitecustomize.py").write_text(
-        "import multitracer.session\n"
+        "import multitracer.recording.inputs\n"
         f"def broken(*paths):\n    raise {error}('planted')\n"
-        "multitracer.session.open_session = broken\n"
+        "multitracer.recording.inputs.find_inputs = broken\n"
     )
     path = os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])
     return {**ENVIRONMENT, "PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache")}

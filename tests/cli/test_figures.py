@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import pytest
 
 from tests.cli.program import call
-from tests.session.captures import START_NS, Conversation, write_conversations, write_pcap
+from tests.recording.captures import START_NS, Conversation, write_conversations, write_pcap
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 
 import multitracer as mt
 from tests.cli.program import call
-from tests.session.captures import Conversation, write_conversations
+from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path

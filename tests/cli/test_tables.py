@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from tests.cli.program import analyze, call
-from tests.session.captures import START_NS, Conversation, write_conversations, write_pcap
+from tests.recording.captures import START_NS, Conversation, write_conversations, write_pcap
 
 if TYPE_CHECKING:
     from pathlib import Path

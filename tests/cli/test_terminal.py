@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.program import COMMAND, ENVIRONMENT, run
-from tests.session.captures import Conversation, write_conversations
+from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cli.program import call
-from tests.session.captures import Conversation, write_conversations
+from tests.recording.captures import Conversation, write_conversations
 from tests.transactions import cdpd_like, transactions, write_session
 
 INF = np.inf

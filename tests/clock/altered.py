@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import parsers
+from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
-from multitracer.session import open_session
 from multitracer.simulator.record import record_virtual
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def both_ends(folder: Path | str) -> tuple[Capture, Capture]:
     """Return what was captured at the mobile and at the fixed host of a session folder."""
-    captures = {point.name: capture for point, capture in open_session(str(folder)).captures()}
+    captures = {point.name: capture for point, capture in open_recording(str(folder)).captures}
     return captures["mobile"], captures["fixed"]
 
 

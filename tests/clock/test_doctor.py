@@ -17,7 +17,7 @@ from multitracer.errors import MultiTracerError
 from multitracer.tables import NOT_A_TIME
 from tests.clock.restamp import MS, S, restamp, stamps_of
 from tests.conftest import SAMPLES
-from tests.session.captures import Conversation, write_conversations
+from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
     from collections.abc import Callable

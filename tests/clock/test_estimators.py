@@ -15,8 +15,8 @@ from multitracer.clock.state_edges import relate_state
 from multitracer.clock.timestamps import relate_timestamps
 from multitracer.errors import ClockError
 from multitracer.radio import POSITION, RADIO
+from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
-from multitracer.session import open_session
 from multitracer.simulator.record import record_virtual
 from multitracer.tables import NA, NOT_A_TIME, Table
 from tests.clock.altered import both_ends
@@ -27,8 +27,8 @@ SHIFT_NS = 2_400_000_000
 
 @cache
 def state_logs() -> dict[str, Table]:
-    session = open_session(UPLOAD)
-    return {log.format: tables["tcp_state"] for log, tables in session.tables("tcp")}
+    session = open_recording(UPLOAD)
+    return {log.format: tables["tcp_state"] for log, tables in session.logs("tcp")}
 
 
 def later(table: Table, by_ns: int, *names: str) -> Table:
@@ -57,12 +57,12 @@ def test_readings_of_another_host_are_refused():
 def gsm_session(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gsm") / "session"
     record_virtual(load_scenario("fig4-slow-start"), folder, seed=1)
-    return open_session(str(folder))
+    return open_recording(str(folder))
 
 
 def test_packets_that_a_link_log_names_tell_its_clock(gsm_session):
-    captures = {point.name: capture for point, capture in gsm_session.captures()}
-    for log, tables in gsm_session.tables("link"):
+    captures = {point.name: capture for point, capture in gsm_session.captures}
+    for log, tables in gsm_session.logs("link"):
         (e,) = relate_link(captures[log.host], later(tables["link_events"], SHIFT_NS, "time_ns"))
         assert abs(e.offset_ns - SHIFT_NS) < 100_000
         assert abs(e.skew_ppm) < 0.1
@@ -70,7 +70,7 @@ def test_packets_that_a_link_log_names_tell_its_clock(gsm_session):
 
 def test_the_link_log_of_another_call_is_refused(gsm_session):
     near, _ = both_ends(UPLOAD)
-    _, tables = next(iter(gsm_session.tables("link")))
+    _, tables = next(iter(gsm_session.logs("link")))
     with pytest.raises(ClockError, match="name 0 packets in common"):
         relate_link(near, tables["link_events"])
 

@@ -12,7 +12,7 @@ import pytest
 from multitracer.capture import Flag
 from tests.cli.program import call, run
 from tests.conftest import SAMPLES
-from tests.session.captures import Conversation, write_pcap
+from tests.recording.captures import Conversation, write_pcap
 
 if TYPE_CHECKING:
     from pathlib import Path

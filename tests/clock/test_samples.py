@@ -11,7 +11,7 @@ import pytest
 from multitracer.clock.edges import put_together
 from multitracer.clock.relation import Clock, Relation
 from multitracer.clock.session_clock import clocks_of
-from multitracer.session import open_session
+from multitracer.recording.open import open_recording
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ SESSIONS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
 
 @pytest.fixture(scope="module")
 def shifted() -> ClockGraph:
-    session = open_session(SHIFTED)
-    return clocks_of(session, list(session.captures())).graph
+    session = open_recording(SHIFTED)
+    return clocks_of(session, session.captures).graph
 
 
 def begun_ns(folder: Path) -> int:
@@ -65,8 +65,8 @@ def test_both_ways_together_lead_from_host_to_host(shifted: ClockGraph) -> None:
 
 @pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)
 def test_the_clocks_of_the_recorded_sessions_are_sound(folder: Path) -> None:
-    session = open_session(folder)
-    found = clocks_of(session, list(session.captures()))
+    session = open_recording(folder)
+    found = clocks_of(session, session.captures)
     assert found.complaints == ()
     assert found.warnings == ()
     placed = found.place(np.array([begun_ns(folder) + 10 * S]), FIXED, MOBILE)

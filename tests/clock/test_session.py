@@ -14,9 +14,9 @@ import multitracer as mt
 from multitracer.clock.edges import CLOCK_EDGES, edges_table, mapping_table, put_together, relations_of
 from multitracer.clock.relation import Clock, Status
 from multitracer.clock.session_clock import Clocks, clocks_of
+from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
 from multitracer.scenario.model import Clock as WrongClock
-from multitracer.session import open_session
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.record import record_virtual
 from tests.conftest import SAMPLES
@@ -44,8 +44,8 @@ def found(shifted: Path) -> Clocks:
 
 
 def clocks(folder: Path, **options: Any) -> Clocks:
-    session = open_session(folder)
-    return clocks_of(session, list(session.captures()), **options)
+    session = open_recording(folder)
+    return clocks_of(session, session.captures, **options)
 
 
 def fixed_ns(true_ns: np.ndarray) -> np.ndarray:
@@ -120,8 +120,8 @@ def test_a_wrong_claim_of_one_kernel_is_disproved_by_packets(shifted: Path, tmp_
 
 
 def test_the_order_of_the_captures_does_not_matter(shifted: Path, found: Clocks) -> None:
-    session = open_session(shifted)
-    one, other = found, clocks_of(session, list(session.captures())[::-1])
+    session = open_recording(shifted)
+    one, other = found, clocks_of(session, session.captures[::-1])
     assert one.reference == other.reference
     stamps = fixed_ns(EPOCH_NS + np.arange(10, 250, 10) * S)
     assert np.abs(one.place(stamps, FIXED).time_ns - other.place(stamps, FIXED).time_ns).max() <= 1

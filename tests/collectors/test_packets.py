@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.session import open_session
+from multitracer.recording.open import open_recording
 from tests.collectors.running import PATIENCE_S, command, end, records, until
 from tests.netns import Namespaces, namespaces
 from tests.recorder.capturing import command as capture
@@ -106,8 +106,8 @@ def test_rotation_by_size_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
     assert [Path(file.path).name for file in whole.files] == [
         f"tcpdump-0.pcap{n or ''}" for n in range(len(files))
     ]
-    session = open_session(tmp_path)
-    assert [len(point.paths) for point in session.points] == [len(files)]
+    session = open_recording(tmp_path)
+    assert [len(part.point.paths) for part in session.parts] == [len(files)]
 
 
 def test_rotation_by_time_loses_nothing_and_reads_as_one_trace(hosts: Namespaces, tmp_path: Path) -> None:

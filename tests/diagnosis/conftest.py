@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
 from multitracer.simulator.record import record_virtual
 
@@ -42,7 +43,7 @@ def transfer_of(session_of: Callable[..., Path]) -> Callable[..., Transfer]:
 
     def read(name: str, text: str | None = None) -> Transfer:
         if name not in done:
-            done[name] = Transfer.of(session_of(name, text))
+            done[name] = Transfer.of(open_recording(session_of(name, text)))
         return done[name]
 
     return read

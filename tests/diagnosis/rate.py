@@ -51,7 +51,7 @@ def end_to_end_rate(found: Account) -> float:
     longest = int(np.argmax(end - begin))
     slot_s = found.transfer.slot_ns / 1e9
     if (end - begin)[longest] * slot_s < _LONG_ENOUGH_S:
-        return float(found.transfer.variables["parameters"]["link"]["drain_bytes_per_s"])
+        return float(found.transfer.variables.parameters["link"]["drain_bytes_per_s"])
     carriages = found.joined.carriages
     inside = (carriages["queued_tick"] >= begin[longest]) & (carriages["sent_tick"] < end[longest])
     inside &= carriages["arrived_tick"] != -1

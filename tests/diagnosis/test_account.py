@@ -97,7 +97,7 @@ def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[s
 def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], Account]) -> None:
     found = account_of(name)
     transfer = found.transfer
-    size = transfer.variables["parameters"]["traffic"][0]["bytes"]
+    size = transfer.variables.parameters["traffic"][0]["bytes"]
     assert found.payload_bytes == size
 
 
@@ -258,7 +258,7 @@ def test_without_a_link_log_the_account_is_inferred_and_near_the_measured_one(
     assert sum(inferred.seconds.values()) == pytest.approx(whole.total_s, abs=1e-6)
     assert inferred.utilization == pytest.approx(whole.utilization, abs=0.03)
     assert inferred.payload_bytes == whole.payload_bytes
-    only_packets = replace(whole.transfer, near=None, far=None, receiver=None, receiver_view=None)
+    only_packets = replace(whole.transfer, near=None, far=None, receiver=None, receiver_place=None)
     alone = account(only_packets)
     assert sum(alone.seconds.values()) == pytest.approx(whole.total_s, abs=1e-6)
     assert alone.payload_bytes == whole.payload_bytes
@@ -270,7 +270,7 @@ def test_without_the_far_log_repeated_carriages_are_redundant_and_the_utilizatio
     account_of: Callable[[str], Account],
 ) -> None:
     whole = account_of("one-reset-vj")
-    near_only = account(replace(whole.transfer, far=None, receiver=None, receiver_view=None))
+    near_only = account(replace(whole.transfer, far=None, receiver=None, receiver_place=None))
     assert not near_only.inferred
     assert near_only.seconds[Use.WASTED] == 0
     assert near_only.seconds[Use.REDUNDANT] == pytest.approx(

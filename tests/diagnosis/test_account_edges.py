@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account import account
-from multitracer.diagnosis.transfer import LinkSide
 from multitracer.diagnosis.use import Cause, Use
+from multitracer.recording.hosts import LinkSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_a_log_without_slot_numbers_is_no_link_log(transfer_of: Callable[..., Tr
 def test_a_direction_that_was_not_captured_is_unknown(transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
     only_acks = transfer.sender.take(transfer.acks)
-    one_sided = replace(transfer, sender=only_acks, near=None, far=None, receiver=None, receiver_view=None)
+    one_sided = replace(transfer, sender=only_acks, near=None, far=None, receiver=None, receiver_place=None)
     found = account(one_sided)
     assert found.seconds[Use.UNKNOWN] == pytest.approx(one_sided.total_s)
     assert found.outcome == "dropped"

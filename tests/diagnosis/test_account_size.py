@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account import Account, account
-from multitracer.diagnosis.transfer import LinkSide, Transfer
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
+from multitracer.recording.hosts import LinkSide
 from multitracer.tables import NOT_A_TIME, Table
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], 
 @pytest.mark.parametrize("name", RUNS)
 def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], Account]) -> None:
     found = account_of(name)
-    assert found.payload_bytes == found.transfer.variables["parameters"]["traffic"][0]["bytes"]
+    assert found.payload_bytes == found.transfer.variables.parameters["traffic"][0]["bytes"]
 
 
 def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], Account]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
 from tests.collectors.rehearsal import modem
 from tests.collectors.running import end, running
 from tests.testbed.running import started
@@ -90,7 +91,7 @@ def _with_modem(session: Path, name: str, place: Path) -> Diagnosis:
     folder = place / name
     shutil.copytree(session / "run", folder)
     shutil.copy(session / f"{name}.jsonl", folder / "mobile" / "radio.jsonl")
-    return diagnose(Transfer.of(folder))
+    return diagnose(Transfer.of(open_recording(folder)))
 
 
 def _of(found: Diagnosis, kind: str) -> list[Finding]:
@@ -124,5 +125,5 @@ def test_a_modem_that_changes_its_cell_had_a_handover_alone(session: Path, tmp_p
 def test_the_same_run_with_a_modem_at_rest_has_neither(session: Path, tmp_path: Path) -> None:
     found = _with_modem(session, "still", tmp_path)
     assert not _of(found, "handover") + _of(found, "radio-limited")
-    ((_, tables),) = found.transfer.other_logs["radio"]
-    assert len(tables["radio"]) > 20, "its readings are there"
+    ((_, radio),) = found.transfer.radio
+    assert len(radio) > 20, "its readings are there"

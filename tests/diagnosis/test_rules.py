@@ -185,7 +185,7 @@ def _radio(transfer: Transfer, **columns: list[Any]) -> Transfer:
     values["role"][:] = "serving"
     for name, given in columns.items():
         values[name] = np.array(given, dtype=table[name].dtype)
-    return replace(transfer, other_logs={"radio": [("mobile", {"radio": Table(RADIO, values)})]})
+    return replace(transfer, radio=(("mobile", Table(RADIO, values)),))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from multitracer.diagnosis.diagnose import diagnose, headline
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
+from multitracer.recording.open import open_recording
 from multitracer.tables import NA
 from tests.conftest import SAMPLES
 from tests.diagnosis.rate import by_rate
@@ -46,7 +47,7 @@ RUNS = sorted(folder for folder in SAMPLES.iterdir() if (folder / "scenario.toml
 @pytest.fixture(scope="module", params=RUNS, ids=lambda folder: folder.name)
 def transfer(request: pytest.FixtureRequest) -> Transfer:
     folder: Path = request.param
-    return Transfer.of(folder)
+    return Transfer.of(open_recording(folder))
 
 
 def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
@@ -56,7 +57,7 @@ def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
     assert sum(found.seconds.values()) == pytest.approx(found.total_s, abs=1e-6)
     assert found.total_s == pytest.approx(transfer.total_s, abs=0.05)  # slots are served late, never lost
     assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
-    assert found.payload_bytes == transfer.variables["parameters"]["traffic"][0]["bytes"]
+    assert found.payload_bytes == transfer.variables.parameters["traffic"][0]["bytes"]
 
     joined = found.joined
     carriages = joined.carriages.take(joined.carriages["segment_row"] != NA)
@@ -73,7 +74,7 @@ def test_the_utilization_of_a_real_run_agrees_with_the_rate_of_its_link(transfer
 
 def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfer) -> None:
     found = diagnose(transfer)
-    assert {finding.kind for finding in found.findings} == EXPECTED[transfer.variables["scenario"]]
+    assert {finding.kind for finding in found.findings} == EXPECTED[transfer.variables.scenario]
     for failure in (each for each in found.findings if each.kind == "header-decompressor-failure"):
         assert failure.evidence[0].startswith("near.events:"), "the reset"
         assert 5 < failure.cost_s < 20
@@ -87,7 +88,7 @@ def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) 
 def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: Transfer) -> None:
     whole = account(transfer)
     by_packets = replace(transfer, near=None, far=None)
-    at_sender = replace(by_packets, receiver=None, receiver_view=None)
+    at_sender = replace(by_packets, receiver=None, receiver_place=None)
     for found in map(account, (by_packets, at_sender)):
         assert found.inferred
         assert found.payload_bytes == whole.payload_bytes
@@ -96,13 +97,14 @@ def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: T
 
 def test_the_first_sentence_names_what_lowered_the_utilization() -> None:
     """Being stopped by the far end cost more time, but that is no loss."""
-    found = diagnose(Transfer.of(SAMPLES / "sack-modern"))
+    found = diagnose(Transfer.of(open_recording(SAMPLES / "sack-modern")))
     assert found.findings[0].kind == "link-flow-control"
     assert "the header decompressor was out of step" in headline(found)
 
 
 def test_a_set_up_slower_than_the_first_timer_is_one_finding() -> None:
-    transfer = Transfer.of(SAMPLES / "second-connection", 2)  # it opens behind the queue of another
+    # it opens behind the queue of another
+    transfer = Transfer.of(open_recording(SAMPLES / "second-connection"), 2)
     (only,) = [each for each in diagnose(transfer).findings if each.kind == "spurious-timeout"]
     assert "its first segment was sent" in only.sentence
     assert "nothing was lost" in only.sentence

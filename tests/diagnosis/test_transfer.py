@@ -9,6 +9,7 @@ import numpy as np
 
 from multitracer.clock.relation import Clock
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_without_a_link_log_the_clock_comes_from_the_captures(
     shutil.copytree(session_of("down", DOWN), folder)
     for log in folder.glob("*/rlp.pcapng"):
         log.unlink()
-    transfer = Transfer.of(folder)
+    transfer = Transfer.of(open_recording(folder))
     assert transfer.near is None
     assert transfer.far is None
     stamps = transfer.receiver["time_ns"]

@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.analysis import analyse
 from multitracer.analysis.link_series import receiver_link_series, sender_link_series
 from multitracer.analysis.trendline import trendline
 from multitracer.errors import InputError
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
 from multitracer.figures.trends import Fit
-from multitracer.layers import NEAR_RECEIVER, NEAR_SENDER, Layers, SenderLogs
+from multitracer.logs import Log, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
-from multitracer.recording import Part
-from multitracer.report.write import Request, write_report
+from multitracer.recording.hosts import HostLogs
+from multitracer.recording.layers import Layers
+from multitracer.recording.open import open_recording
+from multitracer.report.write import write_report
 from multitracer.scenario import load_scenario
 from multitracer.sender import TCP_STATE
-from multitracer.session import Log, Session, open_session
 from multitracer.simulator.record import record_virtual
 from multitracer.tables import Table
+from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
 
 
 def layers_of(folder: Path, *, vantage: int | None = None) -> Layers:
-    session = open_session(folder)
-    parts: list[Part] = []
-    for point, capture in session.captures():
-        parts.append(Part(point, analyse(capture), sum(map(len, parts))))
+    recording = open_recording(folder)
+    for part in recording.parts:
         if vantage is not None:
-            parts[-1].analysis.directions["vantage"][:] = vantage
-    return Layers.of(parts, SenderLogs.of(session), parts[0], 1)
+            part.analysis.directions["vantage"][:] = vantage
+    return Layers.of(recording, recording.parts[0], 1)
 
 
 def drawn(layers: Layers, view: View | None = None) -> dict[str, Series]:
@@ -81,7 +80,7 @@ def layers(typical: Path) -> Layers:
 def test_series_count_what_the_run_counted(name: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(name)
     summary = json.loads((folder / "summary.json").read_text())
-    series = layers_of(folder).series()
+    series = layers_of(folder).series
     slope = trendline(series["RlpSnd_data"]["time_ns"], series["RlpSnd_data"]["value"]).slope_per_s
     assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
     assert len(series.get("RlpSnd_rexmt", ())) == summary["rlp_retransmissions"]
@@ -93,30 +92,30 @@ def test_the_eight_labelled_series_are_there(layers: Layers, resets: Path) -> No
     eight = {
         "TcpSnd_data", "TcpSnd_ack", "TcpSnd_cwnd", "TcpRcv_data", "TcpRcv_ack", "RlpSnd_data",
     }  # fmt: skip
-    assert eight | {"RlpSnd_rexmt"} <= set(layers.series()) & set(drawn(layers))
+    assert eight | {"RlpSnd_rexmt"} <= set(layers.series) & set(drawn(layers))
     again = layers_of(resets)
-    assert eight | {"RlpSnd_rst"} <= set(again.series()) & set(drawn(again))
+    assert eight | {"RlpSnd_rst"} <= set(again.series) & set(drawn(again))
 
 
 def test_a_button_leads_to_the_first_reset(resets: Path, layers: Layers) -> None:
     again = layers_of(resets)
     (place,) = (place for place in stacked_places(again) if place.key == "link_reset")
-    assert place.from_ns < again.series()["RlpSnd_rst"]["time_ns"][0] < place.to_ns
+    assert place.from_ns < again.series["RlpSnd_rst"]["time_ns"][0] < place.to_ns
     assert "link_reset" not in {place.key for place in stacked_places(layers)}
 
 
 def test_every_byte_of_the_stream_left_once_and_arrived(layers: Layers) -> None:
-    sent, came = (layers.series()[f"Rlp{end}_data"] for end in ("Snd", "Rcv"))
+    sent, came = (layers.series[f"Rlp{end}_data"] for end in ("Snd", "Rcv"))
     assert sent["value"].tolist() == sorted(sent["value"].tolist())
     assert len(sent) == len(came), "no reset: each frame arrived once as new"
     delay_ns = came["time_ns"] - sent["time_ns"]
     assert delay_ns.min() == 180_000_000, "nine slots under way"
-    again = layers.series()["RlpSnd_rexmt"]
+    again = layers.series["RlpSnd_rexmt"]
     assert set(again["value"]) <= set(sent["value"])
 
 
 def test_a_request_points_at_the_frame_that_was_sent_before(layers: Layers) -> None:
-    asked, sent = layers.series()["RlpSnd_srej"], layers.series()["RlpSnd_data"]
+    asked, sent = layers.series["RlpSnd_srej"], layers.series["RlpSnd_data"]
     for time_ns, value in zip(asked["time_ns"], asked["value"], strict=True):
         first_sent = sent["time_ns"][sent["value"] == value]
         assert len(first_sent) == 1
@@ -146,7 +145,7 @@ def _tables(events: list[str]) -> tuple[Any, Any]:
 @pytest.mark.parametrize("offset_bytes", [0, 10_000, 25_000])
 def test_groups_stand_apart_by_the_offset(layers: Layers, offset_bytes: int) -> None:
     series = drawn(layers, View(offset_bytes=offset_bytes))
-    raw = layers.series()
+    raw = layers.series
     for label, lifted in (("RlpSnd_data", offset_bytes), ("TcpSnd_ack", 0), ("TcpRcv_ack", -offset_bytes)):
         np.testing.assert_array_equal(series[label].value, raw[label]["value"].astype(int) + lifted)
 
@@ -206,8 +205,8 @@ def test_a_missing_log_is_a_missing_series_with_a_reason(typical: Path, tmp_path
     half = shutil.copytree(typical, tmp_path / "half")
     (half / "mobile" / "rlp.pcapng").unlink()
     found = layers_of(half)
-    assert {label for label in found.series() if label.startswith("Rlp")} == {
-        label for label in layers_of(typical).series() if label.startswith("RlpRcv")
+    assert {label for label in found.series if label.startswith("Rlp")} == {
+        label for label in layers_of(typical).series if label.startswith("RlpRcv")
     }
     assert found.without_link == "no log of the link at 'mobile'"
     titles = [panel.title for panel in stacked_panels(found)]
@@ -220,7 +219,7 @@ def test_a_missing_log_is_a_missing_series_with_a_reason(typical: Path, tmp_path
 def test_a_download_takes_the_log_of_the_other_side(tmp_path: Path) -> None:
     record_virtual(load_scenario("download"), tmp_path / "down")
     summary = json.loads((tmp_path / "down" / "summary.json").read_text())
-    series = layers_of(tmp_path / "down").series()["RlpSnd_data"]
+    series = layers_of(tmp_path / "down").series["RlpSnd_data"]
     slope = trendline(series["time_ns"], series["value"]).slope_per_s
     assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
     assert slope > 800, "the data's direction, not that of its ACKs"
@@ -229,7 +228,7 @@ def test_a_download_takes_the_log_of_the_other_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unknown", [0, 3])
 def test_addresses_tell_whose_host_captured_where_packets_do_not(typical: Path, unknown: int) -> None:
     found = layers_of(typical, vantage=unknown)
-    assert found.vantage == NEAR_SENDER
+    assert found.vantage == Vantage.NEAR_SENDER
     assert found.receiver is not None
     labels = set(drawn(found))
     assert {"TcpSnd_data", "TcpRcv_data", "TcpSnd_cwnd"} <= labels
@@ -239,7 +238,7 @@ def test_addresses_tell_whose_host_captured_where_packets_do_not(typical: Path, 
 def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: Path, tmp_path: Path) -> None:
     bare = shutil.copytree(typical, tmp_path / "bare")
     (bare / "manifest.json").unlink()
-    assert layers_of(bare, vantage=3).vantage == NEAR_SENDER
+    assert layers_of(bare, vantage=3).vantage == Vantage.NEAR_SENDER
     for host in ("mobile", "fixed"):
         (bare / host / "tcp_state.jsonl").unlink()
     assert layers_of(bare, vantage=3).vantage == 3
@@ -248,21 +247,21 @@ def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: 
 def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
     typical: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = open_session(typical)
+    session = open_recording(typical)
     assert session.manifest is not None
-    session.manifest.hosts["mobile"].pop("addresses")
-    (own,) = (tables for log, tables in session.tables("tcp") if log.host == "mobile")
+    session.manifest.hosts["mobile"].addresses.clear()
+    (own,) = (tables for log, tables in session.logs("tcp") if log.host == "mobile")
     traced = Table(TCP_STATE, dict(own["tcp_state"].columns))
     traced["method"][:] = ReadBy.TCP_PROBE
     traced["address_local"][:] = traced["address_remote"]
     probe = Log("mobile", "probe", "ftrace", "tcp")
-    logs = {"tcp": [(probe, {TCP_STATE.name: traced})]}
-    monkeypatch.setattr(Session, "tables", lambda _, layer: iter(logs.get(layer, [])))
-    assert SenderLogs.of(session).addresses["mobile"] == frozenset()
+    logs = {"tcp": [ParsedLog(probe, {TCP_STATE.name: traced})]}
+    monkeypatch.setattr(session, "logs", lambda layer: logs.get(layer, []))
+    assert HostLogs.of(session).addresses["mobile"] == frozenset()
 
 
 def test_addresses_do_not_overrule_packets(typical: Path) -> None:
-    assert layers_of(typical, vantage=NEAR_RECEIVER).vantage == NEAR_RECEIVER
+    assert layers_of(typical, vantage=Vantage.NEAR_RECEIVER).vantage == Vantage.NEAR_RECEIVER
 
 
 def test_a_faster_link_is_shown_in_its_own_time(typical: Path, layers: Layers, tmp_path: Path) -> None:
@@ -276,28 +275,27 @@ def test_a_faster_link_is_shown_in_its_own_time(typical: Path, layers: Layers, t
         )
     np.testing.assert_array_equal(there["TcpSnd_srtt"].value, 20 * here["TcpSnd_srtt"].value)
     assert "TcpRcv_data trend: 42 B/s" in there
-    assert fast.series()["TcpSnd_rto"]["value"].max() == 20 * layers.series()["TcpSnd_rto"]["value"].max()
+    assert fast.series["TcpSnd_rto"]["value"].max() == 20 * layers.series["TcpSnd_rto"]["value"].max()
     worst = [{place.key: place for place in stacked_places(each)}["worst_rtt"] for each in (layers, fast)]
     assert worst[1].about_ns == 20 * worst[0].about_ns
     assert "link seconds" in stacked(fast).layout.xaxis.title.text
 
 
 def test_a_report_tells_of_a_faster_link(typical: Path, tmp_path: Path) -> None:
-    session = open_session(edited(typical, tmp_path / "fast", speed=20))
-    parts = [Part(point, analyse(capture), 0) for point, capture in session.captures()][:1]
-    for logs, told in ((SenderLogs.of(session), True), (None, False)):
-        write_report(parts, tmp_path / "r.html", Request(logs=logs))
+    fast = edited(typical, tmp_path / "fast", speed=20)
+    for folder, is_fast in ((fast, True), (typical, False)):
+        write_report(open_recording(folder), tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text("utf-8")
-        assert ("The link ran 20 times as fast as a real one." in text) == told
-        assert ("link seconds from the start of the capture (20 to a recorded one)" in text) == told
+        assert ("The link ran 20 times as fast as a real one." in text) == is_fast
+        assert ("link seconds from the start of the capture (20 to a recorded one)" in text) == is_fast
 
 
 @pytest.mark.parametrize("speed", ["20", True, -1, 0, 10**9, None, float("inf")])
 def test_a_speed_that_makes_no_sense_is_not_believed(typical: Path, tmp_path: Path, speed: Any) -> None:
     edited(typical, tmp_path / "odd", speed=speed if speed != float("inf") else 1e308)
-    assert open_session(tmp_path / "odd").speed == 1
+    assert open_recording(tmp_path / "odd").speed == 1
 
 
 def test_a_log_without_slots_or_offsets_gives_no_series(layers: Layers) -> None:
     assert sender_link_series(*_tables([])) == {}
-    assert replace(layers, link={}).series().keys() & {"RlpSnd_data"} == set()
+    assert replace(layers, link={}).series.keys() & {"RlpSnd_data"} == set()

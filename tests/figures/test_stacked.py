@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.analysis import analyse
 from multitracer.figures.stacked import View, stacked, stacked_panels, stacked_places
-from multitracer.layers import Layers, SenderLogs
-from multitracer.recording import Part
-from multitracer.session import open_session
+from multitracer.recording.layers import Layers
+from multitracer.recording.open import open_recording
+from multitracer.recording.recording import Recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,19 +21,18 @@ if TYPE_CHECKING:
 
 
 class Sample:
-    """The bundled session's parts and logs."""
+    """The bundled session, whole or some of its captures with or without its logs."""
 
     def __init__(self, folder: Path) -> None:
-        session = open_session(folder)
-        self.parts: list[Part] = []
-        for point, capture in session.captures():
-            self.parts.append(Part(point, analyse(capture), sum(map(len, self.parts))))
-        self.logs = SenderLogs.of(session)
+        self.recording = open_recording(folder)
+        self.parts = self.recording.parts
 
     def layers(self, *, parts: int = 2, state: bool = True, at: int = 0) -> Layers:
-        logs = self.logs if state else SenderLogs.none()
-        chosen = self.parts[:parts] if at == 0 else self.parts[at : at + parts]
-        return Layers.of(chosen, logs, self.parts[at], 1)
+        inputs = self.recording.inputs
+        some = Recording(inputs if state else replace(inputs, listed=[], manifest=None))
+        for part in self.parts[at : at + parts]:
+            some.parts.append(part.behind(some.parts[-1] if some.parts else None))
+        return Layers.of(some, some.parts[0], 1)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +161,7 @@ def test_at_the_receiver_alone_no_phase_is_guessed(sample: Sample) -> None:
 
 
 def test_sender_is_found_from_the_receivers_connection_too(sample: Sample) -> None:
-    layers = Layers.of(sample.parts, sample.logs, sample.parts[1], 1)
+    layers = Layers.of(sample.recording, sample.parts[1], 1)
     assert layers.part is sample.parts[0]
     assert layers.has_state
     assert layers.receiver is not None
@@ -180,7 +178,7 @@ def test_presets_zoom_to_what_happened(sample: Sample) -> None:
 
 
 def test_reverse_direction_of_a_one_way_transfer_can_be_drawn(sample: Sample) -> None:
-    layers = Layers.of(sample.parts, sample.logs, sample.parts[0], 1, reverse=True)
+    layers = Layers.of(sample.recording, sample.parts[0], 1, reverse=True)
     assert layers.part is sample.parts[1], "the server sends there"
     assert stacked(layers).data
 
@@ -191,6 +189,6 @@ def test_labels_claim_no_end_where_the_capture_was_at_none(
 ) -> None:
     sample = Sample(sample_session)
     sample.parts[0].analysis.directions["vantage"][:2] = vantage
-    series = sample.layers(parts=1, state=False).series()
+    series = sample.layers(parts=1, state=False).series
     assert {label.partition("_")[0] for label in series} == {prefix}
     assert all(table.provenance["label"] == label for label, table in series.items())

@@ -105,7 +105,7 @@ def test_folder_is_a_session_whose_files_are_as_recorded(tmp_path: Path) -> None
     assert manifest is not None
     assert [log.path for log in manifest.files] == ["transactions.csv"]
     assert list(changed_files(tmp_path, manifest)) == []
-    assert manifest.variables["measurement"]["experiments"][0]["sizes"] == [64]
+    assert manifest.variables.measurement.more["experiments"][0]["sizes"] == [64]
     assert "measurement" in call("inspect", tmp_path).stdout
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.manifest import changed_files, read_manifest, write_manifest
-from multitracer.session import open_session
+from multitracer.manifest import Variables, changed_files, read_manifest, write_manifest
+from multitracer.recording.open import open_recording
 from tests.cli.program import run
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def ends(tmp_path: Path, sample_session: Path) -> tuple[Path, Path]:
         folder = tmp_path / f"{host}-drive"
         folder.mkdir()
         shutil.copytree(sample_session / host, folder / host)
-        manifest.hosts = {host: manifest.hosts.get(host, {})}
+        manifest.hosts = {host: manifest.host(host)}
         manifest.collectors = [each for each in manifest.collectors if each.host == host]
         manifest.files = [each for each in manifest.files if each.host == host]
-        manifest.variables = {f"{host}_place": "here"}
+        manifest.variables = Variables.of({f"{host}_place": "here"})
         write_manifest(folder, manifest)
         made.append(folder)
     return made[0], made[1]
@@ -40,14 +40,12 @@ def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], 
     manifest = read_manifest(merged)
     assert manifest is not None
     assert list(manifest.hosts) == ["mobile", "fixed"]
-    assert manifest.variables == {"mobile_place": "here", "fixed_place": "here"}
+    assert manifest.variables.more == {"mobile_place": "here", "fixed_place": "here"}
     assert list(changed_files(merged, manifest)) == []
     assert len(manifest.files) >= 2
-    together, whole = open_session(merged), open_session(sample_session)
-    assert [point.name for point in together.points] == [point.name for point in whole.points]
-    assert [log.format for log in together.logs if log.layer == "tcp"] == [
-        log.format for log in whole.logs if log.layer == "tcp"
-    ]
+    together, whole = open_recording(merged), open_recording(sample_session)
+    assert [part.point.name for part in together.parts] == [part.point.name for part in whole.parts]
+    assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in whole.logs("tcp")]
 
 
 def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(

@@ -9,6 +9,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose, headline
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
@@ -27,7 +28,7 @@ SHOWN = re.compile(r'data-from="([-0-9.]+)" data-to="([-0-9.]+)"')
 
 @pytest.fixture(scope="module")
 def found() -> Diagnosis:
-    return diagnose(Transfer.of(SESSION))
+    return diagnose(Transfer.of(open_recording(SESSION)))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.report.markup import Markup, element, join, json_text, printable, script_hash
+from multitracer.report.markup import Markup, element, join, json_text, script_hash
+from multitracer.words import printable
 
 
 class Tags(HTMLParser):

@@ -7,43 +7,37 @@ import os
 import re
 import stat
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.analysis import analyse
 from multitracer.errors import InputError
-from multitracer.recording import Part
+from multitracer.recording.open import open_recording
 from multitracer.report import page
 from multitracer.report.index import Input, write_reports
 from multitracer.report.write import FIRST_BYTES, FURTHER_BYTES, Request, write_report
-from multitracer.session import open_session
 from tests.report.test_markup import parsed
 
 if TYPE_CHECKING:
+    from multitracer.recording.recording import Recording
     from tests.report.chromium import Browser
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces" / "cellular_upload"
 MOBILE = SAMPLE / "mobile" / "tcp-0.pcap.gz"
 
 
-def parts_of(path: Path) -> list[Part]:
-    parts: list[Part] = []
-    for point, capture in open_session(path).captures():
-        parts.append(Part(point, analyse(capture), sum(map(len, parts))))
-    return parts
+@pytest.fixture(scope="module")
+def mobile() -> Recording:
+    return open_recording(MOBILE)
 
 
 @pytest.fixture(scope="module")
-def mobile() -> list[Part]:
-    return parts_of(MOBILE)
-
-
-@pytest.fixture(scope="module")
-def report(mobile: list[Part], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(mobile: Recording, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(mobile, path, Request(command="multitracer report tcp-0.pcap.gz", notes=["a note"]))
+    noted = replace(mobile, notes=["a note"])
+    write_report(noted, path, Request(command="multitracer report tcp-0.pcap.gz"))
     return path
 
 
@@ -84,8 +78,8 @@ def test_a_report_has_the_size_that_a_mail_takes(report: Path):
     assert len(page.plotly_js()) + FIRST_BYTES + FURTHER_BYTES < 7_700_000
 
 
-def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: list[Part], report: Path, tmp_path: Path):
-    begin = mobile[0].capture.first_ns or 0
+def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: Path, tmp_path: Path):
+    begin = mobile.parts[0].capture.first_ns or 0
     second = 10**9
     write_report(
         mobile, tmp_path / "cut.html", Request(from_ns=begin + 17 * second, to_ns=begin + 20 * second)
@@ -94,23 +88,23 @@ def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: list[Part], report: 
     assert re.search(r'"span":\[17\.\d+,(19\.\d+|20\.0)\]', (tmp_path / "cut.html").read_text("utf-8"))
 
 
-def test_another_connection_can_be_asked_for(mobile: list[Part], tmp_path: Path):
+def test_another_connection_can_be_asked_for(mobile: Recording, tmp_path: Path):
     write_report(mobile, tmp_path / "two.html", Request(connection=2))
     assert "This is connection 2 of 3" in text_of(tmp_path / "two.html")
 
 
-def test_a_connection_that_is_not_there_is_an_error(mobile: list[Part], tmp_path: Path):
+def test_a_connection_that_is_not_there_is_an_error(mobile: Recording, tmp_path: Path):
     with pytest.raises(InputError, match="no connection 4"):
         write_report(mobile, tmp_path / "four.html", Request(connection=4))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_an_error(mobile: list[Part], tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_an_error(mobile: Recording, tmp_path: Path):
     with pytest.raises(InputError, match="cannot be written"):
         write_report(mobile, tmp_path / "missing" / "report.html")
 
 
-def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: list[Part], tmp_path: Path):
+def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: Recording, tmp_path: Path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(InputError, match="is a folder; name a file"):
         write_report(mobile, tmp_path / "report.html")
@@ -118,7 +112,7 @@ def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: list[Part]
 
 
 @pytest.mark.root
-def test_a_device_is_written_to_and_never_replaced(mobile: list[Part], tmp_path: Path):
+def test_a_device_is_written_to_and_never_replaced(mobile: Recording, tmp_path: Path):
     null, full = tmp_path / "null", tmp_path / "full"
     os.mknod(null, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     os.mknod(full, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
@@ -130,7 +124,7 @@ def test_a_device_is_written_to_and_never_replaced(mobile: list[Part], tmp_path:
 
 
 def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path):
-    write_report(parts_of(SAMPLE), tmp_path / "both.html", Request(title="cellular_upload"))
+    write_report(open_recording(SAMPLE), tmp_path / "both.html", Request(title="cellular_upload"))
     said = text_of(tmp_path / "both.html")
     assert "captured at mobile" in said
     assert "captured at fixed" in said
@@ -138,7 +132,7 @@ def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path):
     assert (tmp_path / "both.html").stat().st_size < 8_000_000
 
 
-def test_several_inputs_get_a_report_each_and_an_index(mobile: list[Part], tmp_path: Path):
+def test_several_inputs_get_a_report_each_and_an_index(mobile: Recording, tmp_path: Path):
     inputs = [Input("a/up.pcap", mobile), Input("../b/up.pcap", mobile)]
     index = write_reports(inputs, tmp_path / "out")
     assert index == tmp_path / "out" / "index.html"
@@ -185,7 +179,9 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Path):
-    write_report(parts_of(hostile), tmp_path / "r.html", Request(title=hostile.name, command=str(hostile)))
+    write_report(
+        open_recording(hostile), tmp_path / "r.html", Request(title=hostile.name, command=str(hostile))
+    )
     html = (tmp_path / "r.html").read_text("utf-8")
     assert HOSTILE not in html
     tags = parsed(html).tags
@@ -196,7 +192,7 @@ def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Pat
     assert "\u202e" not in html
 
 
-def test_a_file_name_that_is_no_text_is_shown_escaped(mobile: list[Part], tmp_path: Path):
+def test_a_file_name_that_is_no_text_is_shown_escaped(mobile: Recording, tmp_path: Path):
     write_report(mobile, tmp_path / "r.html", Request(title="up\udcff.pcap"))
     assert r"up\udcff.pcap" in text_of(tmp_path / "r.html")
 
@@ -204,7 +200,7 @@ def test_a_file_name_that_is_no_text_is_shown_escaped(mobile: list[Part], tmp_pa
 def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path):
     udp = syn()[:9] + b"\x11" + syn()[10:20] + struct.pack(">HHHH", 1, 2, 8, 0)
     (tmp_path / "udp.pcapng").write_bytes(hostile_capture(udp))
-    write_report(parts_of(tmp_path / "udp.pcapng"), tmp_path / "udp.html")
+    write_report(open_recording(tmp_path / "udp.pcapng"), tmp_path / "udp.html")
     said = text_of(tmp_path / "udp.html")
     assert "There is no TCP connection in this capture." in said
     assert (tmp_path / "udp.html").stat().st_size < 300_000  # nothing to draw, no plotly.js
@@ -212,7 +208,7 @@ def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path):
 
 @pytest.mark.browser
 def test_a_hostile_report_runs_nothing_and_fetches_nothing(browser: Browser, hostile: Path, tmp_path: Path):
-    write_report(parts_of(hostile), tmp_path / "r.html", Request(title=hostile.name))
+    write_report(open_recording(hostile), tmp_path / "r.html", Request(title=hostile.name))
     browser.open(tmp_path / "r.html")
     browser.evaluate("window.report.then(() => true)")
     assert browser.evaluate("window.bad") is None
@@ -304,7 +300,7 @@ def test_text_keeps_a_contrast_of_four_and_a_half_to_one(browser: Browser, repor
     assert [each for each in found if each[1] < 4.5] == []
 
 
-def test_a_nameless_recording_has_a_title_and_a_policy(mobile: list[Part], tmp_path: Path):
+def test_a_nameless_recording_has_a_title_and_a_policy(mobile: Recording, tmp_path: Path):
     write_report(mobile, tmp_path / "r.html", Request(title=" "))
     text = (tmp_path / "r.html").read_text("utf-8")
     assert "<title>tcp-0.pcap.gz</title>" in text

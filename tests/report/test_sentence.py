@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from multitracer.analysis import analyse
 from multitracer.capture import Capture, SourceFile
-from multitracer.recording import Part
+from multitracer.logs import Point
+from multitracer.recording.part import Part
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.write import NOTHING, choose, summary
-from multitracer.session import Point
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
 from tests.report.test_markup import parsed
 
@@ -23,7 +22,7 @@ START, DATA, SERVER = START_NS, 1000, "10.0.0.2:80"
 
 def part(found: Capture) -> Part:
     found.files[0].first_ns = START
-    return Part(Point("made", ("made.pcap",)), analyse(found), 0)
+    return Part(Point("made", ("made.pcap",)), found)
 
 
 def said(segments: list[Segment]) -> str:
@@ -139,7 +138,7 @@ def test_a_capture_that_talks_much_is_cut_short(number: int):
         not_decoded={f"reason {i}": i for i in range(number)},
         warnings=["careful"] * number,
     )
-    talkative = Part(Point("made", ("made.pcap",)), analyse(Capture([source] * 1000)), 0)
+    talkative = Part(Point("made", ("made.pcap",)), Capture([source] * 1000))
     html = provenance_section([talkative], command="", notes=[], hashes={})
     assert len(html) < 500_000
     assert "and 950 more files" in html

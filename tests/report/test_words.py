@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multitracer.report.words import count, duration, moment, rate, share, size
 from multitracer.tables import NOT_A_TIME
+from multitracer.words import count, duration, moment, rate, share, size
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import parsers
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import LogFile, Manifest, changed_files, read_manifest, write_manifest
+from multitracer.manifest import LogFile, Manifest, Variables, changed_files, read_manifest, write_manifest
 from multitracer.measure.journal import Journal
 from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
@@ -54,7 +54,7 @@ def _modem_log(path: Path, readings: list[tuple[float, float, float]]) -> None:
 def _folder(folder: Path, lasted: list[tuple[float, float | None]], *, speed: float = 1.0) -> Path:
     """Write transactions: when each began, and its RTT, None if it was dropped."""
     folder.mkdir(exist_ok=True)
-    write_manifest(folder, Manifest(folder.name, variables={"speed": speed}))
+    write_manifest(folder, Manifest(folder.name, variables=Variables(speed=speed)))
     with contextlib.closing(Journal(folder, PLAN)) as journal:
         for each, (at_s, rtt_s) in zip(PLAN.transactions(), lasted, strict=False):
             outcome = Outcome(BEGAN_NS + round(at_s * NS_PER_S))

@@ -11,7 +11,7 @@ import pytest
 
 import parsers
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.session import open_session
+from multitracer.recording.open import open_recording
 from tests.cli.program import analyze
 from tests.rig.real import measuring, numbers, spans_ns, told, transactions
 from tests.testbed.running import document, finished, left_behind
@@ -53,12 +53,12 @@ def test_the_session_says_over_what_it_was_measured(cdpd: Path) -> None:
     assert manifest is not None
     assert list(changed_files(cdpd, manifest)) == []
     wanted = {"link": "cdpd", "speed": SPEED, "virtual": False, "seed": 5, "extensions": []}
-    assert wanted.items() <= manifest.variables.items()
-    assert 'kind = "cdpd"' in manifest.variables["scenario"]
-    assert [run["ended"] for run in manifest.variables["runs"]] == ["every transaction was done"]
+    assert wanted.items() <= manifest.variables.document().items()
+    assert 'kind = "cdpd"' in manifest.variables.scenario
+    assert [run["ended"] for run in manifest.variables.runs] == ["every transaction was done"]
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert manifest.hosts["mobile"]["device"].startswith("tun0 mtu 576")
-    assert open_session(cdpd).speed == SPEED
+    assert open_recording(cdpd).speed == SPEED
 
 
 def test_the_recorded_radio_is_what_the_link_said(cdpd: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import multitracer.notebook as mt
+import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.transports import Options
@@ -196,9 +196,9 @@ def test_the_manifest_says_what_the_run_was(tmp_path: Path) -> None:
     manifest = read_manifest(tmp_path)
     assert manifest is not None
     said = manifest.variables
-    assert (said["seed"], said["virtual"], said["speed"], said["tcp_profile"]) == (9, True, 1, "today")
-    assert said["scenario"] == LOSSY
-    assert said["measurement"] == plan("tcp").document()
+    assert (said.seed, said.virtual, said.speed, said.tcp_profile) == (9, True, 1, "today")
+    assert said.scenario == LOSSY
+    assert said.measurement == plan("tcp").measurement()
     assert {log.path for log in manifest.files} >= {"transactions.csv", "mobile/modem-0.jsonl"}
     assert list(changed_files(tmp_path, manifest)) == []
 

@@ -22,8 +22,8 @@ from multitracer.channel.error_trace import ErrorTrace
 from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.protocols.link_events import FrameLost
+from multitracer.recording.open import open_recording
 from multitracer.scenario import Clock, Scenario, Traffic, load_scenario
-from multitracer.session import open_session
 from multitracer.simulator.record import record_virtual
 from tests.simulator.watch import watch, watched
 
@@ -86,7 +86,7 @@ def test_the_manifest_names_every_log_with_its_checksum(folder: Path) -> None:
     assert {(run.name, run.host, run.outcome) for run in manifest.collectors} == {
         (name, host, "ended") for name in ("tcpdump", "tcp_info", "rlpdump") for host in ("mobile", "fixed")
     }
-    assert manifest.variables["seed"] == 1
+    assert manifest.variables.seed == 1
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_tshark_finds_the_checksum_errors_of_the_summary(folder: Path) -> None:
 
 
 def test_the_session_opens_and_its_truth_is_not_a_capture_point(typical: Path) -> None:
-    session = open_session(typical)
-    assert [point.name for point in session.points] == ["mobile", "fixed"]
+    session = open_recording(typical)
+    assert [part.point.name for part in session.parts] == ["mobile", "fixed"]
     assert session.warnings == []
 
 
@@ -312,14 +312,14 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
     manifest = read_manifest(tmp_path / "cut")
     assert manifest is not None
     assert {run.outcome for run in manifest.collectors} == {None}
-    assert len(open_session(tmp_path / "cut").points) == 2
+    assert len(open_recording(tmp_path / "cut").parts) == 2
 
 
 REAL_SOURCES = (
     "multitracer/analysis",
     "multitracer/figures",
     "multitracer/report",
-    "multitracer/session.py",
+    "multitracer/recording",
     "parsers",
 )
 

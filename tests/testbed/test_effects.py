@@ -14,8 +14,8 @@ import pytest
 
 import multitracer as mt
 from multitracer.manifest import changed_files, read_manifest
+from multitracer.recording.open import open_recording
 from multitracer.scenario import load_scenario
-from multitracer.session import open_session
 from multitracer.simulator.run import VirtualRun
 from tests.testbed.running import document, finished, left_behind, outcome, started
 
@@ -53,7 +53,7 @@ def test_a_run_is_complete(folders: dict[str, Path], name: str) -> None:
     assert manifest is not None
     assert list(changed_files(folder, manifest)) == []
     assert {run.outcome for run in manifest.collectors} == {"ended"}
-    assert manifest.variables["speed"] == SPEED
+    assert manifest.variables.speed == SPEED
     ledger = summary(folder)["ledger"]
     assert ledger["bytes_in"] == ledger["delivered"] + ledger["flushed"]
     assert len(mt.open(folder)) == 2  # the connection, captured at both ends
@@ -73,7 +73,7 @@ def test_goodput_is_that_of_virtual_time(folders: dict[str, Path], name: str) ->
 
 def link_events(folder: Path, host: str, name: str) -> Any:
     """Return the ticks at which something happened at one end of the link."""
-    for log, tables in open_session(folder).tables("link"):
+    for log, tables in open_recording(folder).tables("link"):
         if log.host == host:
             events = tables["link_events"]
             return events["tick"][events["event"] == name]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from multitracer.manifest import changed_files, read_manifest
+from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
-from multitracer.session import open_session
 from tests.cli.program import analyze, call
 from tests.conftest import SAMPLES
 from tests.e2e.test_sample_session import _counts, _of_host
@@ -53,7 +53,7 @@ def analysis(folder: Path) -> dict[str, Any]:
 @cache
 def link_logs(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the tables of rlpdump, by host."""
-    return {log.host: tables for log, tables in open_session(folder).tables("link")}
+    return {log.host: tables for log, tables in open_recording(folder).tables("link")}
 
 
 def sender(folder: Path) -> str:
@@ -73,14 +73,14 @@ def test_a_sample_says_what_it_is(folder: Path) -> None:
     assert manifest is not None
     assert list(changed_files(folder, manifest)) == []
     assert {log.path for log in manifest.files} >= {"scenario.toml", "summary.json", "expected.json"}
-    assert (manifest.name, manifest.variables["speed"], manifest.variables["virtual"]) == (
+    assert (manifest.name, manifest.variables.speed, manifest.variables.virtual) == (
         folder.name,
         1,
         False,
     )
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert load_scenario(str(folder / "scenario.toml")).traffic
-    assert open_session(folder).warnings == []
+    assert open_recording(folder).warnings == []
 
 
 @each_call

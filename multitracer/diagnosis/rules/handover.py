@@ -23,10 +23,7 @@ _AROUND_NS = 2 * NS_PER_S
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each change between two readings of the serving cell."""
-    for host, tables in case.transfer.other_logs.get("radio", []):
-        radio = tables.get("radio")
-        if radio is None:
-            continue
+    for host, radio in case.transfer.radio:
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
             if ended_ns < case.transfer.begin_ns or began_ns > case.transfer.end_ns:

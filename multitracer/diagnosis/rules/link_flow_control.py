@@ -13,7 +13,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.transfer import LinkSide
+    from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
 KIND = "link-flow-control"

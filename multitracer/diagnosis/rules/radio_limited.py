@@ -36,10 +36,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _by_readings(case: Case) -> Iterator[Finding]:
-    for host, tables in case.transfer.other_logs.get("radio", []):
-        radio = tables.get("radio")
-        if radio is None:
-            continue
+    for host, radio in case.transfer.radio:
         for bad, known, words in _complaints(radio):
             inside = _inside(case, radio) & known
             if np.count_nonzero(inside) < _LEAST_READINGS:

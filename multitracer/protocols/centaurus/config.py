@@ -26,6 +26,11 @@ class Extension(IntFlag):
     PATH_MTU = 4
     """Segments as long as the path and the receiver allow."""
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the extensions that are set, as a manifest has them: early-start, ..."""
+        return [str(each.name).lower().replace("_", "-") for each in self]
+
 
 @dataclass(frozen=True, slots=True)
 class CentaurusConfig:

@@ -14,17 +14,21 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from multitracer.cli._text import no_formula, portable
+from multitracer.report.beside import replacing_folder
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
+from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import os
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from multitracer.cli._load import Chosen
-    from multitracer.recording import Part
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Column, Schema, Table
 
+    Chosen = Sequence[tuple[Part, list[int] | None]]
+    """The connections of each part by number, None for all."""
     Form = Literal["parquet", "csv"]
 
 _ROW_GROUP = 1 << 18
@@ -51,6 +55,12 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
     for kind, schema, pieces in tables:
         with _writer(folder / f"{kind.name}.{form}", schema) as writer:
             _write(writer, schema, pieces)
+
+
+def write_tables_into(folder: str | os.PathLike[str], recording: Recording) -> None:
+    """Write the three tables of all connections into a folder, which is made if it is missing."""
+    with replacing_folder(folder) as beside:
+        write_tables(beside, [(part, None) for part in recording.parts])
 
 
 def write_table(path: Path, table: Table) -> None:
@@ -85,7 +95,7 @@ def _connections(part: Part, rows: Any, text: Callable[[str], str]) -> Any:
     table = part.analysis.connections.take(rows)
     columns = {**_columns(table), "connection": _numbered(table, part)}
     everything = len(rows) == len(part)
-    ends = part.endpoints(0, len(part)) if everything else [part.endpoints(i, i + 1)[0] for i in rows]
+    ends = part.analysis.endpoints() if everything else [part.analysis.ends(i + 1) for i in rows]
     paths = [text(portable(file.path)) for file in part.capture.files]
     columns["capture"] = pa.array([text(portable(part.point.name))] * len(rows), pa.string())
     columns["path"] = pa.array([paths[i] for i in table["file"].tolist()], pa.string())

@@ -1,7 +1,11 @@
-"""Numbers as an engineer says them: three digits and the unit that fits."""
+"""Numbers as an engineer writes them, and foreign text made harmless: for a terminal, a page, a file.
+
+Numbers have three digits and the unit that fits.
+"""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from math import isnan
 
@@ -87,3 +91,29 @@ def _three(number: float) -> str:
         return f"{number:.1f}".removesuffix(".0")
     text = f"{number:.2f}"
     return text[:-1] if text.endswith("0") else text
+
+
+# --- text of unknown origin ---
+
+
+def printable(text: object) -> str:
+    r"""Return text on one line with what a terminal would act on written out (`\x1b`, `\u202e`, `\udc80`).
+
+    Control and formatting characters, line breaks, unassigned code points and lone surrogates are written as
+    Python escapes; everything else stays.
+    """
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+
+
+def portable(path: str) -> str:
+    r"""Return a file name that any UTF-8 writer takes: bytes that are not UTF-8 become `\xNN`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def no_formula(text: str) -> str:
+    """Return printable text that a spreadsheet takes for text: an apostrophe before what it would run."""
+    shown = printable(text)
+    return f"'{shown}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else shown

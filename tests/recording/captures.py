@@ -39,32 +39,39 @@ class Conversation:
     lost: tuple[int, ...] = ()
     """Segments that are sent twice, the second time 200 ms later."""
     handshake: bool = True
+    client_isn: int = 1000
+    server_isn: int = 5000
     packets: list[tuple[int, bytes]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self._now_ns = self.start_ns
         if self.handshake:
-            self._add(0, forward=True, flags="S", seq=1000, options=[("MSS", MSS), ("WScale", 7)])
+            self._add(0, forward=True, flags="S", seq=self.client_isn, options=[("MSS", MSS), ("WScale", 7)])
             self._add(
-                40, forward=False, flags="SA", seq=5000, ack=1001, options=[("MSS", 1400), ("WScale", 3)]
+                40,
+                forward=False,
+                flags="SA",
+                seq=self.server_isn,
+                ack=self.client_isn + 1,
+                options=[("MSS", 1400), ("WScale", 3)],
             )
-            self._add(1, forward=True, flags="A", seq=1001, ack=5001)
+            self._add(1, forward=True, flags="A", seq=self.client_isn + 1, ack=self.server_isn + 1)
         for i in range(self.segments):
             self._data(i)
         self._close()
 
     def _data(self, i: int) -> None:
-        seq = 1001 + i * MSS
-        self._add(1, forward=True, flags="PA", seq=seq, ack=5001, payload=bytes(MSS))
+        seq = self.client_isn + 1 + i * MSS
+        self._add(1, forward=True, flags="PA", seq=seq, ack=self.server_isn + 1, payload=bytes(MSS))
         if i in self.lost:
-            self._add(200, forward=True, flags="PA", seq=seq, ack=5001, payload=bytes(MSS))
-        self._add(40, forward=False, flags="A", seq=5001, ack=seq + MSS)
+            self._add(200, forward=True, flags="PA", seq=seq, ack=self.server_isn + 1, payload=bytes(MSS))
+        self._add(40, forward=False, flags="A", seq=self.server_isn + 1, ack=seq + MSS)
 
     def _close(self) -> None:
-        end = 1001 + self.segments * MSS
-        self._add(1, forward=True, flags="FA", seq=end, ack=5001)
-        self._add(40, forward=False, flags="FA", seq=5001, ack=end + 1)
-        self._add(1, forward=True, flags="A", seq=end + 1, ack=5002)
+        end = self.client_isn + 1 + self.segments * MSS
+        self._add(1, forward=True, flags="FA", seq=end, ack=self.server_isn + 1)
+        self._add(40, forward=False, flags="FA", seq=self.server_isn + 1, ack=end + 1)
+        self._add(1, forward=True, flags="A", seq=end + 1, ack=self.server_isn + 2)
 
     def _add(self, after_ms: float, *, forward: bool, payload: bytes = b"", **tcp: object) -> None:
         self._now_ns += round(after_ms * MS)

@@ -12,8 +12,12 @@ from multitracer.manifest import (
     MANIFEST,
     MAX_BYTES,
     CollectorRun,
+    Host,
     LogFile,
     Manifest,
+    Measurement,
+    Role,
+    Variables,
     changed_files,
     checksum,
     inside,
@@ -27,9 +31,12 @@ if TYPE_CHECKING:
 WHOLE = Manifest(
     "drive",
     1_700_000_000_000_000_000,
-    hosts={"mobile": {"role": "sender"}, "fixed": {}},
+    hosts={
+        "mobile": Host(Role.SENDER, "Linux 6.18", addresses=["10.0.0.1"], more={"device": "wwan0"}),
+        "fixed": Host(),
+    },
     collectors=[CollectorRun("tcpdump", "mobile", ["tcpdump", "-i", "wwan0"], outcome="ended")],
-    variables={"speed": 1.5, "direction": "uplink"},
+    variables=Variables(speed=1.5, direction="uplink", more={"location": "tunnel"}),
     files=[LogFile("mobile/tcp-0.pcap", "mobile", 3, "00" * 32)],
     more={"notes": ["tunnel entrance"]},
 )
@@ -57,13 +64,6 @@ def test_an_empty_object_is_named_after_its_folder(tmp_path: Path) -> None:
         "{",
         "[]",
         "7",
-        '{"name": 7}',
-        '{"created_ns": true}',
-        '{"hosts": ["mobile"]}',
-        '{"hosts": {"mobile": 1}}',
-        '{"files": [{"path": "a"}]}',
-        '{"files": [{"path": 1, "host": "a"}]}',
-        '{"collectors": [[]]}',
         '{"created_ns": NaN}',
         '{"variables": {"speed": Infinity}}',
         "[" * 100_000,
@@ -75,6 +75,67 @@ def test_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
     (tmp_path / MANIFEST).write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(FormatError, match=MANIFEST):
         read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ('{"name": 7}', "the manifest has name = '7', not str"),
+        ('{"created_ns": true}', "the manifest has created_ns = 'True', not int"),
+        ('{"hosts": ["mobile"]}', "the manifest has hosts = \"['mobile']\", not dict"),
+        ('{"hosts": {"mobile": 1}}', "host 'mobile' is int, not an object"),
+        ('{"hosts": {"mobile": {"role": "boss"}}}', "host 'mobile' has role = 'boss', not one of sender"),
+        ('{"hosts": {"mobile": {"addresses": [1]}}}', "host 'mobile' has addresses = '[1]', not list[str]"),
+        ('{"files": [{"path": "a"}]}', "an entry of files lacks a key: it has \"['path']\""),
+        ('{"files": [{"path": 1, "host": "a"}]}', "an entry of files has path = '1', not str"),
+        ('{"collectors": [[]]}', "an entry of collectors is list, not an object"),
+        ('{"variables": {"speed": "fast"}}', "variables has speed = 'fast', not float"),
+        ('{"variables": {"measurement": {"over": 3}}}', "the measurement has over = '3', not str"),
+    ],
+)
+def test_a_key_of_the_wrong_type_is_a_warning_and_the_rest_is_read(
+    tmp_path: Path, text: str, warning: str
+) -> None:
+    document = json.loads(text) | {"notes": "tunnel entrance"}
+    (tmp_path / MANIFEST).write_text(json.dumps(document))
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest.warnings[0].startswith(f"{tmp_path / MANIFEST}: {warning}")
+    assert manifest.more["notes"] == "tunnel entrance"
+
+
+def test_what_is_not_used_is_written_back(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text(
+        '{"variables": {"speed": "fast", "mood": 1}, "hosts": {"a": {"role": "x"}}}'
+    )
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest.variables.speed is None
+    write_manifest(tmp_path, manifest)
+    document = json.loads((tmp_path / MANIFEST).read_text())
+    assert document["variables"] == {"speed": "fast", "mood": 1}
+    assert document["hosts"] == {"a": {"role": "x"}}
+
+
+def test_old_manifests_are_read(tmp_path: Path) -> None:
+    """As 0.1 wrote them: a role in words, a link in the server's name, extensions as a bit mask."""
+    old = {
+        "hosts": {
+            "mobile": {"role": "client of a measurement"},
+            "fixed": {"role": "server of a measurement"},
+        },
+        "variables": {
+            "measurement": {"protocol": "tcp", "server": "over cdpd", "timeout_s": 9},
+            "extensions": 0,
+        },
+    }
+    (tmp_path / MANIFEST).write_text(json.dumps(old))
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest.warnings == []
+    assert [host.role for host in manifest.hosts.values()] == [Role.CLIENT, Role.SERVER]
+    assert manifest.variables.measurement == Measurement("tcp", None, "cdpd", {"timeout_s": 9})
+    assert manifest.variables.extensions == []
 
 
 _JSON = st.recursive(

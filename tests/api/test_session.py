@@ -14,14 +14,14 @@ import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.scenario import load_scenario
 from multitracer.simulator.record import record_virtual
-from tests.session.captures import SS_LOG, START_NS, Conversation, write_conversations
+from tests.recording.captures import SS_LOG, START_NS, Conversation, write_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture(scope="module")
-def bundled(sample_session: Path) -> mt.Notebook:
+def bundled(sample_session: Path) -> mt.Session:
     return mt.open(sample_session)
 
 
@@ -38,7 +38,7 @@ def test_unknown_names_are_attribute_errors() -> None:
         mt.opne  # noqa: B018
 
 
-def test_tables_are_data_frames_with_one_numbering(bundled: mt.Notebook) -> None:
+def test_tables_are_data_frames_with_one_numbering(bundled: mt.Session) -> None:
     connections = bundled.connections
     assert len(bundled) == len(connections) == 6
     assert connections["connection"].tolist() == [1, 2, 3, 4, 5, 6]
@@ -50,7 +50,7 @@ def test_tables_are_data_frames_with_one_numbering(bundled: mt.Notebook) -> None
     assert bundled.files["packets"].sum() == len(bundled.segments)
 
 
-def test_missing_values_are_na_not_numbers(bundled: mt.Notebook) -> None:
+def test_missing_values_are_na_not_numbers(bundled: mt.Session) -> None:
     no_payload = bundled.directions[bundled.directions["payload_bytes"] == 0]
     assert len(no_payload) == 2
     assert no_payload["first_payload_ns"].isna().all()
@@ -58,7 +58,7 @@ def test_missing_values_are_na_not_numbers(bundled: mt.Notebook) -> None:
     assert (bundled.tcp_segments(1)["ack_bytes"].dropna() >= 0).all()
 
 
-def test_segments_of_one_connection(bundled: mt.Notebook) -> None:
+def test_segments_of_one_connection(bundled: mt.Session) -> None:
     largest = bundled.tcp_segments()
     assert len(largest) == bundled.connections.loc[0, "segments"]
     assert set(bundled.tcp_segments(5)["host"]) == {"fixed"}
@@ -66,7 +66,7 @@ def test_segments_of_one_connection(bundled: mt.Notebook) -> None:
         bundled.tcp_segments(7)
 
 
-def test_figure(bundled: mt.Notebook) -> None:
+def test_figure(bundled: mt.Session) -> None:
     figure = bundled.time_sequence()
     assert isinstance(figure, go.Figure)
     assert "TcpSnd_data" in {trace.name for trace in figure.data}
@@ -126,7 +126,7 @@ def test_without_such_logs_the_table_is_empty(tmp_path: Path) -> None:
     assert "cwnd_bytes" in session.tcp_state
 
 
-def test_layers_of_a_connection(bundled: mt.Notebook) -> None:
+def test_layers_of_a_connection(bundled: mt.Session) -> None:
     assert {"TcpSnd_cwnd", "TcpRcv_data"} <= {trace.name for trace in bundled.stacked().data}
     series = bundled.series()
     assert series["TcpSnd_cwnd"].attrs["unit"] == "bytes"

@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 from multitracer.errors import FormatError, InputError, UnknownFormatError
-from multitracer.manifest import Manifest, write_manifest
-from multitracer.session import open_session, separate_sessions
-from tests.session.captures import MS, START_NS, Conversation, write_conversations, write_pcap
+from multitracer.manifest import CollectorRun, Manifest, write_manifest
+from multitracer.recording.inputs import find_inputs, separate_inputs
+from multitracer.recording.open import open_recording
+from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.session import Session
+    from multitracer.recording.recording import Recording
 
 MINUTE_NS = 60_000 * MS
 
 
-def packets_by_point(session: Session) -> dict[str, int]:
-    return {point.name: len(capture.segments) for point, capture in session.captures()}
+def packets_by_point(session: Recording) -> dict[str, int]:
+    return {point.name: len(capture.segments) for point, capture in session.captures}
 
 
 @pytest.fixture
@@ -35,15 +36,15 @@ def ring(tmp_path: Path) -> list[Path]:
 
 def test_one_capture(tmp_path: Path) -> None:
     path = write_conversations(tmp_path / "a.pcap", Conversation())
-    session = open_session(path)
+    session = open_recording(path)
     assert session.name == "a.pcap"
     assert packets_by_point(session) == {str(path): 16}
 
 
 @pytest.mark.parametrize("shuffled", [[0, 1, 2], [2, 0, 1]])
 def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffled: list[int]) -> None:
-    session = open_session(*(ring[i] for i in shuffled))
-    ((_, capture),) = session.captures()
+    session = open_recording(*(ring[i] for i in shuffled))
+    ((_, capture),) = session.captures
     assert [file.path for file in capture.files] == [str(path) for path in ring]
     assert len(capture.segments) == 46
     assert (np.diff(capture.segments["time_ns"]) >= 0).all()
@@ -51,17 +52,17 @@ def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffle
 
 def test_a_folder_of_captures_is_one_capture_in_order_of_time(ring: list[Path]) -> None:
     (ring[0].parent / "notes.txt").write_text("not a capture")
-    session = open_session(ring[0].parent)
-    ((point, capture),) = session.captures()
+    session = open_recording(ring[0].parent)
+    ((point, capture),) = session.captures
     assert point.paths == tuple(map(str, ring))
     assert len(capture.segments) == 46
-    assert session.warnings == []
+    assert session.warnings == [f"{ring[0].parent}: no installed format knows notes.txt; not read"]
 
 
 def test_a_pattern_names_a_file_set(ring: list[Path]) -> None:
-    assert len(open_session(f"{ring[0].parent}/ring.pcap*").points[0].paths) == 3
+    assert len(find_inputs(f"{ring[0].parent}/ring.pcap*").points[0].paths) == 3
     with pytest.raises(InputError, match="no file matches"):
-        open_session(f"{ring[0].parent}/ring.cap*")
+        open_recording(f"{ring[0].parent}/ring.cap*")
 
 
 def test_files_that_overlap_in_time_are_several_points(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_files_that_overlap_in_time_are_several_points(tmp_path: Path) -> None:
     receiver = write_conversations(
         tmp_path / "receiver.pcap", Conversation(segments=9, start_ns=START_NS + 20 * MS)
     )
-    assert packets_by_point(open_session(sender, receiver)) == {str(sender): 24, str(receiver): 24}
+    assert packets_by_point(open_recording(sender, receiver)) == {str(sender): 24, str(receiver): 24}
 
 
 def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
@@ -78,8 +79,8 @@ def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
         "receiver.pcap": Conversation(client="fd00::1", server="fd00::2"),
     }
     paths = [write_conversations(tmp_path / name, each) for name, each in kinds.items()]
-    for (_, together), path in zip(open_session(*paths).captures(), paths, strict=True):
-        ((_, alone),) = open_session(path).captures()
+    for (_, together), path in zip(open_recording(*paths).captures, paths, strict=True):
+        ((_, alone),) = open_recording(path).captures
         assert together.files == alone.files
         assert len(together.syn_options) == len(alone.syn_options) == 2
         for name in set(alone.segments.schema.names) - {"flow"}:
@@ -91,7 +92,7 @@ def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
 def test_a_small_overlap_is_still_one_capture(tmp_path: Path) -> None:
     packets = Conversation(segments=200).packets
     paths = [write_pcap(tmp_path / "0.pcap", packets[:202]), write_pcap(tmp_path / "1.pcap", packets[200:])]
-    assert len(packets_by_point(open_session(*paths))) == 1
+    assert len(packets_by_point(open_recording(*paths))) == 1
 
 
 def test_ring_buffers_are_recognised_by_name_and_others_stand_alone(tmp_path: Path, ring: list[Path]) -> None:
@@ -104,12 +105,12 @@ def test_ring_buffers_are_recognised_by_name_and_others_stand_alone(tmp_path: Pa
     ]
     for name in names:
         shutil.copy(ring[0], tmp_path / name)
-    found = separate_sessions([str(tmp_path / name) for name in names])
+    found = separate_inputs([str(tmp_path / name) for name in names])
     assert [len(session.points[0].paths) for session in found] == [2, 1, 2]
 
 
 def test_session_folder(tmp_path: Path) -> None:
-    write_manifest(tmp_path, Manifest("drive"))
+    write_manifest(tmp_path, Manifest("drive", collectors=[CollectorRun("tcpdump", "mobile")]))
     for host in ("mobile", "fixed"):
         (tmp_path / host).mkdir()
         plain = write_conversations(tmp_path / host / "tcp-0.pcap", Conversation())
@@ -118,8 +119,8 @@ def test_session_folder(tmp_path: Path) -> None:
         (tmp_path / host / "tcp-1.pcap.gz").write_bytes(gzip.compress(last.read_bytes()))
         last.unlink()
         assert plain.is_file()
-        (tmp_path / host / "gps.jsonl").write_text('{"lat": 1}\n')
-    session = open_session(tmp_path)
+        (tmp_path / host / "tcpdump.err").touch()
+    session = open_recording(tmp_path)
     assert session.name == "drive"
     assert packets_by_point(session) == {"fixed": 32, "mobile": 32}
     assert session.warnings == []
@@ -133,11 +134,11 @@ def test_session_folder_that_died_at_its_start_opens(tmp_path: Path) -> None:
     (tmp_path / "mobile" / "tcp-1.pcap").write_bytes(whole.read_bytes()[:-7])
     (tmp_path / "mobile" / "tcp-2.pcap").write_bytes(b"")
     (tmp_path / "mobile" / "tcp-3.pcap").write_bytes(whole.read_bytes()[:10])
-    session = open_session(tmp_path)
-    parts = list(session.captures())
+    session = open_recording(tmp_path)
+    parts = session.captures
     assert sum(len(capture.segments) for _, capture in parts) == 16 + 15
     passed_over = ("manifest.json", "mobile/tcp-2.pcap", "mobile/tcp-3.pcap")
-    for warning, name in zip(session.warnings, passed_over, strict=True):
+    for warning, name in zip(session.notes, passed_over, strict=True):
         assert warning.startswith(str(tmp_path / name))
 
 
@@ -151,24 +152,25 @@ def test_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
     (folder / "fixed" / "tcp-1.pcap").symlink_to(secret)
     (folder / "mobile").symlink_to(outside)
     os.mkfifo(folder / "fixed" / "tcp-2.pcap")  # reading it would wait for ever
-    session = open_session(folder)
-    assert [point.name for point in session.points] == ["fixed"]
-    assert session.points[0].paths == (str(folder / "fixed" / "tcp-0.pcap"),)
+    session = open_recording(folder)
+    points = session.inputs.points
+    assert [point.name for point in points] == ["fixed"]
+    assert points[0].paths == (str(folder / "fixed" / "tcp-0.pcap"),)
     assert ["link out of the folder" in warning for warning in session.warnings] == [True]
 
 
 def test_nothing_to_read_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(InputError, match="holds no capture"):
-        open_session(tmp_path)
+        open_recording(tmp_path)
     with pytest.raises(InputError, match="No such file"):
-        open_session(tmp_path / "absent.pcap")
+        open_recording(tmp_path / "absent.pcap")
     with pytest.raises(InputError, match="give it alone"):
-        open_session(tmp_path, tmp_path / "notes.txt")
+        open_recording(tmp_path, tmp_path / "notes.txt")
     with pytest.raises(InputError, match="no input"):
-        open_session()
+        open_recording()
     with pytest.raises(InputError, match="null"):
-        open_session("a\0b")
+        open_recording("a\0b")
 
 
 def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
@@ -176,18 +178,18 @@ def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
     (tmp_path / "b.pcap").write_text("no capture")
     (tmp_path / "c.pcap").write_bytes(whole.read_bytes()[:10])
     with pytest.raises(UnknownFormatError, match=r"b\.pcap"):
-        list(open_session(whole, tmp_path / "b.pcap").captures())
+        list(open_recording(whole, tmp_path / "b.pcap").captures)
     with pytest.raises(FormatError, match=r"c\.pcap"):
-        list(open_session(whole, tmp_path / "c.pcap").captures())
+        list(open_recording(whole, tmp_path / "c.pcap").captures)
 
 
 def test_max_packets_bounds_each_point(sample_session: Path) -> None:
-    captures = open_session(sample_session).captures(max_packets=100)
+    captures = open_recording(sample_session, max_packets=100).captures
     assert [sum(file.packets for file in capture.files) for _, capture in captures] == [100, 100]
 
 
 def test_bundled_session(sample_session: Path) -> None:
-    session = open_session(sample_session)
+    session = open_recording(sample_session)
     assert session.manifest is not None
-    assert {point.name for point in session.points} == {"mobile", "fixed"}
+    assert {part.point.name for part in session.parts} == {"mobile", "fixed"}
     assert all(packets > 6000 for packets in packets_by_point(session).values())

@@ -1,0 +1,158 @@
+"""For any DataFrames with times: the nearest row of another one, and windows around events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TIME = "time_ns"
+
+
+def join_nearest(
+    left: pd.DataFrame,
+    right: pd.DataFrame,
+    *,
+    within: str | float | pd.Timedelta = 1.0,
+    on: str = _TIME,
+    suffix: str = "_nearest",
+) -> pd.DataFrame:
+    """Put beside each row the row of another table that is nearest in time.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        Each with a column of times.
+    within : float, str or Timedelta
+        Farther away in time than this (seconds, or as pandas writes a duration) nothing is taken: the cells
+        are NA. A value is never repeated beyond it.
+    on : str
+        Name of the column of times in both.
+    suffix : str
+        Of columns of `right` that have the name of one of `left`.
+
+    Returns
+    -------
+    DataFrame
+        The rows of `left` in their order, the columns of `right`, and `distance_s`: how much later the row of
+        `right` is, NA where none is near enough.
+
+    Raises
+    ------
+    InputError
+        If one of the two has no such column.
+
+    Examples
+    --------
+    >>> rtt = session.rtt()
+    >>> state = session.tcp_state[["time_ns", "cwnd_bytes"]]
+    >>> beside = mt.join_nearest(rtt, state, within="100ms")
+    >>> bool(beside["distance_s"].abs().max() <= 0.1)
+    True
+    """
+    at, there = _times(left, on), _times(right, on)
+    known = pd.DataFrame({"at": at, "order": np.arange(len(left))}).dropna().sort_values("at")
+    others = pd.DataFrame({"there": there, "row": np.arange(len(right))}).dropna().sort_values("there")
+    near = pd.merge_asof(
+        known, others, left_on="at", right_on="there", direction="nearest", tolerance=_duration(within)
+    ).set_index("order")
+    rows = near["row"].reindex(np.arange(len(left))).to_numpy()
+    taken = right.reset_index(drop=True).reindex(rows).set_index(left.index)
+    distance = pd.Series((there.reindex(rows).array - at.array), index=left.index).dt.total_seconds()
+    renamed = {name: f"{name}{suffix}" for name in taken.columns if name in left}
+    joined = left.join(taken.drop(columns=on).rename(columns=renamed)).assign(distance_s=distance)
+    joined.attrs = {"columns": left.attrs.get("columns", {}) | right.attrs.get("columns", {})}
+    return joined
+
+
+def epochs(
+    frame: pd.DataFrame,
+    events: pd.DataFrame | pd.Series[pd.Timestamp] | Iterable[pd.Timestamp],
+    *,
+    before: str | float | pd.Timedelta = 5.0,
+    after: str | float | pd.Timedelta = 5.0,
+    on: str = _TIME,
+) -> pd.DataFrame:
+    """Cut a window out of a table around each event, so that the windows can be laid over each other.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With a column of times.
+    events : DataFrame, Series or iterable of Timestamp
+        The instants; of a DataFrame its column `on`, or `begin_ns`.
+    before, after : float, str or Timedelta
+        Begin and end of each window, in seconds or as pandas writes a duration; both ends belong to it.
+    on : str
+        Name of the column of times.
+
+    Returns
+    -------
+    DataFrame
+        The rows of `frame` with `event`, the number of the event from 0, and `since_event_s`. A row in two
+        windows is there twice; an event with no row near it has none.
+
+    Raises
+    ------
+    InputError
+        If there is no column of times.
+
+    Examples
+    --------
+    >>> losses = session.verdicts().query("necessity == 'necessary'")
+    >>> around = mt.epochs(session.rtt(), losses.head(3), before=1, after=2)
+    >>> sorted(set(around["event"])) == [0, 1, 2]
+    True
+    """
+    times, instants = _times(frame, on), _instants(events, on)
+    order = times.dropna().sort_values(kind="stable")
+    sorted_times = pd.DatetimeIndex(order)
+    begins = sorted_times.searchsorted(instants - _duration(before), side="left")
+    ends = sorted_times.searchsorted(instants + _duration(after), side="right")
+    rows = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends, strict=True)] or [np.arange(0)])
+    rows = rows.astype(np.int64)
+    number = np.repeat(np.arange(len(instants)), np.maximum(ends - begins, 0))
+    cut = frame.iloc[order.index.to_numpy()[rows]].reset_index(drop=True)
+    since = (sorted_times[rows] - instants[number]).total_seconds()
+    found: pd.DataFrame = cut.assign(event=number, since_event_s=since)
+    return found
+
+
+def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
+    """Return a duration; a number is seconds."""
+    try:
+        found = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
+    except ValueError as error:
+        raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'") from error
+    if found < pd.Timedelta(0):
+        raise InputError(f"{value!r} is negative; a window reaches from the event both ways")
+    return found
+
+
+def _times(frame: pd.DataFrame, name: str) -> pd.Series[pd.Timestamp]:
+    """Return a column of times in nanoseconds UTC, its rows numbered from 0."""
+    return pd.Series(_nanoseconds(frame[_needed(frame, name)]))
+
+
+def _nanoseconds(times: Iterable[pd.Timestamp]) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(pd.to_datetime(pd.Series(times, dtype="datetime64[ns, UTC]"), utc=True))
+
+
+def _needed(frame: pd.DataFrame, name: str) -> str:
+    if name not in frame:
+        raise InputError(f"no column {name!r}; there are {', '.join(map(str, frame.columns))}")
+    return name
+
+
+def _instants(
+    events: pd.DataFrame | pd.Series[pd.Timestamp] | Iterable[pd.Timestamp], on: str
+) -> pd.DatetimeIndex:
+    if isinstance(events, pd.DataFrame):
+        events = events[on if on in events else _needed(events, "begin_ns")]
+    return _nanoseconds(list(events))

@@ -1,0 +1,106 @@
+"""The figures of a session, as methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.analysis.transactions import arms_of
+from multitracer.api.kept import Kept
+from multitracer.errors import InputError
+from multitracer.figures.connection import connection_figure
+from multitracer.figures.environment import overlay, panels
+from multitracer.figures.rtt_size import rtt_size_figure
+from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
+from multitracer.figures.transaction_cdf import cdf_figure
+from multitracer.recording.transactions import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import plotly.graph_objects as go
+
+    from multitracer.analysis.transactions import Arm
+    from multitracer.figures.palette import ThemeName
+
+
+class SessionFigures(Kept):
+    """What a session draws; each call returns a new plotly figure."""
+
+    def time_sequence(
+        self, connection: int | None = None, *, reverse: bool | None = None, theme: ThemeName = "light"
+    ) -> go.Figure:
+        """Return the time/sequence figure of a connection; `theme` is "light" or "dark".
+
+        Examples
+        --------
+        >>> len(session.time_sequence().data) > 5
+        True
+        """
+        return connection_figure(*self._recording.chosen(connection), reverse=reverse, theme=theme)
+
+    def stacked(
+        self,
+        connection: int | None = None,
+        *,
+        reverse: bool | None = None,
+        offset_bytes: int = OFFSET_BYTES,
+        theme: ThemeName = "light",
+    ) -> go.Figure:
+        """Return the stacked figure: packets of both ends, the sender's own variables, the link, on one axis.
+
+        Parameters
+        ----------
+        offset_bytes : int
+            By how much the series of link, sender and receiver are drawn apart.
+
+        Examples
+        --------
+        >>> "TcpRcv_data" in {trace.name for trace in session.stacked().data}
+        True
+        """
+        return stacked(self._layers(connection, reverse), View(offset_bytes=offset_bytes), theme=theme)
+
+    def rtt_size(self, *others: SessionFigures) -> go.Figure:
+        """Return the figure of transactions' RTT against message size, other sessions beside this one.
+
+        Examples
+        --------
+        >>> session.rtt_size()
+        Traceback (most recent call last):
+            ...
+        multitracer.errors.InputError: ...holds no finished transaction; `measure run` writes them
+        """
+        return rtt_size_figure(self._arms(others))
+
+    def rtt_distribution(self, *others: SessionFigures) -> go.Figure:
+        """Return the distribution of transactions' RTT, other sessions beside this one.
+
+        Examples
+        --------
+        >>> session.rtt_distribution()
+        Traceback (most recent call last):
+            ...
+        multitracer.errors.InputError: ...holds no finished transaction; `measure run` writes them
+        """
+        return cdf_figure(self._arms(others))
+
+    def environment(
+        self, *others: SessionFigures, size_bytes: int | None = None, apart: bool = False
+    ) -> go.Figure:
+        """Return what the radio was like during transactions of one size, overlaid or in panels (`apart`).
+
+        Examples
+        --------
+        >>> session.environment()
+        Traceback (most recent call last):
+            ...
+        multitracer.errors.InputError: ...holds no finished transaction; `measure run` writes them
+        """
+        return (panels if apart else overlay)(self._arms(others), size_bytes)
+
+    def _arms(self, others: Sequence[SessionFigures]) -> list[Arm]:
+        arms = arms_of([source_of(each._recording) for each in (self, *others)])
+        if not arms:
+            name = self._recording.name
+            raise InputError(f"{name}: holds no finished transaction; `measure run` writes them")
+        return arms

@@ -1,0 +1,331 @@
+"""What `multitracer.open` returns: a session, its connections, its answers and its figures."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from multitracer.analysis.rtt import Provenance
+from multitracer.api.alignment import Alignment
+from multitracer.api.figures import SessionFigures
+from multitracer.api.frames import Piece, explained, framed
+from multitracer.api.tables import SessionTables, of_part
+from multitracer.recording.open import cut_recording, open_recording
+from multitracer.recording.window import Window, moment_of
+from multitracer.report.write import Request, write_report
+from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS
+from multitracer.words import count, duration, moment
+
+if TYPE_CHECKING:
+    import os
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.recording.part import Part
+
+    Time = float | str | pd.Timestamp
+
+_MOST_ROWS = 20
+"""Of a table in a notebook."""
+
+
+def open(  # noqa: A001  # as in gzip.open
+    *paths: str | os.PathLike[str],
+    begin: Time | None = None,
+    end: Time | None = None,
+    max_packets: int | None = None,
+) -> Session:
+    """Read and analyse a capture, a file set or a session folder.
+
+    Parameters
+    ----------
+    *paths
+        One session folder or folder of captures; or captures, glob patterns and at most one `-` (standard
+        input), which together are one file set. A folder without any capture opens, too.
+    begin, end : float, str or Timestamp, optional
+        Analyse only the packets from `begin` until before `end`, as if nothing else had been captured:
+        seconds since the first packet, or a time such as "2026-11-20T10:15:00.5" (UTC unless it has a zone).
+    max_packets : int, optional
+        Read at most this many packets of each capture point.
+
+    Returns
+    -------
+    Session
+
+    Raises
+    ------
+    MultiTracerError
+        If nothing can be read.
+
+    Examples
+    --------
+    >>> upload = mt.open("sample_traces/cellular_upload")
+    >>> len(upload)
+    6
+    """
+    recording = open_recording(*paths, window=_window(begin, end), max_packets=max_packets)
+    return Session(recording)
+
+
+class Session(SessionTables, SessionFigures):
+    """A session, read and analysed.
+
+    Its tables are properties. What belongs to one connection is a method: `connection` is the number in the
+    session, by default that of the connection with the most unique bytes; `reverse` is False for what the
+    initiator sent, True for what the responder sent, by default the direction with more unique bytes.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of TCP connections."""
+        return len(self._recording)
+
+    @property
+    def name(self) -> str:
+        """The session's name.
+
+        Examples
+        --------
+        >>> session.name
+        'cellular_upload'
+        """
+        return self._recording.name
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be used, or was damaged, a sentence each; it grows while logs are parsed.
+
+        Examples
+        --------
+        >>> session.warnings
+        []
+        """
+        return self._recording.warnings
+
+    def between(self, begin: Time | None = None, end: Time | None = None) -> Session:
+        """Return the part of the session from `begin` until before `end`, as if nothing else were recorded.
+
+        Parameters
+        ----------
+        begin, end : float, str or Timestamp, optional
+            As `multitracer.open` takes them. Logs are evidence and stay whole where a diagnosis needs them.
+
+        Examples
+        --------
+        >>> outage = session.between(15, 18)
+        >>> len(outage.segments) < len(session.segments)
+        True
+        """
+        recording, bounds_ns = cut_recording(self._recording, _window(begin, end))
+        return Session(recording, bounds_ns)
+
+    # --- one connection ---
+
+    def tcp_segments(self, connection: int | None = None) -> pd.DataFrame:
+        """Return one connection's segments with what the analysis says of each.
+
+        Returns
+        -------
+        DataFrame
+            `mt.columns("tcp_segments")` lists the columns.
+
+        Examples
+        --------
+        >>> upload = session.tcp_segments()
+        >>> int(upload.query("not reverse")["new_bytes"].sum())
+        6000008
+        """
+        part, n = self._recording.chosen(connection)
+        return framed(TCP_SEGMENTS, [of_part(part, part.analysis.tcp_segments(n))])
+
+    def rtt(self, connection: int | None = None) -> pd.DataFrame:
+        """Return one connection's round-trip times; `provenance` says in words how each was found.
+
+        Returns
+        -------
+        DataFrame
+            `mt.columns("rtt_samples")` lists the columns.
+
+        Examples
+        --------
+        >>> sorted(set(session.rtt()["provenance"]))
+        ['exact ack', 'sack', 'timestamp']
+        """
+        part, n = self._recording.chosen(connection)
+        frame = framed(RTT_SAMPLES, [of_part(part, part.analysis.rtt_samples(n))])
+        words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
+        return frame.assign(provenance=frame["provenance"].map(words))
+
+    def series(
+        self, connection: int | None = None, *, reverse: bool | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """Return every labelled series of a connection (docs/figures.md): time_ns and value, in link time.
+
+        Unit, source and meaning of each are in its `attrs`.
+
+        Examples
+        --------
+        >>> session.series()["TcpSnd_cwnd"].attrs["unit"]
+        'bytes'
+        """
+        tables = self._layers(connection, reverse).series
+        frames = {label: table.to_pandas() for label, table in tables.items()}
+        for label, frame in frames.items():
+            facts = tables[label].provenance
+            frame.attrs.update(facts)
+            frame.attrs["columns"] = explained(tables[label].schema, source=str(facts["source"]))
+        return frames
+
+    def phases(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
+        """Return what the sender's TCP was doing when; `mt.columns("tcp_phases")` lists the columns.
+
+        Examples
+        --------
+        >>> bool(session.phases()["reconstructed"].any())
+        False
+        """
+        layers = self._layers(connection, reverse)
+        frame = layers.phases.to_pandas()
+        frame.attrs = {"columns": explained(layers.phases.schema, source=layers.part.point.name)}
+        return frame
+
+    # --- answers ---
+
+    def diagnose(self, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
+        """Return where the time of a transfer went, and why: `.findings`, `.account`, `.table()`.
+
+        Raises
+        ------
+        InputError
+            If packets of it carry no time.
+
+        Examples
+        --------
+        >>> session.diagnose().account.outcome
+        'complete'
+        """
+        return self._diagnosis(connection, reverse)
+
+    def findings(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
+        """Return the findings of a transfer, the costliest first; `mt.columns("findings")`.
+
+        Examples
+        --------
+        >>> session.findings()["cost_s"].is_monotonic_decreasing
+        True
+        """
+        found = self.diagnose(connection, reverse=reverse)
+        table = found.table()
+        return framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
+
+    def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
+        """Return what the time of a transfer was used for: class, seconds, and share of the whole.
+
+        Examples
+        --------
+        >>> round(session.account()["share"].sum(), 6)
+        np.float64(1.0)
+        """
+        books = self.diagnose(connection, reverse=reverse).account
+        rows = [
+            (use.label, seconds, seconds / books.total_s) for use, seconds in books.seconds.items() if seconds
+        ]
+        frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
+        frame.attrs = {"total_s": books.total_s, "utilization": books.utilization, "inferred": books.inferred}
+        return frame.sort_values("seconds", ascending=False, ignore_index=True)
+
+    def align(self, *, reference: str | None = None) -> Alignment:
+        """Find how the clocks of the session relate: offset, drift, error, steps (docs/clock.md).
+
+        Parameters
+        ----------
+        reference : str, optional
+            HOST or HOST:DOMAIN onto which the others are mapped; by default the TCP sender's wall clock.
+
+        Examples
+        --------
+        >>> "fixed" in set(session.align().edges["to_host"])
+        True
+        """
+        return Alignment(self._recording, self._recording.align(reference=reference, evidence=True))
+
+    @cached_property
+    def clock_edges(self) -> pd.DataFrame:
+        """How the recording's clocks relate, a row each stretch between steps; `mt.columns("clock_edges")`.
+
+        Examples
+        --------
+        >>> "uncertainty_ns" in session.clock_edges
+        True
+        """
+        return Alignment(self._recording, self._recording.align()).edges
+
+    # --- files ---
+
+    def report(self, path: str | os.PathLike[str], *, connection: int | None = None) -> None:
+        """Write the self-contained HTML report of the session.
+
+        Examples
+        --------
+        >>> session.report(folder / "upload.html")
+        >>> (folder / "upload.html").stat().st_size > 100_000
+        True
+        """
+        write_report(self._recording, path, Request(connection=connection, title=self.name))
+
+    def to_parquet(self, folder: str | os.PathLike[str]) -> None:
+        """Write connections, directions and tcp_segments as Parquet files into a folder, which is made.
+
+        Examples
+        --------
+        >>> session.to_parquet(folder / "tables")
+        >>> sorted(path.name for path in (folder / "tables").iterdir())
+        ['connections.parquet', 'directions.parquet', 'tcp_segments.parquet']
+        """
+        from multitracer.api.files import write_tables_into  # noqa: PLC0415  # pyarrow takes a tenth of a second
+
+        write_tables_into(folder, self._recording)
+
+    # --- as a notebook shows it ---
+
+    def __repr__(self) -> str:
+        hosts = ", ".join(part.point.name for part in self._recording.parts[:_MOST_ROWS]) or "none"
+        return (
+            f"<multitracer.Session {self.name!r}: {count(len(self), 'TCP connection')}, captured at {hosts}>"
+        )
+
+    def _repr_html_(self) -> str:
+        parts = self._recording.parts
+        head = "".join(
+            f"<th>{name}</th>" for name in ("host", "begin", "took", "packets", "connections", "trust")
+        )
+        rows = "".join(_html_row(part) for part in parts[:_MOST_ROWS])
+        more = (
+            f"<p>and {len(parts) - _MOST_ROWS:,} more capture points</p>" if len(parts) > _MOST_ROWS else ""
+        )
+        logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
+        told = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
+        return (
+            f"<b>{escape(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+            f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{told}"
+        )
+
+
+def _window(begin: Time | None, end: Time | None) -> Window:
+    return Window(*(None if each is None else moment_of(str(each)) for each in (begin, end)))
+
+
+def _html_row(part: Part) -> str:
+    files = part.capture.files
+    begin = part.capture.first_ns
+    end = max((f.last_ns for f in files if f.last_ns is not None), default=None)
+    cells = (
+        part.point.name,
+        moment(begin),
+        duration(None if begin is None or end is None else end - begin),
+        f"{sum(f.packets for f in files):,}",
+        f"{len(part):,}",
+        part.analysis.trust.verdict,
+    )
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

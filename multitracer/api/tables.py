@@ -1,0 +1,346 @@
+"""The tables of a session, each a DataFrame that says what its columns mean."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from multitracer.analysis.segment_class import SegmentClass
+from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.api.frames import HOST, Piece, described, framed
+from multitracer.api.kept import Kept
+from multitracer.diagnosis.segment_verdicts import segment_verdicts
+from multitracer.errors import InputError
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
+from multitracer.sender import TCP_EVENTS, TCP_STATE
+from multitracer.tables import SEGMENTS, Column, Table
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
+from multitracer.transactions import TRANSACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Schema
+
+_ENDS = (
+    Column("src", "U45", "address of the initiator"),
+    Column("sport", "int64", "TCP port of the initiator"),
+    Column("dst", "U45", "address of the responder"),
+    Column("dport", "int64", "TCP port of the responder"),
+)
+_FILES = (
+    HOST,
+    Column("path", "U", "as it was named"),
+    Column("format", "U", "as `multitracer formats` names it"),
+    Column("variant", "U", "dialect of the format"),
+    Column("compression", "U", "gzip, zstd, xz or bzip2; None if plain"),
+    Column("packets", "int64", "packets read"),
+    Column("bytes", "int64", "bytes read, decompressed", "bytes"),
+    Column("first_ns", "int64", "time of the first packet", "ns since 1970"),
+    Column("last_ns", "int64", "time of the last packet", "ns since 1970"),
+    Column("damaged", "U", "what is wrong with it; None if nothing is"),
+)
+_TRUST = (
+    HOST,
+    Column("verdict", "U7", "good, caution or poor: how far the capture can be trusted"),
+    Column("code", "U", "stable name of the reason"),
+    Column("count", "int64", "how often it was seen"),
+    Column("sentence", "U", "what it is and what it does to the numbers"),
+)
+
+
+class SessionTables(Kept):
+    """The tables that hold for a whole session.
+
+    Each begins with the column `host`: the name of the capture point or host. Connections are numbered from 1
+    through the whole session. Times are datetime64[ns, UTC]; units are in the columns' names and in
+    `frame.attrs["columns"]`.
+    """
+
+    # --- captures ---
+
+    @cached_property
+    def files(self) -> pd.DataFrame:
+        """The capture files and their facts, a row each.
+
+        Examples
+        --------
+        >>> session.files[["host", "format"]].iloc[0].tolist()
+        ['mobile', 'pcap']
+        """
+        names = [column.name for column in _FILES]
+        facts = [
+            [part.point.name, *(getattr(file, name) for name in names[1:])]
+            for part in self._recording.parts
+            for file in part.capture.files
+        ]
+        frame = pd.DataFrame(facts, columns=names)
+        return described(frame, "files", {c.name: c for c in _FILES}, source="the files themselves")
+
+    @cached_property
+    def segments(self) -> pd.DataFrame:
+        """Every TCP segment as it was captured; `mt.columns("segments")` lists the columns.
+
+        Examples
+        --------
+        >>> int(session.segments.query("host == 'mobile'")["payload_bytes"].sum())
+        6200208
+        """
+        return self._captured(SEGMENTS, ((part, part.capture.segments) for part in self._recording.parts))
+
+    @cached_property
+    def connections(self) -> pd.DataFrame:
+        """The connections, a row each; `mt.columns("connections")`, and src, sport, dst, dport.
+
+        Examples
+        --------
+        >>> session.connections[["host", "dst"]].iloc[0].tolist()
+        ['mobile', '10.0.1.2']
+        """
+        parts = self._recording.parts
+        frame = self._captured(CONNECTIONS, ((part, part.analysis.connections) for part in parts))
+        ends = [end for part in parts for end in part.analysis.endpoints()]
+        for place, column in enumerate(_ENDS, start=2):
+            frame.insert(place, column.name, [getattr(end, column.name) for end in ends])
+            frame.attrs["columns"][column.name] = {
+                "unit": "", "meaning": column.doc, "source": frame.attrs["columns"]["connection"]["source"],
+            }  # fmt: skip
+        return frame
+
+    @cached_property
+    def directions(self) -> pd.DataFrame:
+        """The two directions of each connection; `mt.columns("directions")`.
+
+        Examples
+        --------
+        >>> session.directions.query("connection == 1")["unique_bytes"].tolist()
+        [6000008, 0]
+        """
+        return self._captured(DIRECTIONS, ((p, p.analysis.directions) for p in self._recording.parts))
+
+    @cached_property
+    def trust(self) -> pd.DataFrame:
+        """Every reason for caution: host, verdict on that host, code, count and sentence.
+
+        Examples
+        --------
+        >>> set(session.trust["verdict"]) <= {"good", "caution", "poor"}
+        True
+        """
+        reasons = [
+            (part.point.name, part.analysis.trust.verdict, note.code, note.count, note.sentence)
+            for part in self._recording.parts
+            for note in part.analysis.trust.notes
+        ]
+        frame = pd.DataFrame(reasons, columns=[column.name for column in _TRUST])
+        return described(frame, "trust", {c.name: c for c in _TRUST}, source="the captures")
+
+    def verdicts(self) -> pd.DataFrame:
+        """Return every retransmission of every capture with the verdict on it (docs/verdicts.md).
+
+        Returns
+        -------
+        DataFrame
+            `mt.columns("segment_verdicts")` lists the columns.
+
+        Examples
+        --------
+        >>> session.verdicts().query("host == 'mobile'")["cause"].value_counts()["fast"]
+        np.int64(81)
+        """
+        pieces = [of_part(part, _verdicts(self._recording, part)) for part in self._recording.parts]
+        return framed(SEGMENT_VERDICTS, pieces)
+
+    # --- logs ---
+
+    @cached_property
+    def tcp_state(self) -> pd.DataFrame:
+        """The sender's own variables as they were polled or traced; `mt.columns("tcp_state")`.
+
+        Examples
+        --------
+        >>> int(session.tcp_state["cwnd_segments"].max()) > 10
+        True
+        """
+        return self._logged("tcp", TCP_STATE)
+
+    @cached_property
+    def tcp_events(self) -> pd.DataFrame:
+        """What the sender's kernel did to a connection; `mt.columns("tcp_events")`.
+
+        Examples
+        --------
+        >>> "event" in session.tcp_events
+        True
+        """
+        return self._logged("tcp", TCP_EVENTS)
+
+    @cached_property
+    def link_frames(self) -> pd.DataFrame:
+        """The frames that each side of a radio link logged; `mt.columns("link_frames")`.
+
+        Examples
+        --------
+        >>> call = mt.open("sample_traces/fig10-backoff")
+        >>> sorted(set(call.link_frames["host"]))
+        ['fixed', 'mobile']
+        """
+        return self._logged("link", LINK_FRAMES)
+
+    @cached_property
+    def link_events(self) -> pd.DataFrame:
+        """What else happened to the link: stops, resets, queues; `mt.columns("link_events")`.
+
+        Examples
+        --------
+        >>> call = mt.open("sample_traces/fig10-backoff")
+        >>> "reset_started" in set(call.link_events["event"])
+        True
+        """
+        return self._logged("link", LINK_EVENTS)
+
+    @cached_property
+    def radio(self) -> pd.DataFrame:
+        """What modems and loggers said of the radio; `mt.columns("radio")`.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> bool(drive.radio["rssi_dbm"].notna().any())
+        True
+        """
+        return self._logged("radio", RADIO)
+
+    @cached_property
+    def position(self) -> pd.DataFrame:
+        """Where the receivers of the recording were; `mt.columns("position")`.
+
+        Examples
+        --------
+        >>> session.position.empty
+        True
+        """
+        return self._logged("position", POSITION)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """Times in which a collector wanted to read and could not, with the reason; `mt.columns("gaps")`.
+
+        Examples
+        --------
+        >>> session.gaps.empty
+        True
+        """
+        return self._logged("radio", GAPS, "position")
+
+    @cached_property
+    def markers(self) -> pd.DataFrame:
+        """Moments that the engineer marked while recording; `mt.columns("markers")`.
+
+        Examples
+        --------
+        >>> session.markers.empty
+        True
+        """
+        return self._logged("marker", MARKERS)
+
+    @cached_property
+    def transactions(self) -> pd.DataFrame:
+        """The transactions of `measure run`; `mt.columns("transactions")`.
+
+        Examples
+        --------
+        >>> session.transactions.empty
+        True
+        """
+        return self._logged("transactions", TRANSACTIONS)
+
+    def table(self, layer: str, name: str) -> pd.DataFrame:
+        """Return a table that logs of a layer hold, also one that only a plug-in knows.
+
+        Parameters
+        ----------
+        layer : str
+            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions.
+        name : str
+            Of the table, such as "clock_readings".
+
+        Raises
+        ------
+        InputError
+            If no log of the session holds such a table.
+
+        Examples
+        --------
+        >>> session.table("clock", "clock_readings")["host"].unique().tolist()
+        ['mobile', 'fixed']
+        """
+        for _, tables in self._recording.logs(layer):
+            if name in tables:
+                return self._logged(layer, tables[name].schema)
+        there = {each for _, tables in self._recording.logs(layer) for each in tables}
+        held = ", ".join(sorted(there)) or "none"
+        raise InputError(
+            f"{self._recording.name}: no log of the layer {layer} holds {name!r}; there are: {held}"
+        )
+
+    def _captured(self, schema: Schema, tables: Iterable[tuple[Part, Table]]) -> pd.DataFrame:
+        return framed(schema, [of_part(part, table) for part, table in tables])
+
+    def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
+        """Return a table of all logs that hold it, each row with its host, in order of time."""
+        pieces = [
+            Piece(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
+            for each in (layer, *layers)
+            for log, table in self._recording.tables(each, schema.name)
+        ]
+        time = "time_ns" if "time_ns" in schema.names else "start_ns"
+        return framed(schema, pieces, sort=time)
+
+
+def of_part(part: Part, table: Table) -> Piece:
+    """Return a table of a capture point, connections numbered through the session."""
+    paths = ", ".join(file.path for file in part.capture.files)
+    return Piece(part.point.name, table, paths, part.offset)
+
+
+def _within(table: Table, bounds_ns: Bounds) -> Table:
+    """Return the rows whose time lies within the bounds."""
+    begin_ns, end_ns = bounds_ns
+    time_ns = table["time_ns" if "time_ns" in table.schema.names else "start_ns"]
+    inside = np.ones(len(table), dtype=bool)
+    if begin_ns is not None:
+        inside &= time_ns >= begin_ns
+    if end_ns is not None:
+        inside &= time_ns < end_ns
+    return table if inside.all() else table.take(inside)
+
+
+def _verdicts(recording: Recording, part: Part) -> Table:
+    """Return SEGMENT_VERDICTS of a part."""
+    found = segment_verdicts(recording, part)
+    rows = np.flatnonzero(found.kind == SegmentClass.RETRANSMISSION)
+    segments, direction = part.capture.segments, part.analysis.partition.direction[rows]
+    texts = {
+        "cause": [word(Cause(each)) for each in found.cause[rows]],
+        "necessity": [word(Necessity(each)) for each in found.necessity[rows]],
+        "evidence": [evidence_words(int(each)) for each in found.evidence[rows]],
+    }
+    columns = {
+        "connection": (direction >> 1) + 1,
+        "reverse": (direction & 1) == 1,
+        "time_ns": segments["time_ns"][rows],
+        "frame": segments["frame"][rows],
+        "seq_rel": found.seq_rel[rows],
+        "payload_bytes": segments["payload_bytes"][rows],
+        **texts,
+    }
+    dtypes = {column.name: column.dtype for column in SEGMENT_VERDICTS}
+    return Table(SEGMENT_VERDICTS, {n: np.asarray(v, dtype=dtypes[n]) for n, v in columns.items()})

@@ -1,0 +1,100 @@
+"""Addresses and ports of connections, as text and back."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Table
+
+
+class Endpoints(NamedTuple):
+    """The two ends of a connection, the initiator first."""
+
+    src: str
+    sport: int
+    dst: str
+    dport: int
+
+    @property
+    def source(self) -> str:
+        """The initiator as HOST:PORT."""
+        return host_port(self.src, self.sport)
+
+    @property
+    def destination(self) -> str:
+        """The responder as HOST:PORT."""
+        return host_port(self.dst, self.dport)
+
+
+def host_port(host: str, port: int) -> str:
+    """Return an endpoint as HOST:PORT, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_text(version: int, address: bytes) -> str:
+    """Return an address of a table as text."""
+    if version == 4:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
+    return socket.inet_ntop(socket.AF_INET6, address)
+
+
+def endpoints_of(flows: Table, directed: Array) -> list[Endpoints]:
+    """Return the endpoints of directed flows, the sender first.
+
+    Parameters
+    ----------
+    flows : Table
+        FLOWS.
+    directed : ndarray of int, shape (n,)
+        2 x row in flows, + 1 if the flow's endpoint b sent.
+    """
+    rows = flows.take(directed >> 1)
+    a, b = (_hosts(rows["ip_version"], rows[f"address_{end}"], rows[f"port_{end}"]) for end in "ab")
+    return [
+        Endpoints(*(y + x if backwards else x + y))
+        for x, y, backwards in zip(a, b, (directed & 1).tolist(), strict=True)
+    ]
+
+
+def _hosts(version: Array, address: Array, port: Array) -> list[tuple[str, int]]:
+    return [
+        (host_text(v, a), p)
+        for v, a, p in zip(version.tolist(), address.tolist(), port.tolist(), strict=True)
+    ]
+
+
+def flows_with(flows: Table, host: str, port: int) -> Array:
+    """Return the mask of the flows that have an endpoint, on either side.
+
+    Raises
+    ------
+    InputError
+        If the host is no IP address.
+    """
+    version, packed = _packed(host)
+    wanted = np.frombuffer(packed.ljust(16, b"\0"), dtype="V16")
+    ends = [(flows[f"address_{end}"] == wanted) & (flows[f"port_{end}"] == port) for end in "ab"]
+    fitting: Array = (ends[0] | ends[1]) & (flows["ip_version"] == version)
+    return fitting
+
+
+def _packed(host: str) -> tuple[int, bytes]:
+    version, family = (6, socket.AF_INET6) if ":" in host else (4, socket.AF_INET)
+    try:
+        return version, socket.inet_pton(family, host)
+    except OSError as error:
+        raise InputError(f"{host!r} is not an IP address; names are not looked up") from error
+
+
+def vlan_text(vlan: int) -> str | None:
+    """Return VLAN ids, outermost first, joined by dots; None if untagged (`vlan` of FLOWS below 0)."""
+    if vlan < 0:
+        return None
+    tags = (vlan.bit_length() - 1) // 12
+    return ".".join(str(vlan >> 12 * i & 0xFFF) for i in range(tags - 1, -1, -1))

@@ -1,0 +1,36 @@
+"""Further panels of the stacked figure: one file each, found by its name.
+
+A module binds `panel(layers)`, which returns a `Panel` of what a connection's layers hold, or None where
+there is nothing to show. Times are those of the sender's clock as recorded; link time and cutting come
+later. The roles "reading" (a line with points) and "event" (points) suit whatever has no look of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from multitracer.figures.stack import Panel
+    from multitracer.recording.layers import Layers
+
+
+class PanelModule(Protocol):
+    """What a module of this folder binds."""
+
+    def panel(self, layers: Layers, /) -> Panel | None:
+        """Return the panel, None if there is nothing to show."""
+
+
+@functools.cache
+def _modules() -> tuple[PanelModule, ...]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(cast("PanelModule", importlib.import_module(f"{__name__}.{name}")) for name in names)
+
+
+def further_panels(layers: Layers) -> list[Panel]:
+    """Return the panels of this folder that have something to show, by the names of their files."""
+    panels = (module.panel(layers) for module in _modules())
+    return [panel for panel in panels if panel is not None and panel.drawn]

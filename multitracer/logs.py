@@ -1,0 +1,61 @@
+"""Which files a recording is made of: capture points, and logs by layer; what the rooms call them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from multitracer.manifest import Manifest
+    from multitracer.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place where packets were captured, with the files of that capture in order."""
+
+    name: str
+    """The host's name in a session folder, otherwise the path as the user gave it."""
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log of a host that is no packet capture."""
+
+    host: str
+    path: str
+    format: str
+    """As `multitracer formats` names it."""
+    layer: str
+    """The layer of the stack that it tells of: tcp, link, radio, position, clock, transactions, marker."""
+
+
+class ParsedLog(NamedTuple):
+    """A log with what it holds."""
+
+    log: Log
+    tables: dict[str, Table]
+    """By name. They are shared by all who read the log: nobody changes one."""
+
+
+class LogSource(Protocol):
+    """The logs of one recording, each parsed once: what the clocks of a recording are found in."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The session folder; None of loose files."""
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What the folder says of itself."""
+
+    @property
+    def name(self) -> str:
+        """The recording's name."""
+
+    def logs(self, layer: str) -> Sequence[ParsedLog]:
+        """Return the logs of a layer."""

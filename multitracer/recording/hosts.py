@@ -1,0 +1,155 @@
+"""What the hosts of a recording logged beside packets: their TCP's variables, their side of a link.
+
+Whose log it is, the folder says in which it lies; which addresses a host has, the manifest says, or else its
+log of TCP variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.sender_state import in_bytes, with_ca_state
+from multitracer.analysis.tcp_state import join, join_events
+from multitracer.endpoints import host_text
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.protocols.sock_diag import ReadBy, TcpEvent
+from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_STATE
+from multitracer.tables import NA, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from multitracer.logs import LogSource, ParsedLog
+    from multitracer.recording.part import Part
+    from multitracer.tables import Array, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSide:
+    """The link's log of one host.
+
+    Attributes
+    ----------
+    host : str
+        Name of the host's folder.
+    frames : Table
+        LINK_FRAMES, in order of the log.
+    events : Table
+        LINK_EVENTS, in order of the log.
+    facts : dict of str to str
+        What the head of the log states: side, slot_ns, speed, t1_ms, n2, ...
+    """
+
+    host: str
+    frames: Table
+    events: Table
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, *names: str) -> Array:
+        """Return the rows of the events with one of these names, in order; int64, shape (n,)."""
+        return np.flatnonzero(np.isin(self.events["event"], names))
+
+
+@dataclass(frozen=True)
+class HostLogs:
+    """What the hosts logged.
+
+    Attributes
+    ----------
+    state, events : Table
+        TCP_STATE and TCP_EVENTS of all hosts together.
+    link : mapping of str to LinkSide
+        Host -> its side of the link.
+    addresses : mapping of str to frozenset of str
+        Host -> addresses that are its own.
+    """
+
+    state: Table
+    events: Table
+    link: Mapping[str, LinkSide] = field(default_factory=dict)
+    addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    _joined: dict[int, tuple[Table, Table]] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, source: LogSource) -> HostLogs:
+        """Return what the logs of a recording hold."""
+        logs = source.logs("tcp")
+        stated = {
+            host: set(facts.addresses)
+            for host, facts in (source.manifest.hosts if source.manifest else {}).items()
+        }
+        addresses = {host: set(own) for host, own in stated.items()}
+        for log, tables in logs:
+            if TCP_STATE.name in tables and not stated.get(log.host):
+                addresses.setdefault(log.host, set()).update(_polled(tables[TCP_STATE.name]))
+        return cls(
+            _together(TCP_STATE.name, logs, TCP_STATE),
+            _together(TCP_EVENTS.name, logs, TCP_EVENTS),
+            _link_sides(source.logs("link")),
+            {host: frozenset(own) for host, own in addresses.items()},
+        )
+
+    def owner(self, address: str) -> str | None:
+        """Return the host that alone has an address, None if that is not known."""
+        hosts = [host for host, own in self.addresses.items() if address in own]
+        return hosts[0] if len(hosts) == 1 else None
+
+    def of_sender(self, part: Part, connection: int, *, reverse: bool) -> tuple[Table, Table]:
+        """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction, windows in bytes.
+
+        Parameters
+        ----------
+        part, connection : Part, int
+            The connection, as numbered in that part.
+        reverse : bool
+            Whose data: False the initiator's, True the responder's.
+        """
+        if not len(self.state):
+            return Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
+        state, events = (
+            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
+            for table in self._of_connections(part)
+        )
+        state = in_bytes(state, directions=part.analysis.directions)
+        traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
+        return (with_ca_state(state, events) if traced else state), events
+
+    def _of_connections(self, part: Part) -> tuple[Table, Table]:
+        """Return both tables with the connection of each row, in a part; found once for all connections."""
+        if id(part) not in self._joined:
+            flows, connections = part.capture.flows, part.analysis.connections
+            self._joined[id(part)] = (
+                join(self.state, flows=flows, connections=connections),
+                join_events(self.events, flows=flows, connections=connections),
+            )
+        return self._joined[id(part)]
+
+
+def _together(name: str, logs: Sequence[ParsedLog], schema: Schema) -> Table:
+    return Table.concatenate(schema, [tables[name] for _, tables in logs if name in tables])
+
+
+def _polled(state: Table) -> set[str]:
+    """Return the addresses of polled sockets; a kernel's trace tells of those in other namespaces too."""
+    own = state["method"] != ReadBy.TCP_PROBE
+    ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
+    return {host_text(version, address) for version, address in set(ends)}
+
+
+def _link_sides(logs: Sequence[ParsedLog]) -> dict[str, LinkSide]:
+    """Return each host's side of the link, its logs together."""
+    sides: dict[str, list[dict[str, Table]]] = {}
+    for log, tables in logs:
+        sides.setdefault(log.host, []).append(tables)
+    return {host: _link_side(host, each) for host, each in sides.items()}
+
+
+def _link_side(host: str, logs: list[dict[str, Table]]) -> LinkSide:
+    """Return one host's side; of several logs the facts are not known to be those of all."""
+    frames, events = ([tables[schema.name] for tables in logs] for schema in (LINK_FRAMES, LINK_EVENTS))
+    if len(logs) == 1:
+        return LinkSide(host, frames[0], events[0], dict(frames[0].provenance.get("header", {})))
+    return LinkSide(host, Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, events))

@@ -1,0 +1,294 @@
+"""What the user named: capture points and logs of one recording; of the files only the beginning is read.
+
+A capture, the files of one capture (a ring buffer, a glob), a folder of captures, a session folder (one
+subfolder per host, manifest.json; docs/session.md), or `-`. Only regular files inside a folder are read,
+whatever its manifest or its symbolic links say. No file vanishes silently: each is a capture, a log, a
+companion that a recorder of ours wrote beside the logs, or part of a warning.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import parsers
+from multitracer.errors import FormatError, InputError, UnknownFormatError
+from multitracer.logs import Log, Point
+from multitracer.manifest import MANIFEST, inside, read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.manifest import Manifest
+    from parsers import Format
+
+STANDARD_INPUT = "-"
+MAX_FILES = 10_000
+"""More files in one folder are refused: a ring buffer of a week has some hundred."""
+
+UNREADABLE = (FormatError, InputError, UnknownFormatError)
+"""What is wrong with one file, not with the installation."""
+
+_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz))?$", re.IGNORECASE)
+_DUMPCAP_RING = re.compile(r"(?P<stem>.+)_(?P<number>\d{5,})_\d{14}(?P<rest>(\.\w+)*)")
+_TCPDUMP_RING = re.compile(r"(?P<stem>.+\.(pcap|pcapng|cap|dmp|dump))(?P<number>\d*)(\.(gz|zst|xz))?")
+_COMPRESSED = re.compile(r"\.(gz|zst|xz)$")
+
+_COMPANIONS = frozenset(
+    {
+        MANIFEST,
+        f"{MANIFEST}.tmp",
+        "README.md",
+        "scenario.toml",
+        "summary.json",
+        "expected.json",
+        "nstat_before.json",
+        "nstat_after.json",
+        "device_after.json",
+        "traffic.jsonl",
+        "traffic.log",
+        "link.jsonl",
+        "link.log",
+    }
+)
+"""Files that a recorder of ours writes beside the logs, and that hold no records of a log."""
+_COMPANION_FOLDERS = frozenset({"truth", "tables"})
+"""What a model knows of a run, and the tables that `align` keeps."""
+_WORDS_OF_COLLECTOR = (".log", ".err")
+"""What the names of files end in that hold what a collector said, not what it recorded."""
+_NAMED = 10
+"""So many files that nobody knows are named; the others are counted."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """The captures and other logs of one recording, by name; nothing of them is parsed."""
+
+    name: str
+    points: list[Point]
+    listed: list[Log] = field(default_factory=list)
+    """The logs that are no captures."""
+    folder: Path | None = None
+    manifest: Manifest | None = None
+    warnings: list[str] = field(default_factory=list)
+    """What was not usable when the inputs were opened, a sentence each."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Every file that belongs to the recording."""
+        paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
+        return paths if self.folder is None else [*paths, str(self.folder / MANIFEST)]
+
+    def holds(self, layer: str) -> bool:
+        """Return whether there is a log of this layer."""
+        return any(log.layer == layer for log in self.listed)
+
+
+def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
+    """Return what the paths name, as one recording.
+
+    Parameters
+    ----------
+    *paths
+        One session folder or folder of captures; or captures, glob patterns and at most one `-`, which
+        together are one file set.
+
+    Raises
+    ------
+    InputError
+        If a path does not exist, is of a kind that cannot be read, or a folder holds nothing that is known.
+    """
+    names = [name for path in paths for name in _expanded(os.fspath(path))]
+    if not names:
+        raise InputError("no input: name a capture, a session folder, or - for standard input")
+    folders = [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]
+    if not folders:
+        return Inputs(Path(names[0]).name, [Point(names[0], tuple(dict.fromkeys(names)))])
+    if len(names) > 1:
+        raise InputError(f"{folders[0]}: a folder cannot be part of a file set; give it alone")
+    return _of_folder(Path(names[0]))
+
+
+def separate_inputs(paths: Sequence[str]) -> list[Inputs]:
+    """Return each path as a recording of its own; files that tcpdump or dumpcap numbered are one.
+
+    Raises
+    ------
+    InputError
+        As `find_inputs` does.
+    """
+    rings: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys(name for path in paths for name in _expanded(path)):
+        rings.setdefault(_ring(name), []).append(name)
+    return [find_inputs(*names) for names in rings.values()]
+
+
+def loose_inputs(paths: Sequence[str]) -> Inputs:
+    """Return loose files as one recording: each capture a point of its own, each other log that of a host.
+
+    Raises
+    ------
+    InputError
+        As `find_inputs` does; or if one of several is a folder.
+    """
+    for name in paths:
+        if os.path.isdir(name):  # noqa: PTH112  # a name may hold NUL, which Path refuses
+            raise InputError(f"{name}: a session folder is read by itself; give it alone")
+    points, logs = [], []
+    for inputs in separate_inputs(paths):
+        (point,) = inputs.points
+        log = _log(point)
+        if log is None:
+            points.append(point)
+        else:
+            logs.append(log)
+    return Inputs(Path(paths[0]).name, points, logs)
+
+
+def _log(point: Point) -> Log | None:
+    """Return what was taken for a capture as the log that it is; None if it is a capture."""
+    if len(point.paths) > 1 or point.paths[0] == STANDARD_INPUT:
+        return None
+    fmt = parsers.detect(point.paths[0])
+    return None if fmt.layer == "packet" else Log(point.name, point.paths[0], fmt.name, fmt.layer)
+
+
+# --- names ---
+
+
+def _expanded(path: str) -> list[str]:
+    """Return the files that a glob pattern names in natural order, or the path itself."""
+    if path == STANDARD_INPUT or os.path.lexists(path) or not set("*?[") & set(path):
+        _check_readable(path)
+        return [path]
+    import glob
+
+    names = sorted(glob.glob(path), key=_natural)  # noqa: PTH207  # Path.glob refuses absolute patterns
+    if not names:
+        raise InputError(f"{path}: no file matches; check the pattern")
+    return names
+
+
+def _check_readable(path: str) -> None:
+    if path == STANDARD_INPUT:
+        return
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{path}: {reason}; check the name") from error
+    if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
+        raise InputError(f"{path}: neither a file nor a folder nor a pipe; name a capture")
+
+
+def _ring(name: str) -> tuple[str, str]:
+    """Return what the files of one ring buffer have in common; for any other file its name."""
+    folder, base = os.path.split(name)
+    if match := _DUMPCAP_RING.fullmatch(base):
+        return folder, match["stem"] + match["rest"]
+    if match := _TCPDUMP_RING.fullmatch(base):
+        return folder, match["stem"]
+    return folder, base
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sort key under which file9 comes before file10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+# --- folders ---
+
+
+def _of_folder(folder: Path) -> Inputs:
+    warnings: list[str] = []
+    try:
+        manifest = read_manifest(folder)
+    except FormatError as error:
+        manifest = None
+        warnings.append(f"{error}; the folder is read without it")
+    search = _Search(folder, manifest)
+    points, logs = [], []
+    for host, place in _places(folder, first=list(manifest.hosts) if manifest else []):
+        known = list(search.logs_in(place))
+        captures = tuple(path for path, fmt in known if fmt.layer == "packet")
+        points += [Point(host, captures)] if captures else []
+        logs += [Log(host, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
+    warnings += [*(manifest.warnings if manifest else ()), *search.warnings()]
+    warnings += map(str, parsers.installed().broken)
+    if not points and not logs and manifest is None:
+        why = f" ({warnings[0]})" if warnings else ""
+        raise InputError(f"{folder}: holds no capture{why}; name a capture or a session folder")
+    name = manifest.name if manifest else folder.resolve().name
+    return Inputs(name, points, logs, folder, manifest, warnings)
+
+
+def _places(folder: Path, *, first: list[str]) -> list[tuple[str, Path]]:
+    """Return the folder itself and its subfolders, each of which is a host; those in `first` come first."""
+    hosts = [entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
+    hosts = [host for host in hosts if host not in _COMPANION_FOLDERS]
+    hosts.sort(key=lambda host: first.index(host) if host in first else len(first))
+    return [(str(folder), folder), *((host, folder / host) for host in hosts)]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as scan:
+            entries = [entry for entry in scan if not entry.name.startswith(".")]
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; check its permissions") from error
+    if len(entries) > MAX_FILES:
+        raise InputError(f"{folder}: over {MAX_FILES} files; name those that you mean")
+    return sorted(entries, key=lambda entry: _natural(entry.name))
+
+
+class _Search:
+    """Recognises the logs of a folder by their content, and keeps account of what is none."""
+
+    def __init__(self, folder: Path, manifest: Manifest | None) -> None:
+        self._folder = folder
+        self._listed = {log.path for log in manifest.files} if manifest else set()
+        runs = manifest.collectors if manifest else []
+        self._collectors = {run.name for run in runs}
+        self._logs = {Path(word).name for run in runs for word in run.command}
+        self._unusable: list[str] = []
+        self._unknown: list[str] = []
+
+    def logs_in(self, place: Path) -> Iterator[tuple[str, Format]]:
+        """Yield the logs of one host's folder with their formats."""
+        for entry in _entries(place):
+            path = place / entry.name
+            if self._is_companion(entry.name) or not path.is_file():
+                continue
+            relative = path.relative_to(self._folder).as_posix()
+            try:
+                inside(self._folder, relative)
+                yield str(path), parsers.detect(str(path))
+            except UnknownFormatError as error:
+                expected = self._is_expected(entry, relative)
+                (self._unusable if expected else self._unknown).append(str(error) if expected else relative)
+            except (FormatError, InputError) as error:  # damaged, not allowed, or a link out of the folder
+                self._unusable.append(str(error))
+
+    def _is_companion(self, name: str) -> bool:
+        plain = _COMPRESSED.sub("", name)
+        return plain in _COMPANIONS or (
+            plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
+        )
+
+    def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
+        """Return whether somebody says that the file is a log: its name, the manifest, or who wrote it."""
+        named = _CAPTURE_NAME.search(entry.name) or _COMPRESSED.sub("", entry.name) in self._logs
+        return bool(named) or entry.is_symlink() or relative in self._listed
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence for each log that cannot be used, and one for all files that nobody knows."""
+        yield from (f"{sentence}; passed over" for sentence in self._unusable)
+        if self._unknown:
+            names = ", ".join(self._unknown[:_NAMED])
+            rest = len(self._unknown) - _NAMED
+            more = f" and {rest:,} more" if rest > 0 else ""
+            yield f"{self._folder}: no installed format knows {names}{more}; not read"

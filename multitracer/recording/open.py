@@ -1,0 +1,211 @@
+"""The one way in: from the paths that a user named to a `Recording`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import parsers
+from multitracer.errors import InputError
+from multitracer.logs import Point
+from multitracer.recording.inputs import UNREADABLE, find_inputs
+from multitracer.recording.recording import Recording
+from multitracer.recording.window import EVERYTHING, Window
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.capture import Capture, SourceFile
+    from multitracer.errors import MultiTracerError
+    from multitracer.recording.inputs import Inputs
+    from multitracer.recording.part import Part
+    from multitracer.recording.window import Bounds
+
+
+class Progress(Protocol):
+    """Shows how far the reading is."""
+
+    phase: str
+    """What is being done: "reading" or "analysing"."""
+
+    def __call__(self, stored_bytes: int) -> None:
+        """Take how many bytes of the present file, as it is stored, were read so far."""
+
+
+def open_recording(
+    *paths: str | os.PathLike[str],
+    window: Window = EVERYTHING,
+    max_packets: int | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Read and analyse what the paths name, as one recording.
+
+    Parameters
+    ----------
+    *paths
+        As `find_inputs` takes them.
+    window : Window
+        Analyse only the packets in it, as if nothing else had been captured.
+    max_packets : int, optional
+        Read at most this many packets of each capture point.
+    progress : Progress, optional
+
+    Raises
+    ------
+    MultiTracerError
+        If nothing can be read. In a folder, a file that cannot be read is passed over with a warning as long
+        as another one can.
+    """
+    return read_recording(find_inputs(*paths), window=window, max_packets=max_packets, progress=progress)
+
+
+def read_recording(
+    inputs: Inputs,
+    *,
+    window: Window = EVERYTHING,
+    max_packets: int | None = None,
+    progress: Progress | None = None,
+    captures: bool = True,
+    analyse: bool = True,
+) -> Recording:
+    """Return the recording of inputs.
+
+    Parameters
+    ----------
+    captures : bool
+        Read the captures; otherwise only the logs are there.
+    analyse : bool
+        Analyse the captures now; otherwise when their connections are asked for.
+
+    Other parameters and errors are those of `open_recording`.
+    """
+    recording = Recording(inputs)
+    if not captures:
+        return recording
+    read = _between(_captures(recording, max_packets, progress), window, recording)
+    for point, capture in read:
+        part = recording.add(point, capture)
+        if analyse:
+            _analyse(part, progress)
+    return recording
+
+
+def _analyse(part: Part, progress: Progress | None) -> None:
+    if progress is None:
+        part.analysis  # noqa: B018  # it is kept there
+        return
+    progress.phase = "analysing"
+    part.analysis  # noqa: B018
+    progress.phase = "reading"
+
+
+def _between(
+    read: Iterator[tuple[Point, Capture]], window: Window, recording: Recording
+) -> Iterator[tuple[Point, Capture]]:
+    """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
+    if window == EVERYTHING:
+        yield from read
+        return
+    whole = list(read)
+    begin_ns, end_ns = window.bounds_ns((capture for _, capture in whole), speed=recording.speed)
+    kept = 0
+    for point, capture in whole:
+        part = capture.between(begin_ns, end_ns)
+        kept += len(part.segments)
+        yield point, part
+    if not kept and any(len(capture.segments) for _, capture in whole):
+        recording.notes.append(
+            "no TCP segment lies between --from and --to; the numbers are those of nothing"
+        )
+
+
+def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Bounds]:
+    """Return a recording with its captures cut to a window, and the bounds of that as recorded.
+
+    What is parsed already of its logs is kept, whole.
+    """
+    bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
+    cut = recording.without_captures()
+    for part in recording.parts:
+        cut.add(part.point, part.capture.between(*bounds_ns))
+    return cut, bounds_ns
+
+
+def _captures(
+    recording: Recording, max_packets: int | None, progress: Progress | None
+) -> Iterator[tuple[Point, Capture]]:
+    """Read the capture points one after the other; one that cannot be read is passed over in a folder."""
+    failure: MultiTracerError | None = None
+    read = False
+    for point in recording.inputs.points:
+        try:
+            with recording.watched(path for path in point.paths):
+                paths = _readable(recording, point.paths)
+                capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress)
+        except UNREADABLE as error:
+            recording.pass_over(error)
+            failure = error
+            continue
+        read = True
+        yield from _apart(point, capture)
+    if failure is not None and not read:
+        raise failure
+
+
+def _readable(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
+    """Return of a folder's ring of files those that can be read at least to their first packet."""
+    if recording.folder is None or len(paths) == 1:
+        return paths
+    readable = []
+    for path in paths:
+        try:
+            parsers.read_capture([path], max_packets=1)
+        except UNREADABLE as error:
+            recording.pass_over(error)
+        else:
+            readable.append(path)
+    if not readable:
+        raise InputError(f"{paths[0]}: none of its {len(paths)} files can be read")
+    return readable
+
+
+def _apart(point: Point, capture: Capture) -> Iterator[tuple[Point, Capture]]:
+    """Yield the capture; as several points if its files overlap in time.
+
+    Files that overlap are not one capture that was cut into files: to merge them would count packets twice.
+    """
+    runs = _runs(capture.files)
+    if len(runs) == 1:
+        yield point, capture
+        return
+    for run in runs:
+        paths = tuple(capture.files[i].path for i in run)
+        yield Point(paths[0], paths), capture.of_files(run)
+
+
+def _runs(files: Sequence[SourceFile]) -> list[list[int]]:
+    """Return the files' indexes, those together that follow each other in time."""
+    runs: list[list[int]] = []
+    for i in sorted(range(len(files)), key=lambda i: files[i].first_ns or 0):
+        run = next((r for r in runs if _follows(files[r[-1]], files[i])), None)
+        if run is None:
+            runs.append([i])
+        else:
+            run.append(i)
+    return runs
+
+
+def _follows(earlier: SourceFile, later: SourceFile) -> bool:
+    """Return whether `later` begins where `earlier` ends, or after it.
+
+    Several capture queues may mix the last and first packets of two files of a ring: an overlap under a
+    second that is under a tenth of both files is let pass.
+    """
+    if earlier.first_ns is None or earlier.last_ns is None:
+        return True
+    if later.first_ns is None or later.last_ns is None:
+        return True
+    overlap_ns = earlier.last_ns - later.first_ns
+    shorter_ns = min(earlier.last_ns - earlier.first_ns, later.last_ns - later.first_ns)
+    return overlap_ns <= 0 or overlap_ns < min(NS_PER_S, shorter_ns // 10)

@@ -1,0 +1,276 @@
+"""A recording: its captures and logs, how its connections are numbered, its clocks, its speed, its warnings.
+
+Connections are numbered from 1 through all capture points, in the order of the points.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import parsers
+from multitracer.endpoints import host_port
+from multitracer.errors import InputError
+from multitracer.logs import ParsedLog
+from multitracer.recording.inputs import UNREADABLE, Inputs
+from multitracer.recording.part import Part
+from multitracer.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from multitracer.capture import Capture, SourceFile
+    from multitracer.clock.session_clock import Clocks
+    from multitracer.errors import MultiTracerError
+    from multitracer.logs import Log, Point
+    from multitracer.manifest import Manifest
+    from multitracer.recording.hosts import HostLogs
+    from multitracer.tables import Table
+
+MOST_SPEED = 1_000
+"""A recording that claims a link faster than this, times a real one, is taken for one at its own speed."""
+_CANDIDATES = 10
+
+
+@dataclass
+class Recording:
+    """The captures and logs of one recording.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        What it was read of.
+    parts : list of Part
+        Its capture points, none if there is no capture.
+    sender_point : str or None
+        The capture point that the user says is at the sender of most data, the others being at the receiver.
+    notes : list of str
+        What was passed over or cannot be told, a sentence each; it grows while logs are parsed.
+    """
+
+    inputs: Inputs
+    parts: list[Part] = field(default_factory=list)
+    sender_point: str | None = None
+    notes: list[str] = field(default_factory=list)
+    _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.notes += self.inputs.warnings
+
+    def add(self, point: Point, capture: Capture) -> Part:
+        """Add a capture point, whose connections are numbered after those that are there."""
+        self.parts.append(Part(point, capture, self.parts[-1] if self.parts else None))
+        return self.parts[-1]
+
+    def without_captures(self) -> Recording:
+        """Return a recording of the same inputs and the same parsed logs."""
+        return Recording(replace(self.inputs, warnings=[]), notes=list(self.notes), _logs=self._logs)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @property
+    def name(self) -> str:
+        """The name that the manifest gives it, else that of its folder or first file."""
+        return self.inputs.name
+
+    @property
+    def folder(self) -> Path | None:
+        """The session folder; None of loose files."""
+        return self.inputs.folder
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What the folder says of itself."""
+        return self.inputs.manifest
+
+    @property
+    def captures(self) -> list[tuple[Point, Capture]]:
+        """What was captured at each point."""
+        return [(part.point, part.capture) for part in self.parts]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The notes, and what is wrong with files that were read."""
+        files = (file for part in self.parts for file in part.capture.files)
+        return [*self.notes, *(sentence for file in files for sentence in _damage(file))]
+
+    # --- logs ---
+
+    def logs(self, layer: str) -> list[ParsedLog]:
+        """Return the logs of a layer, parsed at the first call; one that cannot be used is a warning."""
+        if layer not in self._logs:
+            self._logs[layer] = list(self._parsed(layer))
+        return self._logs[layer]
+
+    def tables(self, layer: str, name: str) -> Iterator[tuple[Log, Table]]:
+        """Yield one table of each log of a layer that has it."""
+        for log, tables in self.logs(layer):
+            if name in tables:
+                yield log, tables[name]
+
+    def _parsed(self, layer: str) -> Iterator[ParsedLog]:
+        for log in self.inputs.listed:
+            if log.layer != layer:
+                continue
+            try:
+                with self.watched([log.path]):
+                    _, parsed = parsers.read(log.path)
+            except UNREADABLE as error:
+                self.pass_over(error)
+                continue
+            if isinstance(parsed, dict):
+                self.notes += _losses(log, parsed)
+                yield ParsedLog(log, parsed)
+
+    @contextlib.contextmanager
+    def watched(self, paths: Iterable[str]) -> Iterator[None]:
+        """Warn of files that change while they are read."""
+        before = {path: _state(path) for path in paths}
+        yield
+        for path, state in before.items():
+            if state is not None and _state(path) != state:
+                self.notes.append(f"{path}: changed while it was read; these are its records of that moment")
+
+    def warn_once(self, sentence: str) -> None:
+        """Add a warning, unless it is there."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def pass_over(self, error: MultiTracerError) -> None:
+        """Take note of a folder's file that cannot be used; one that the user named must be readable."""
+        if self.folder is None:
+            raise error
+        self.notes.append(f"{error}; passed over")
+
+    @cached_property
+    def hosts(self) -> HostLogs:
+        """What the hosts logged beside packets."""
+        from multitracer.recording.hosts import HostLogs  # noqa: PLC0415  # a single capture needs none
+
+        return HostLogs.of(self)
+
+    # --- time ---
+
+    @cached_property
+    def speed(self) -> float:
+        """Link seconds in a recorded second: by the manifest, else by the logs of its links, else 1."""
+        stated = self.manifest.variables.speed if self.manifest else None
+        if stated is not None:
+            return _speed(stated) or 1.0
+        headers = (table.provenance.get("header", {}) for _, table in self.tables("link", "link_frames"))
+        speeds = {_speed(header["speed"]) for header in headers if "speed" in header} - {None}
+        if len(speeds) > 1:
+            self.notes.append(f"{self.name}: its link logs state several speeds; 1 is taken")
+        return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
+
+    @cached_property
+    def clocks(self) -> Clocks | None:
+        """How its clocks relate (docs/clock.md); None if one capture is all there is to relate."""
+        if len(self.parts) < 2:
+            return None
+        return self.align(thorough=False)
+
+    def align(self, *, reference: str | None = None, thorough: bool = True, evidence: bool = False) -> Clocks:
+        """Find how its clocks relate; see `multitracer.clock.session_clock.clocks_of`."""
+        from multitracer.clock.session_clock import clocks_of  # noqa: PLC0415  # a single capture needs none
+
+        return clocks_of(self, self.captures, reference=reference, thorough=thorough, evidence=evidence)
+
+    # --- connections ---
+
+    def numbered(self, number: int) -> tuple[Part, int]:
+        """Return the part that holds a connection of the recording, and its number there.
+
+        Raises
+        ------
+        InputError
+            If there is no such connection.
+        """
+        for part in self.parts:
+            if 0 < number - part.offset <= len(part):
+                return part, number - part.offset
+        raise InputError(f"no connection {number}; there {'is' if len(self) == 1 else 'are'} {len(self)}")
+
+    def with_endpoint(self, host: str, port: int) -> list[tuple[Part, int]]:
+        """Return the connection that has this endpoint, once for each capture that saw it.
+
+        Raises
+        ------
+        InputError
+            If there is none, or several within one capture; the message lists them.
+        """
+        fitting = [(part, n) for part in self.parts for n in part.analysis.with_endpoint(host, port)]
+        if not fitting:
+            raise InputError(f"no connection has the endpoint {host_port(host, port)}; inspect lists them")
+        if len({id(part) for part, _ in fitting}) < len(fitting):
+            raise InputError(
+                f"several connections have the endpoint {host_port(host, port)}: {_names(fitting)}"
+            )
+        return fitting
+
+    def largest(self) -> tuple[Part, int]:
+        """Return the connection with the most unique bytes.
+
+        Raises
+        ------
+        InputError
+            If there is no connection.
+        """
+        each = [(part, int(part.analysis.unique_bytes().argmax()) + 1) for part in self.parts if len(part)]
+        if not each:
+            raise InputError(f"{self.name}: holds no TCP connection")
+        return max(each, key=_unique_bytes)
+
+    def chosen(self, number: int | None) -> tuple[Part, int]:
+        """Return the connection with a number, or without one the largest."""
+        return self.largest() if number is None else self.numbered(number)
+
+
+def _unique_bytes(found: tuple[Part, int]) -> int:
+    part, n = found
+    return int(part.analysis.unique_bytes()[n - 1])
+
+
+def _names(found: list[tuple[Part, int]]) -> str:
+    """Return the connections to choose from, in words."""
+    words = []
+    for part, n in found[:_CANDIDATES]:
+        ends = part.analysis.ends(n)
+        words.append(f"{part.offset + n} ({ends.source} -> {ends.destination})")
+    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    return f"{', '.join(words)}{more}; choose one by its number"
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    """Return size and time of a file, by which a change shows; None of what is no file."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_size, found.st_mtime_ns) if Path(path).is_file() else None
+
+
+def _damage(file: SourceFile) -> Iterator[str]:
+    if file.damaged:
+        yield f"{file.path}: damaged after {count(file.packets, 'whole packet')}: {file.damaged}"
+    yield from (f"{file.path}: {sentence}" for sentence in file.warnings)
+
+
+def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:
+    """Yield what of a log could not be read, by the provenance of its tables."""
+    reasons = [table.provenance.get("damaged") for table in tables.values()]
+    for reason in dict.fromkeys(reason for reason in reasons if reason):
+        yield f"{log.path}: damaged: {reason}; what precedes it is used"
+
+
+def _speed(stated: object) -> float | None:
+    """Return the speed that a manifest or a log states; None if it is none that a link can have."""
+    try:
+        speed = float(stated) if isinstance(stated, str | int | float) else 0.0
+    except ValueError:
+        return None
+    return speed if 0 < speed <= MOST_SPEED else None

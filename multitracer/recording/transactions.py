@@ -1,0 +1,54 @@
+"""The transactions of a recording, and what tells its arm of an experiment apart from others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.analysis.transactions import Source
+from multitracer.manifest import Variables
+from multitracer.tables import Table
+from multitracer.transactions import TRANSACTIONS
+
+if TYPE_CHECKING:
+    from multitracer.recording.inputs import Inputs
+    from multitracer.recording.recording import Recording
+
+LAYER = "transactions"
+_LONGEST = 60
+"""Characters of a fact."""
+
+
+def is_over_tcp(inputs: Inputs) -> bool:
+    """Return whether TCP carried the transactions: only then a capture of them holds connections."""
+    plan = inputs.manifest.variables.measurement if inputs.manifest else None
+    return plan is None or plan.protocol != "centauruscomm"
+
+
+def source_of(recording: Recording) -> Source:
+    """Return the transactions of a recording with what its manifest says of how it was measured.
+
+    Lines of transactions.csv that could not be used are a warning of the recording.
+    """
+    tables = []
+    for log, table in recording.tables(LAYER, TRANSACTIONS.name):
+        for reason, lines in (table.provenance.get("skipped") or {}).items():
+            recording.warn_once(f"{log.path}: {lines:,} lines passed over: {reason}")
+        tables.append(table)
+    return Source(recording.name, Table.concatenate(TRANSACTIONS, tables), _facts(recording), recording.speed)
+
+
+def _facts(recording: Recording) -> dict[str, str]:
+    """Return what the manifest says of how it was measured, in words that tell arms apart."""
+    variables = recording.manifest.variables if recording.manifest else Variables()
+    facts = {
+        "link": variables.link or "",
+        "tcp_profile": variables.tcp_profile or "",
+        "extensions": ", ".join(variables.extensions).replace("_", " ").lower(),
+        "time": {None: "", True: "virtual time", False: "real time"}[variables.virtual],
+        "speed": f"{recording.speed:g} times as fast" if recording.speed != 1 else "",
+    }
+    return {name: _short(value) for name, value in facts.items() if value}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

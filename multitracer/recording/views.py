@@ -1,0 +1,170 @@
+"""One direction of a connection at every capture point: who sent, who received, and where it was captured.
+
+Rules of the file
+-----------------
+- Which connection of another capture is the same one, `multitracer.analysis.counterpart` says.
+- Where a capture was made, its round trips say; where these leave it open, its host does, if one end of the
+  connection is among the addresses of that host alone.
+- The sender's capture is the first one near the sender, else the one that was asked for. The receiver's is
+  one near the receiver; else one of which nothing is known; else one on the way from which the receiver is
+  no farther than a millisecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from multitracer.analysis.counterpart import Counterparts
+from multitracer.tables import NOT_A_TIME, Table
+from multitracer.tcp import Vantage
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+
+_NO_DISTANCE_NS = NS_PER_MS
+"""Round trip of one link: a host on it is as good as at its other end."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A connection at one capture point.
+
+    Attributes
+    ----------
+    part : Part
+    connection : int
+        Its number in that part, from 1.
+    reverse : bool
+        The direction of the view as this capture calls it: True if its responder sent the data.
+    vantage : Vantage
+        Where the capture was made, as seen from the data.
+    is_turned : bool
+        Whether it calls the initiator what the view's sender's capture calls the responder.
+    """
+
+    part: Part
+    connection: int
+    reverse: bool
+    vantage: Vantage
+    is_turned: bool = False
+
+    @property
+    def number(self) -> int:
+        """The connection's number in the recording, from 1."""
+        return self.part.offset + self.connection
+
+    @property
+    def host(self) -> str:
+        """Name of the capture point."""
+        return self.part.point.name
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Addresses of the data's sender and receiver."""
+        ends = self.part.analysis.ends(self.connection)
+        return (ends.dst, ends.src) if self.reverse else (ends.src, ends.dst)
+
+    def segments(self) -> Table:
+        """Return TCP_SEGMENTS; `reverse` is as the view's sender's capture has it."""
+        table = self.part.analysis.tcp_segments(self.connection)
+        if not self.is_turned:
+            return table
+        return Table(table.schema, table.columns | {"reverse": ~table["reverse"]}, table.provenance)
+
+
+@dataclass(frozen=True)
+class View:
+    """One direction of a connection at every capture point.
+
+    Attributes
+    ----------
+    sender : Place
+        The capture nearest to the data's sender, by which the view is numbered and oriented.
+    receiver : Place or None
+        The capture at the data's receiver.
+    """
+
+    sender: Place
+    receiver: Place | None
+
+    @property
+    def reverse(self) -> bool:
+        """Whose data: False the initiator's, True the responder's, as the sender's capture has it."""
+        return self.sender.reverse
+
+
+def view_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> View:
+    """Return one direction of a connection at every capture point.
+
+    Parameters
+    ----------
+    recording : Recording
+    part, connection : Part, int
+        The connection, as numbered in that part; another part may show it nearer to its sender.
+    reverse : bool, optional
+        Whose data: False the initiator's, True the responder's; by default of whoever sent more bytes.
+    """
+    reverse = part.analysis.bulk_direction(connection) if reverse is None else reverse
+    places = _places(recording, part, connection, reverse=reverse)
+    sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
+    others = [
+        replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
+    ]
+    return View(sender, _receiver(sender, others))
+
+
+def _places(recording: Recording, part: Part, connection: int, *, reverse: bool) -> list[Place]:
+    """Return the connection at every capture that holds it, the one that was asked for first."""
+    views = [(part, connection, reverse)]
+    for other in recording.parts:
+        if other is part or not len(other):
+            continue
+        there = Counterparts(part.analysis, other.analysis).of(connection)
+        if there is not None:
+            views.append((other, there.connection, reverse != there.is_turned))
+    return [Place(*view, _vantage(recording, *view)) for view in views]
+
+
+def _vantage(recording: Recording, part: Part, connection: int, reverse: bool) -> Vantage:
+    """Return where a capture was made; where its packets leave that open, as the user or the hosts say.
+
+    Round trips alone leave it open at a host's own interface if the peer answers late, or not at all.
+    """
+    by_packets = Vantage(part.analysis.directions["vantage"][2 * (connection - 1) + reverse])
+    if by_packets in (Vantage.NEAR_SENDER, Vantage.NEAR_RECEIVER):
+        return by_packets
+    if recording.sender_point is not None:
+        is_bulk = reverse == part.analysis.bulk_direction(connection)
+        at_sender = is_bulk == (part.point.name == recording.sender_point)
+        return Vantage.NEAR_SENDER if at_sender else Vantage.NEAR_RECEIVER
+    if recording.folder is None:
+        return by_packets
+    sender, receiver = map(recording.hosts.owner, Place(part, connection, reverse, by_packets).ends)
+    if sender == receiver:
+        return by_packets
+    known = {sender: Vantage.NEAR_SENDER, receiver: Vantage.NEAR_RECEIVER}
+    return known.get(part.point.name, by_packets)
+
+
+def _receiver(sender: Place, others: list[Place]) -> Place | None:
+    """Return the place at the receiver, None if there is none."""
+    if sender.vantage is Vantage.NEAR_RECEIVER:
+        return None
+    for suits in (
+        lambda place: place.vantage is Vantage.NEAR_RECEIVER,
+        lambda place: place.vantage is Vantage.UNKNOWN,
+        _is_beside_receiver,
+    ):
+        for place in others:
+            if suits(place):
+                return place
+    return None
+
+
+def _is_beside_receiver(place: Place) -> bool:
+    row = 2 * (place.connection - 1) + place.reverse
+    rtt_ns = int(place.part.analysis.directions["rtt_min_ns"][row])
+    return place.vantage is Vantage.BETWEEN and rtt_ns != NOT_A_TIME and rtt_ns <= _NO_DISTANCE_NS

@@ -1,0 +1,122 @@
+"""A stretch of time that the user chose: seconds since the first packet, or points in time."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError, WindowError
+from multitracer.units import NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from multitracer.capture import Capture
+
+LAST_NS = 2**63 - 1
+"""What the times of a capture are counted in ends here, in the year 2262."""
+
+Bounds = tuple[int | None, int | None]
+"""Begin and end in ns since 1970, the end not included; None leaves a side open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time as the user gave it."""
+
+    ns: int
+    relative: bool
+    """Counted from the first packet of the whole recording, not from 1970."""
+
+    def absolute_ns(self, start_ns: int, *, speed: float = 1) -> int:
+        """Return nanoseconds since 1970, given those of the first packet and the link's speed."""
+        if not self.relative:
+            return self.ns
+        since = self.ns if speed == 1 else round(self.ns / speed)
+        return max(-LAST_NS, min(start_ns + since, LAST_NS))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time, open where it is None; its seconds are those of the link."""
+
+    begin: Moment | None = None
+    end: Moment | None = None
+
+    def bounds_ns(self, captures: Iterable[Capture], *, speed: float = 1) -> Bounds:
+        """Return begin and end as recorded; seconds count from the first packet of all captures.
+
+        Raises
+        ------
+        WindowError
+            If the end is not after the begin.
+        """
+        return self._bounds_ns(_start_ns(captures), speed)
+
+    def axis_bounds_ns(self, captures: Iterable[Capture], *, speed: float) -> Bounds:
+        """Return begin and end in link time, as figures count it: the first packet's time is kept."""
+        start_ns = _start_ns(captures)
+        begin, end = self._bounds_ns(start_ns, speed)
+        return _stretched(begin, start_ns, speed), _stretched(end, start_ns, speed)
+
+    def _bounds_ns(self, start_ns: int, speed: float) -> Bounds:
+        begin_ns, end_ns = (
+            moment.absolute_ns(start_ns, speed=speed) if moment else None for moment in (self.begin, self.end)
+        )
+        if begin_ns is not None and end_ns is not None and begin_ns >= end_ns:
+            raise WindowError("the end (--to) is not after the begin (--from)")
+        return begin_ns, end_ns
+
+
+EVERYTHING = Window()
+
+_FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment_of(text: str) -> Moment:
+    """Return the point in time that a text names: seconds since the first packet, or an ISO 8601 time.
+
+    Raises
+    ------
+    InputError
+        If it names none.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        moment = Moment(_iso_ns(text), relative=False)
+    else:
+        if not math.isfinite(seconds):
+            raise InputError(f"{text} is not a number of seconds")
+        moment = Moment(round(min(abs(seconds), LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True)
+    if abs(moment.ns) > LAST_NS:
+        raise InputError(f"{text} is too far away; times end 292 years from their origin")
+    return moment
+
+
+def _iso_ns(text: str) -> int:
+    """Return nanoseconds since 1970 of an ISO 8601 time; without a zone it is UTC."""
+    match = _FRACTION.fullmatch(text)
+    digits = match["digits"] if match else ""
+    try:
+        time = datetime.fromisoformat(match["whole"] + match["zone"] if match else text)
+    except ValueError as error:
+        example = "2026-11-20T10:15:00.5"
+        raise InputError(f"{text!r} is neither seconds nor a time such as {example}") from error
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    microseconds = (time - _EPOCH) // timedelta(microseconds=1)
+    return microseconds * NS_PER_US + int(digits[:9].ljust(9, "0"))
+
+
+def _start_ns(captures: Iterable[Capture]) -> int:
+    starts = (capture.first_ns for capture in captures)
+    return min((ns for ns in starts if ns is not None), default=0)
+
+
+def _stretched(ns: int | None, start_ns: int, speed: float) -> int | None:
+    return ns if ns is None or speed == 1 else start_ns + round((ns - start_ns) * speed)

@@ -1,0 +1,67 @@
+"""markers.jsonl: one JSON record for each moment that the engineer marked while recording.
+
+Source: multitracer/recorder/supervisor.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from multitracer.errors import FormatError
+from multitracer.radio import MARKERS
+from parsers._clock_pairs import is_time
+from parsers._format import Format, Match
+from parsers._lines import Lines
+from parsers._sender import Rows
+
+if TYPE_CHECKING:
+    from multitracer.tables import Table
+
+_COLUMNS = ("time_ns", "line", "note")
+_SNIFFED = re.compile(rb'\{"kind": ?"marker", ?"note": ?"')
+
+
+def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
+    """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they make no sense."""
+    if record.get("kind") != "marker" or not is_time(record["realtime_ns"]):
+        raise ValueError("no marker")
+    note = record["note"]
+    if not isinstance(note, str):
+        raise TypeError("a note is text")
+    return record["realtime_ns"], line, note
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a log whose first record is a marker."""
+    return "yes" if _SNIFFED.match(head) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `markers`.
+
+    Raises
+    ------
+    FormatError
+        If no line is a marker.
+    """
+    lines, rows = Lines(stream), Rows(MARKERS, _COLUMNS)
+    for text in lines:
+        try:
+            rows.append(*_row(json.loads(text), lines.number))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            lines.skip("no marker")
+    if not len(rows):
+        raise FormatError(path, "no line is a marker")
+    return {"markers": rows.table(lines.provenance(path, FORMAT.name))}
+
+
+FORMAT = Format(
+    name="markers",
+    layer="marker",
+    description="moments that the engineer marked while recording",
+    source="multitracer/recorder/supervisor.py",
+    sniff=sniff,
+    parse=parse,
+)

@@ -1,0 +1,89 @@
+"""The same connection at another capture point, whatever clocks, ports and addresses say."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.analysis.counterpart import Counterparts
+from multitracer.recording.open import open_recording
+from tests.conftest import SAMPLES
+from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+HOUR_NS = 3_600_000 * MS
+SESSIONS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
+
+
+def pairs(folder: Path, near: Sequence[Conversation], far: Sequence[Conversation]) -> dict[int, int]:
+    """Return which connection of the far capture is which of the near one, as pcaps on the disk show it."""
+    found = [
+        open_recording(write_conversations(folder / name, *conversations)).parts[0].analysis
+        for name, conversations in (("near.pcap", near), ("far.pcap", far))
+    ]
+    return {n: there.connection for n, there in Counterparts(*found).all()}
+
+
+def at_random(seed: int, **same: object) -> Conversation:
+    luck = random.Random(seed)
+    isn, answer = luck.randrange(1 << 31), luck.randrange(1 << 31)
+    return Conversation(segments=luck.randrange(1, 9), client_isn=isn, server_isn=answer, **same)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("apart_ns", [0, HOUR_NS, -17 * HOUR_NS])
+def test_clocks_hours_apart_do_not_matter(tmp_path: Path, apart_ns: int) -> None:
+    near = [at_random(n, sport=40000 + n, start_ns=START_NS + n * 10**9) for n in range(9)]
+    far = [at_random(n, sport=40000 + n, start_ns=START_NS + n * 10**9 + apart_ns) for n in range(9)]
+    assert pairs(tmp_path, near, far) == {n: n for n in range(1, 10)}
+
+
+def test_of_connections_on_the_same_ports_each_finds_itself(tmp_path: Path) -> None:
+    """Every minute the same ports; the far clock is two minutes ahead, so that times pair strangers."""
+    near = [at_random(n, start_ns=START_NS + n * 60_000 * MS) for n in range(6)]
+    far = [at_random(n, start_ns=START_NS + (n + 2) * 60_000 * MS) for n in range(1, 6)]
+    assert pairs(tmp_path, near, far) == {n + 1: n for n in range(1, 6)}
+
+
+def test_an_address_that_is_translated_on_the_way_is_seen_through(tmp_path: Path) -> None:
+    near = [at_random(n, sport=40000 + n, start_ns=START_NS + n * MS) for n in range(5)]
+    far = [
+        at_random(n, client="198.51.100.7", sport=1024 + 7 * n, start_ns=START_NS + (n + 3) * MS)
+        for n in range(5)
+    ]
+    assert pairs(tmp_path, near, far) == {n: n for n in range(1, 6)}
+
+
+def test_a_stranger_has_no_counterpart(tmp_path: Path) -> None:
+    assert pairs(tmp_path, [at_random(1)], [at_random(2), at_random(3, sport=41000)]) == {}
+
+
+def test_a_scan_of_equal_packets_is_not_taken_for_a_translation(tmp_path: Path) -> None:
+    """A scanner sends the same SYN to many ports: none of them is told from another."""
+    one = Conversation(sport=50000, segments=0)
+    many = [Conversation(client="198.51.100.7", sport=50001 + n, segments=0) for n in range(4)]
+    assert pairs(tmp_path, [one], many) == {}
+
+
+def test_a_capture_that_begins_late_may_call_the_responder_the_initiator(tmp_path: Path) -> None:
+    whole = at_random(4, client="10.0.0.9")
+    near = open_recording(write_pcap(tmp_path / "near.pcap", whole.packets)).parts[0].analysis
+    far = open_recording(write_pcap(tmp_path / "far.pcap", whole.packets[4:])).parts[0].analysis
+    assert (near.ends(1).src, far.ends(1).src) == ("10.0.0.9", "10.0.0.2"), "an ACK came first there"
+    assert Counterparts(near, far).of(1) == (1, True)
+
+
+@pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)
+def test_both_ends_of_every_bundled_session_agree(folder: Path) -> None:
+    near, far = (part.analysis for part in open_recording(folder).parts)
+    there = dict(Counterparts(near, far).all())
+    back = dict(Counterparts(far, near).all())
+    assert there, "the two hosts talked to each other"
+    for number, other in there.items():
+        assert near.ends(number) == far.ends(other.connection)
+        assert not other.is_turned
+        assert back[other.connection].connection == number

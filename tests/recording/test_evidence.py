@@ -1,0 +1,185 @@
+"""Evidence never vanishes silently: what cannot be used is a warning of every command and of the session."""
+
+from __future__ import annotations
+
+import html
+import json
+import lzma
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import multitracer as mt
+import parsers
+from multitracer.manifest import CollectorRun, LogFile, Manifest, Variables, write_manifest
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import open_recording, read_recording
+from tests.cli.program import run
+from tests.recording.captures import Conversation, write_conversations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS = (("analyze",), ("diagnose",), ("inspect",), ("report", "-o", "r.html"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a session with one capture."""
+    folder = tmp_path / "drive"
+    (folder / "mobile").mkdir(parents=True)
+    write_conversations(folder / "mobile" / "tcp-0.pcap", Conversation(segments=30, lost=(7,)))
+    return folder
+
+
+def _warnings_everywhere(folder: Path, tmp_path: Path) -> list[str]:
+    """Return the warnings of the session, which every command and the report must have, too."""
+    warnings = open_recording(folder).warnings
+    for command in COMMANDS:
+        done = run(*command, folder, cwd=tmp_path)
+        for sentence in warnings:
+            assert f"Warning: {sentence}" in done.stderr, command
+    page = html.unescape((tmp_path / "r.html").read_text("utf-8"))
+    assert all(sentence in page for sentence in warnings)
+    return warnings
+
+
+def test_a_log_of_garbage_is_named_with_its_reason(folder: Path, tmp_path: Path) -> None:
+    (folder / "mobile" / "tcp_state.jsonl.xz").write_bytes(b"\xfd7zXZ\0" + bytes(range(256)) * 9)
+    (only,) = _warnings_everywhere(folder, tmp_path)
+    assert only.startswith(f"{folder}/mobile/tcp_state.jsonl.xz")
+    assert "damaged xz data" in only
+
+
+def test_a_log_that_a_collector_wrote_and_nothing_reads_is_named(folder: Path, tmp_path: Path) -> None:
+    (folder / "mobile" / "gps.jsonl").write_text('{"lat": 1}\n')
+    command = ["python", "-m", "collectors.gps", "-o", "mobile/gps.jsonl"]
+    write_manifest(folder, Manifest("drive", collectors=[CollectorRun("gps", "mobile", command)]))
+    (only,) = _warnings_everywhere(folder, tmp_path)
+    assert only.startswith(f"{folder}/mobile/gps.jsonl: no known format")
+
+
+def test_a_log_that_the_manifest_lists_is_named(folder: Path) -> None:
+    (folder / "mobile" / "acme.bin").write_bytes(b"ACME")
+    write_manifest(folder, Manifest("drive", files=[LogFile("mobile/acme.bin", "mobile")]))
+    (only,) = open_recording(folder).warnings
+    assert only.startswith(f"{folder}/mobile/acme.bin: no known format")
+
+
+def test_damage_that_shows_only_in_the_reading_is_told_once_the_log_is_read(
+    sample_session: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(sample_session.parent / "fig10-backoff", tmp_path / "call")
+    for log in folder.glob("*/rlp.pcapng.xz"):
+        log.write_bytes(lzma.compress(lzma.decompress(log.read_bytes())[:-100_001]))
+    done = run("diagnose", folder)
+    assert done.stderr.count("rlp.pcapng.xz: damaged: ") == 2
+    session = mt.open(folder)
+    assert session.warnings == []
+    assert len(session.link_frames)
+    assert [("damaged: " in sentence) for sentence in session.warnings] == [True, True]
+
+
+def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:
+    for number in range(100):
+        (folder / f"note{number}.txt").write_text("x")
+    (only,) = open_recording(folder).warnings
+    assert only.startswith(f"{folder}: no installed format knows note0.txt, note1.txt, ")
+    assert only.endswith("note9.txt and 90 more; not read")
+
+
+def test_companions_of_a_recording_are_no_logs(folder: Path) -> None:
+    for name in ("scenario.toml", "summary.json", "mobile/nstat_before.json.xz", "mobile/tcpdump.err"):
+        (folder / name).write_text("x")
+    write_manifest(folder, Manifest("drive", collectors=[CollectorRun("tcpdump", "mobile")]))
+    assert open_recording(folder).warnings == []
+
+
+def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder that still runs: here it writes while the reader is at the file."""
+    capture = folder / "mobile" / "tcp-0.pcap"
+    whole, read = capture.read_bytes(), parsers.read_capture
+    capture.write_bytes(whole[:-80])
+
+    def read_while_it_grows(*arguments: object, **options: object) -> object:
+        found = read(*arguments, **options)  # type: ignore[arg-type]
+        capture.write_bytes(whole)
+        return found
+
+    monkeypatch.setattr(parsers, "read_capture", read_while_it_grows)
+    warnings = open_recording(folder).warnings
+    assert warnings[0] == f"{capture}: changed while it was read; these are its records of that moment"
+
+
+def test_a_filter_that_leaves_nothing_says_so(folder: Path) -> None:
+    done = run("analyze", "--from", "100", folder)
+    assert "Warning: no TCP segment lies between --from and --to" in done.stderr
+
+
+def test_a_radio_log_of_another_time_is_not_passed_over_in_silence(folder: Path) -> None:
+    """A log in local time, an hour off: its handover is not in the transfer, and that is said."""
+    lines = ["time_ns,source,role,rat,cell_id,rssi_dbm"]
+    lines += [f"{1_700_003_600_000_000_000 + n * 10**9},csv,serving,LTE,{7 + n // 2},-80" for n in range(4)]
+    (folder / "mobile" / "radio.csv").write_text("\n".join(lines) + "\n")
+    done = run("diagnose", folder)
+    assert f"{folder}/mobile/radio.csv: no reading lies in the time of connection 1" in done.stderr
+    assert "time zone" in done.stderr
+
+
+def test_each_log_is_parsed_once(sample_session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: dict[str, int] = {}
+    read = parsers.read
+
+    def count(path: str) -> object:
+        counted[path] = counted.get(path, 0) + 1
+        return read(path)
+
+    monkeypatch.setattr(parsers, "read", count)
+    session = mt.open(sample_session.parent / "fig10-backoff")
+    for _ in range(2):
+        session.stacked(), session.series(), session.phases(), session.diagnose(), session.tcp_state
+    assert set(counted.values()) == {1}
+    assert sum("rlp" in os.path.basename(path) for path in counted) == 2  # noqa: PTH119
+
+
+def test_one_rule_says_how_fast_the_link_ran(sample_session: Path, tmp_path: Path) -> None:
+    """By the manifest, else by the logs of the link: then figure, account and filter agree."""
+    call = shutil.copytree(sample_session.parent / "fig10-backoff", tmp_path / "call")
+    for log in call.glob("*/rlp.pcapng.xz"):
+        text = lzma.decompress(log.read_bytes())
+        assert text.count(b"speed=1") == 1
+        log.write_bytes(lzma.compress(text.replace(b"speed=1", b"speed=9")))
+    assert open_recording(call).speed == 1, "the manifest says so"
+    document = json.loads((call / "manifest.json").read_text())
+    del document["variables"]["speed"]
+    (call / "manifest.json").write_text(json.dumps(document))
+    session = mt.open(call)
+    found = session.diagnose()
+    assert read_recording(find_inputs(call), captures=False).speed == found.transfer.speed == 9
+    assert session.stacked().layout.xaxis.title.text.endswith("(9 to a recorded one)")
+
+
+def test_a_session_without_a_capture_opens(sample_session: Path) -> None:
+    drive = mt.open(sample_session.parent / "rehearsal")
+    assert len(drive) == 0
+    assert len(drive.radio) > 50
+    assert len(drive.position) > 50
+    assert drive.connections.empty
+    assert "Logs: " in drive._repr_html_()
+
+
+def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """A folder and a file set cannot hold two hosts of one name; two folders are two sessions."""
+    for name in ("monday", "tuesday"):
+        (tmp_path / name / "mobile").mkdir(parents=True)
+        write_conversations(tmp_path / name / "mobile" / "tcp-0.pcap", Conversation())
+        write_manifest(tmp_path / name, Manifest("drive", variables=Variables.of({"day": name})))
+    done = run("report", "-o", tmp_path / "out", tmp_path / "monday", tmp_path / "tuesday")
+    assert done.returncode == 0
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "drive-2.html",
+        "drive.html",
+        "index.html",
+    ]
