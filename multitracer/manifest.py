@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -129,8 +129,8 @@ class Variables:
     link: str | None = None
     """Name of the modelled link."""
     tcp_profile: str | None = None
-    extensions: list[str] = field(default_factory=list)
-    """Of CentaurusComm, by name."""
+    extensions: list[str] | None = None
+    """Of CentaurusComm, by name; none in use is an empty list."""
     ended: str | None = None
     """Why a run ended; None while it runs."""
     runs: list[Document] = field(default_factory=list)
@@ -178,6 +178,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "float | None": (int, float),
     "bool | None": (bool,),
     "list[str]": (list,),
+    "list[str] | None": (list,),
     "list[Document]": (list,),
     "Document": (dict,),
     "Measurement | None": (dict,),
@@ -187,7 +188,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "list[LogFile]": (list,),
 }
 """Annotation of a field -> types of its value in JSON."""
-_ELEMENTS = {"list[str]": str, "list[Document]": dict}
+_ELEMENTS = {"list[str]": str, "list[str] | None": str, "list[Document]": dict}
 _OWN = ("more", "warnings")
 """Fields that are no keys."""
 _LONGEST_SHOWN = 60
@@ -329,11 +330,21 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     beside.replace(folder / MANIFEST)
 
 
+_SPARSE = (Host, Variables, Measurement)
+"""Of these only the keys are written that say something; of the others all, a reader may count on them."""
+
+
 def _written(entry: Any) -> Document:
-    """Return an object's fields that have a value, and its `more`."""
-    own = {each.name: _plain(getattr(entry, each.name)) for each in fields(entry) if each.name not in _OWN}
-    written = {key: value for key, value in own.items() if value not in (None, [], {})}
+    """Return an object's fields as they are written, and its `more`."""
+    own = {each: getattr(entry, each.name) for each in fields(entry) if each.name not in _OWN}
+    if isinstance(entry, _SPARSE):
+        own = {each: value for each, value in own.items() if not _is_default(each, value)}
+    written = {each.name: _plain(value) for each, value in own.items()}
     return written | {key: value for key, value in entry.more.items() if key not in written}
+
+
+def _is_default(of: Field[Any], value: Any) -> bool:
+    return bool(value == (of.default if of.default_factory is MISSING else of.default_factory()))
 
 
 def _plain(value: Any) -> Any:

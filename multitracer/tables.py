@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.errors import SchemaError
+from multitracer.units import NOT_A_TIME as NOT_A_TIME  # of every time column  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-
-NOT_A_TIME = int(np.iinfo(np.int64).min)
-"""The missing value of an int64 nanosecond column (the same bits as `numpy.datetime64('NaT')`)."""
 
 NA = -1
 """The missing value of a signed integer column that is marked `na`."""

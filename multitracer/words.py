@@ -9,8 +9,7 @@ import os
 from datetime import UTC, datetime
 from math import isnan
 
-from multitracer.tables import NOT_A_TIME
-from multitracer.units import NS_PER_S
+from multitracer.units import NOT_A_TIME, NS_PER_S
 
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))

@@ -43,7 +43,7 @@ def _facts(recording: Recording) -> dict[str, str]:
     facts = {
         "link": variables.link or "",
         "tcp_profile": variables.tcp_profile or "",
-        "extensions": ", ".join(variables.extensions).replace("_", " ").lower(),
+        "extensions": ", ".join(variables.extensions or []).replace("_", " ").lower(),
         "time": {None: "", True: "virtual time", False: "real time"}[variables.virtual],
         "speed": f"{recording.speed:g} times as fast" if recording.speed != 1 else "",
     }

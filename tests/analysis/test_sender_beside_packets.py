@@ -20,6 +20,7 @@ from multitracer.analysis.tcp_state import join, join_events
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, Table
+from multitracer.units import NS_PER_US
 from tests.collectors.transfer import record
 
 if TYPE_CHECKING:
@@ -43,9 +44,14 @@ class Run(NamedTuple):
     def arrivals(self) -> Table:
         return self.segments.take(self.segments["reverse"])
 
+    @property
+    def arrived_ns(self) -> Array:
+        """When each arrived, in the whole microseconds that ftrace writes: an ACK may be applied within one."""
+        return self.arrivals["time_ns"] // NS_PER_US * NS_PER_US
+
     def packet_of(self, time_ns: Array) -> Array:
         """Return the arrival at or before each instant."""
-        return np.searchsorted(self.arrivals["time_ns"], time_ns, side="right") - 1
+        return np.searchsorted(self.arrived_ns, time_ns, side="right") - 1
 
 
 @pytest.fixture(scope="module", params=["reno", "cubic"])
@@ -72,7 +78,7 @@ def test_both_sources_know_the_same_socket(run: Run) -> None:
 
 
 def test_each_record_of_tcp_probe_stands_at_its_packet(run: Run) -> None:
-    probed_ns, arrived_ns = run.probes["time_ns"], run.arrivals["time_ns"]
+    probed_ns, arrived_ns = run.probes["time_ns"], run.arrived_ns
     reached = np.maximum.accumulate(run.arrivals["ack_bytes"])
     una = (run.probes["snd_una"] - run.probes["snd_una"][0]) % 2**32 + 1
     by_time = run.packet_of(probed_ns)[:-1]
@@ -100,7 +106,7 @@ def test_each_change_of_cwnd_stands_at_the_packet_that_made_it(run: Run) -> None
     assert (advanced | undone).all(), "and grows by new acknowledgments, or by a D-SACK that undoes a cut"
     changes = changes[advanced]
     packet = np.searchsorted(np.maximum.accumulate(run.arrivals["ack_bytes"]), una[changes + 1])
-    arrived = run.arrivals["time_ns"][packet]
+    arrived = run.arrived_ns[packet]
     assert (moved["time_ns"][changes] >= arrived).all()
     records_between = changes - np.searchsorted(run.probes["time_ns"], arrived)
     assert (records_between <= 1).all(), "within one ACK"

@@ -94,7 +94,7 @@ def test_killed_collector_is_started_again_and_the_gap_is_in_the_manifest(tmp_pa
     assert again["outcome"] == "ended"
     assert again["started_ns"] - first["ended_ns"] >= 400_000_000, "it waits before it starts anew"
     assert "on mobile, killed by signal 9 (Killed), at 20" in inspect(folder)
-    names = [Path(log.path).name for log in open_recording(folder).logs if log.format == "tcp-info"]
+    names = [Path(log.path).name for log in open_recording(folder).inputs.listed if log.format == "tcp-info"]
     assert names == ["tcp_state-0.jsonl", "tcp_state-1.jsonl"]
 
 
@@ -113,7 +113,7 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
     session = open_recording(folder)
     assert session.manifest is not None
     assert [run.outcome for run in session.manifest.collectors] == [None] * len(session.manifest.collectors)
-    assert {log.format for log in session.logs} >= {"tcp-info"}
+    assert {log.format for log in session.inputs.listed} >= {"tcp-info"}
     assert not list(folder.rglob(".*")), "nobody was left to remove what is no log"
     said = inspect(folder)
     assert said.count("does not say how it ended; its log was last written to at 20") == said.count(
@@ -170,7 +170,7 @@ def test_ctrl_c_twice_ends_at_once_and_still_in_order(tmp_path: Path) -> None:
         status, _, _ = end(child, signal.SIGINT)
     assert status == 0
     assert manifest(folder)["ended_by"] == "SIGINT"
-    assert open_recording(folder).logs
+    assert open_recording(folder).inputs.listed
 
 
 def test_closed_terminal_ends_in_order(tmp_path: Path) -> None:

@@ -96,7 +96,11 @@ def test_a_run_records_the_fixed_host_by_its_own_clock(tmp_path: Path) -> None:
     began = {Path(c["file"]).parent.name: c["start_ns"] for c in analyze(folder)["connections"]}
     assert 100 * NS_PER_S < began["fixed"] - began["mobile"] < 102 * NS_PER_S
     frames = {
-        log.host: tables["link_frames"]["time_ns"] for log, tables in open_recording(folder).tables("link")
+        log.host: tables["link_frames"]["time_ns"] for log, tables in open_recording(folder).logs("link")
     }
     assert abs(frames["fixed"][0] - frames["mobile"][0] - 100 * NS_PER_S) < NS_PER_S
-    assert [log.format for log in open_recording(folder).logs if log.host == "fixed" and log.layer == "tcp"]
+    assert [
+        log.format
+        for log in open_recording(folder).inputs.listed
+        if log.host == "fixed" and log.layer == "tcp"
+    ]

@@ -73,7 +73,7 @@ def test_goodput_is_that_of_virtual_time(folders: dict[str, Path], name: str) ->
 
 def link_events(folder: Path, host: str, name: str) -> Any:
     """Return the ticks at which something happened at one end of the link."""
-    for log, tables in open_recording(folder).tables("link"):
+    for log, tables in open_recording(folder).logs("link"):
         if log.host == host:
             events = tables["link_events"]
             return events["tick"][events["event"] == name]

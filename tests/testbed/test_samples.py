@@ -53,7 +53,7 @@ def analysis(folder: Path) -> dict[str, Any]:
 @cache
 def link_logs(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the tables of rlpdump, by host."""
-    return {log.host: tables for log, tables in open_recording(folder).tables("link")}
+    return {log.host: tables for log, tables in open_recording(folder).logs("link")}
 
 
 def sender(folder: Path) -> str:
