@@ -76,7 +76,9 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
         try:
             return fmt.sniff(head)
         except Exception as error:  # noqa: BLE001  # see `Format.sniff`: it never raises, if it is right
-            broken.append(PluginError(f"format plug-in {fmt.name}: its sniff failed: {_words(error)}"))
+            sentence = f"format plug-in {fmt.name}: its sniff failed: {_words(error)}"
+            if sentence not in map(str, broken):  # once, though it is asked for each file
+                broken.append(PluginError(sentence))
             return "no"
 
     def parse(stream: BinaryIO, *, path: str) -> Parsed:

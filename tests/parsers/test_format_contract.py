@@ -132,11 +132,27 @@ def test_a_certain_claim_beats_a_possible_one(installed: list[object]) -> None:
     unsure = replace(ACME, name="unsure", sniff=lambda head: "maybe" if head else "no")
     installed += [Plugin("acme", ACME), Plugin("unsure", unsure)]
     assert parsers.recognise(b"acme 1.0", path="x").name == "acme-log"
-    assert parsers.recognise(b"who knows", path="x") is unsure
+    assert parsers.recognise(b"who knows", path="x").name == "unsure"
 
 
 @pytest.mark.parametrize("fmt", [replace(FORMATS[0]), None, "text", ImportError("no module acme")])
-def test_a_plug_in_that_is_broken_or_takes_a_name_is_reported(installed: list[object], fmt: object) -> None:
+def test_a_plug_in_that_is_broken_or_takes_a_name_is_left_out_and_reported(
+    installed: list[object], fmt: object
+) -> None:
     installed.append(Plugin("acme", fmt))
-    with pytest.raises(PluginError, match="acme"):
-        parsers.formats()
+    assert [known.name for known in parsers.formats()] == sorted(known.name for known in FORMATS)
+    (told,) = parsers.installed().broken
+    assert isinstance(told, PluginError)
+    assert "acme" in str(told)
+    assert str(told).endswith("it is left out")
+
+
+def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(installed: list[object]) -> None:
+    def sniff(head: bytes, /) -> parsers.Match:
+        raise ZeroDivisionError("of acme")
+
+    installed += [Plugin("acme", replace(ACME, sniff=sniff)), Plugin("other", replace(ACME, name="other"))]
+    assert {parsers.recognise(b"acme 1.0", path="x").name for _ in range(3)} == {"other"}
+    assert [str(error) for error in parsers.installed().broken] == [
+        "format plug-in acme-log: its sniff failed: ZeroDivisionError: of acme"
+    ]

@@ -28,18 +28,14 @@ def _marker(note: object, second: int = 0) -> dict[str, object]:
 
 
 def test_each_note_is_a_row_at_its_time(tmp_path: Path) -> None:
-    fmt, tables = parsers.read(
-        _written(tmp_path, _marker("tunnel"), _marker('"out", <b>again</b>', 3))
-    )
+    fmt, tables = parsers.read(_written(tmp_path, _marker("tunnel"), _marker('"out", <b>again</b>', 3)))
     rows = list(tables["markers"].rows())
     assert fmt is FORMAT
     assert [row["note"] for row in rows] == ["tunnel", '"out", <b>again</b>']
     assert list(tables["markers"]["time_ns"] - BEGIN_NS) == [0, 3_000_000_000]
 
 
-@pytest.mark.parametrize(
-    "broken", [_marker(7), _marker("", 1 << 60), {"kind": "marker"}, ["marker"], "x"]
-)
+@pytest.mark.parametrize("broken", [_marker(7), _marker("", 1 << 60), {"kind": "marker"}, ["marker"], "x"])
 def test_line_that_is_no_marker_is_passed_over_and_counted(tmp_path: Path, broken: object) -> None:
     _, tables = parsers.read(_written(tmp_path, _marker("first"), broken, _marker("last", 1)))
     assert [row["note"] for row in tables["markers"].rows()] == ["first", "last"]
