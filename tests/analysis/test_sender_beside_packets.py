@@ -46,7 +46,7 @@ class Run(NamedTuple):
 
     @property
     def arrived_ns(self) -> Array:
-        """When each arrived, in the whole microseconds that ftrace writes: an ACK may be applied within one."""
+        """When each arrived, in whole microseconds, as ftrace writes; an ACK may be applied within one."""
         return self.arrivals["time_ns"] // NS_PER_US * NS_PER_US
 
     def packet_of(self, time_ns: Array) -> Array:

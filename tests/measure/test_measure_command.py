@@ -7,12 +7,13 @@ import csv
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.exchange import Words, filled
 from tests.cli.program import COMMAND, ENVIRONMENT, call, run
 from tests.measure.ptys import live_cable
+from tests.measure.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,24 +114,26 @@ def test_folder_is_a_session_whose_files_are_as_recorded(tmp_path: Path) -> None
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_killed_run_loses_and_repeats_nothing(protocol: str, tmp_path: Path) -> None:
     folder, kills, total = tmp_path / "run", 2, 120
-    with serving(protocol, "-o", str(tmp_path / "served")) as server:
+    written = folder / "transactions.csv"
+    with serving(protocol, "-o", str(tmp_path / "served")) as server, Relay(protocol, server) as relay:
         arguments = _arguments(
-            protocol, server, folder, "--vary", "request", "--sizes", "64,128", "--sessions", "60"
+            protocol, relay.address, folder, "--vary", "request", "--sizes", "64,128", "--sessions", "60"
         )
         kept = b""
         for _ in range(kills):
-            lines = kept.count(b"\n")
+            enough = kept.count(b"\n") + 15
+            relay.is_open = lambda enough=enough: _lines(written) < enough  # type: ignore[misc]
             with subprocess.Popen([*COMMAND, *arguments], env=ENVIRONMENT, stdout=subprocess.PIPE) as client:
-                _wait_for_lines(folder / "transactions.csv", lines + 15, client)
+                _wait_for_lines(written, enough, client)
                 client.kill()
-            before = (folder / "transactions.csv").read_bytes()
+            before = written.read_bytes()
             assert before.startswith(kept)
             kept = before[: before.rfind(b"\n") + 1]
-            with (folder / "transactions.csv").open("ab") as stream:
+            with written.open("ab") as stream:
                 stream.write(b"99,half a li")  # what a crash in the middle of a write leaves
-        assert kept.count(b"\n") < total, "the runs ended before they were killed"
+        relay.is_open = lambda: True
         call(*arguments)
-    assert (folder / "transactions.csv").read_bytes().startswith(kept)
+    assert written.read_bytes().startswith(kept)
     rows = _rows(folder)
     assert [int(row["transaction"]) for row in rows] == list(range(1, total + 1))
     served = Counter(
@@ -140,9 +144,13 @@ def test_killed_run_loses_and_repeats_nothing(protocol: str, tmp_path: Path) -> 
     assert served.total() <= total + kills, "more than what was in the middle was done again"
 
 
-def _wait_for_lines(path: Path, count: int, client: subprocess.Popen[bytes]) -> None:
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _wait_for_lines(path: Path, count: int, client: subprocess.Popen[Any]) -> None:
     deadline = time.monotonic() + 60
-    while not path.exists() or path.read_bytes().count(b"\n") < count:
+    while _lines(path) < count:
         assert client.poll() is None, "it ended by itself"
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -180,18 +188,18 @@ def test_server_that_is_not_there_is_an_error(protocol: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_dropped_transactions_are_lines_and_no_error(protocol: str, tmp_path: Path) -> None:
-    """The server is stopped after the first ones; those after it have no reply."""
+    """The way to the server is closed after the first ones; those after it have no reply."""
     arguments = ["--vary", "request", "--sizes", "64", "--sessions", "8", "--timeout", "1"]
     argv = [*COMMAND, "measure", "serve", "--protocol", protocol, "--listen", "127.0.0.1:0"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
         try:
             assert server.stdout is not None
             address = server.stdout.readline().split(" at ")[1].strip()
-            command = [*COMMAND, *_arguments(protocol, address, tmp_path, *arguments)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as client:
-                _wait_for_lines(tmp_path / "transactions.csv", 2, client)
-                server.send_signal(signal.SIGSTOP)
-                words, _ = client.communicate(timeout=100)
+            with Relay(protocol, address) as relay:
+                relay.is_open = lambda: _lines(tmp_path / "transactions.csv") < 3
+                command = [*COMMAND, *_arguments(protocol, relay.address, tmp_path, *arguments)]
+                with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as client:
+                    words, _ = client.communicate(timeout=100)
                 assert client.returncode == 0
         finally:
             server.kill()
@@ -310,10 +318,11 @@ def test_serial_line_carries_a_measurement(tmp_path: Path) -> None:
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    with serving("tcp") as server:
+    with serving("tcp") as server, Relay("tcp", server) as relay:
         arguments = _arguments(
-            "tcp", server, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "3000"
+            "tcp", relay.address, tmp_path, "--vary", "reply", "--sizes", "64", "--sessions", "3"
         )
+        relay.is_open = lambda: _lines(tmp_path / "transactions.csv") < 2
         with subprocess.Popen([*COMMAND, *arguments], env=ENVIRONMENT, stdout=subprocess.PIPE) as client:
             try:
                 _wait_for_lines(tmp_path / "transactions.csv", 2, client)
@@ -324,22 +333,39 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_terminal_shows_how_far_it_is_and_when_it_ends(tmp_path: Path) -> None:
+    """Each transaction takes 40 ms and more, so that the line is drawn again before the last."""
+    with serving("tcp") as server, Relay("tcp", server, delay_s=0.02) as relay:
+        more = ("--vary", "reply", "--sizes", "64", "--sessions", "40")
+        shown = _shown_at_a_terminal(_arguments("tcp", relay.address, tmp_path, *more))
+    assert re.search(rb"\d+ of 40 transactions, 0 dropped, ends about \w+ \d\d:\d\d:\d\d", shown)
+
+
+def _shown_at_a_terminal(arguments: list[str]) -> bytes:
+    """Return what a command writes to a terminal, which is standard error, until it ends."""
     ours, theirs = os.openpty()
-    try:
-        with serving("tcp") as server:
-            more = ("--vary", "reply", "--sizes", "64", "--sessions", "400")
-            argv = [*COMMAND, *_arguments("tcp", server, tmp_path, *more)]
-            terminal = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "100"}
-            with subprocess.Popen(argv, env=terminal, stdout=subprocess.PIPE, stderr=theirs) as client:
-                shown = b""
-                while b"ends about" not in shown and client.poll() is None:
-                    shown += os.read(ours, 4096)
-                client.communicate(timeout=60)
+    terminal = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "100"}
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        with subprocess.Popen(
+            [*COMMAND, *arguments], env=terminal, stdout=subprocess.PIPE, stderr=theirs
+        ) as client:
+            os.close(theirs)
+            shown = b"".join(_pieces(screen, time.monotonic() + 100))
+            client.communicate(timeout=60)
         assert client.returncode == 0
-        assert re.search(rb"\d+ of 400 transactions, 0 dropped, ends about \w+ \d\d:\d\d:\d\d", shown)
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    return shown
+
+
+def _pieces(screen: IO[bytes], deadline_s: float) -> Iterator[bytes]:
+    """Yield what comes from a terminal until the last process that has it open ends."""
+    while select.select([screen], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+        try:
+            piece = screen.read(4096)
+        except OSError:  # EIO: nobody has the other side
+            return
+        if not piece:
+            return
+        yield piece
+    raise AssertionError("it did not end in time")
 
 
 def test_client_that_takes_no_reply_loses_its_connection_only(tmp_path: Path) -> None:
