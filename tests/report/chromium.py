@@ -66,7 +66,7 @@ class Browser:
         self._process.wait(timeout=20)
 
     def _connect(self) -> websocket.WebSocket:
-        port = self._wait_for(self._port)
+        port = self.until(self._port)
         browser = websocket.create_connection(f"ws://127.0.0.1:{port[0]}{port[1]}", timeout=_PATIENCE_S)
         self._socket = browser
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
@@ -79,7 +79,8 @@ class Browser:
         lines = file.read_text().splitlines() if file.exists() else []
         return lines if len(lines) == 2 else None
 
-    def _wait_for(self, ready: Any) -> Any:
+    def until(self, ready: Any) -> Any:
+        """Call `ready` until it returns something true, which is returned; an error after a minute."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             if found := ready():
@@ -120,7 +121,7 @@ class Browser:
 
     def wait(self, expression: str) -> Any:
         """Evaluate again and again until the value is true; return it."""
-        return self._wait_for(lambda: self.evaluate(expression))
+        return self.until(lambda: self.evaluate(expression))
 
     def open(self, page: Path | str) -> None:
         """Load a page and wait until it has loaded."""

@@ -269,10 +269,14 @@ def test_a_finger_scrolls_the_page_and_a_tap_names_the_frame(browser: Browser, s
     touch(browser, 200, 400, drag=-120)
     browser.wait(f"scrollY > {before} + 50")
     assert view(browser) == browser.evaluate("JSON.parse(document.getElementById('figures').text)[0].view")
+    browser.until(lambda: a_tap_names_a_frame(browser))  # the page may still be rolling out at the first
+
+
+def a_tap_names_a_frame(browser: Browser) -> Any:
     browser.evaluate("document.querySelector('.plot').scrollIntoView()")
     for share in (0.3, 0.4, 0.5):
         touch(browser, 60 + 300 * share, 30 + 230 * (1 - share))
-    browser.wait("document.querySelector('.plot .hoverlayer').textContent.includes('frame ')")
+    return browser.evaluate("document.querySelector('.plot .hoverlayer').textContent.includes('frame ')")
 
 
 def test_lines_are_cut_at_the_edges_of_the_view(browser: Browser, short_page: Path):
