@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer.analysis.transactions import Arm, Source, arms_of
-from multitracer.cli._run import run as multitracer
+from multitracer.cli._program import run as multitracer
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

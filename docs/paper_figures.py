@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docs.paper_numbers import FIGURE_NUMBERS, SAMPLES, beside_virtual
-from multitracer.cli._run import run
+from multitracer.cli._program import run
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from multitracer.cli._run import run
+from multitracer.cli._program import run
 from tests.report.chromium import Browser
 
 ROOT = Path(__file__).parents[1]

@@ -168,6 +168,9 @@ class Manifest:
         return self.hosts.setdefault(name, Host())
 
 
+_SPARSE = (Host, Variables, Measurement)
+"""Of these only the keys are written that say something; of the others all, a reader may count on them."""
+
 # --- reading ---
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -219,6 +222,8 @@ class _Reader:
         types = {each.name: str(each.type) for each in fields(kind) if each.name not in _OWN}
         known: Document = {"more": {}}
         for key, value in document.items():
+            if value is None and key in types and kind not in _SPARSE:
+                continue  # it is written as null again
             if key not in types or value is None or (key == "link" and isinstance(value, dict)):
                 known["more"][key] = value  # a link may be told by its conditions, too
             elif _fits(value, types[key]):
@@ -330,17 +335,12 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     beside.replace(folder / MANIFEST)
 
 
-_SPARSE = (Host, Variables, Measurement)
-"""Of these only the keys are written that say something; of the others all, a reader may count on them."""
-
-
 def _written(entry: Any) -> Document:
     """Return an object's fields as they are written, and its `more`."""
     own = {each: getattr(entry, each.name) for each in fields(entry) if each.name not in _OWN}
-    if isinstance(entry, _SPARSE):
-        own = {each: value for each, value in own.items() if not _is_default(each, value)}
-    written = {each.name: _plain(value) for each, value in own.items()}
-    return written | {key: value for key, value in entry.more.items() if key not in written}
+    stated = {each.name: _plain(value) for each, value in own.items() if not _is_default(each, value)}
+    every = {} if isinstance(entry, _SPARSE) else {each.name: _plain(value) for each, value in own.items()}
+    return every | entry.more | stated
 
 
 def _is_default(of: Field[Any], value: Any) -> bool:

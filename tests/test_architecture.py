@@ -32,11 +32,11 @@ def test_import_stays_light(statement: str) -> None:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    assert not _loaded("from multitracer.cli._run import run; run(['--help'])") & HEAVY
+    assert not _loaded("from multitracer.cli._program import run; run(['--help'])") & HEAVY
 
 
 def test_analysis_needs_no_data_frames(sample_session: Path) -> None:
-    statement = f"from multitracer.cli._run import run; run(['analyze', {str(sample_session)!r}])"
+    statement = f"from multitracer.cli._program import run; run(['analyze', {str(sample_session)!r}])"
     assert not _loaded(statement) & (HEAVY - {"numpy", "rich"})
 
 

@@ -43,7 +43,8 @@ class Severity(IntEnum):
     POOR = 2
 
 
-_VERDICTS = {Severity.MINOR: "good", Severity.CAUTION: "caution", Severity.POOR: "poor"}
+VERDICTS = ("good", "caution", "poor")
+"""What a capture is called by its worst note: MINOR, CAUTION, POOR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def trust(analysis: Analysis) -> Trust:
         weighed += [*_of_segments(analysis), *_of_directions(analysis), *_of_connections(analysis)]
     weighed.sort(key=lambda each: -each[0])
     verdict = max((severity for severity, _ in weighed), default=Severity.MINOR)
-    return Trust(_VERDICTS[verdict], [note for _, note in weighed])
+    return Trust(VERDICTS[verdict], [note for _, note in weighed])
 
 
 def _weigh(share: float, *, caution: float, poor: float) -> Severity:

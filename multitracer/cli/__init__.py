@@ -14,7 +14,7 @@ def main() -> None:
     import sys
 
     try:
-        from multitracer.cli._run import end_orderly, run
+        from multitracer.cli._program import end_orderly, run
 
         end_orderly()
         status = run(sys.argv[1:])

@@ -86,7 +86,7 @@ def show(sheet: Page, found: Aligned) -> None:
             sheet.line(f"Not placed: {row['reason']}")
     for sentence in clocks.graph.refused:
         sheet.line(f"Not found: {portable(sentence)}")
-    sheet.heading(f"The clock doctor finds {len(clocks.complaints) or 'nothing wrong'}")
+    sheet.line(f"The clock doctor finds {len(clocks.complaints) or 'nothing wrong'}", bold=True)
     for complaint in clocks.complaints:
         sheet.line(f"  - {complaint.code}: {portable(complaint.sentence)}. Repair: {complaint.repair}.")
 

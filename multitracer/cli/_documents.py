@@ -15,16 +15,14 @@ from multitracer.cli._records import (
     connection_records,
     file_record,
 )
-from multitracer.cli._summary import worst
 from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.trust import Note
-    from multitracer.cli._load import Chosen
-    from multitracer.recording.part import Part
-    from multitracer.recording.recording import Recording
+    from multitracer.cli._reading import Chosen
+    from multitracer.recording.recording import Part, Recording
 
 SCHEMA = "multitracer.analyze/1"
 
@@ -50,7 +48,7 @@ def _trust(recording: Recording) -> dict[str, Any]:
     """Return the worst verdict, every reason as a sentence, and every reason with its parts."""
     notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
     return {
-        "verdict": worst([part.analysis.trust.verdict for part in recording.parts]),
+        "verdict": recording.trust,
         "notes": [note.sentence for _, note in notes],
         "reasons": [_reason(part, note) for part, note in notes],
     }

@@ -1,12 +1,10 @@
-"""Where output goes: standard output, or a file that appears whole under its name or not at all."""
+"""Files that commands write: they appear whole under their names or not at all, and never over an input."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,15 +13,13 @@ from multitracer.report.beside import replacing, replacing_folder
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 __all__ = [
     "check_output",
     "output_name",
     "replacing",
     "replacing_folder",
-    "standard_output",
-    "text_output",
     "warn",
 ]
 
@@ -31,24 +27,6 @@ __all__ = [
 def warn(sentence: str) -> None:
     """Write one line of warning to standard error."""
     click.echo(f"Warning: {printable(sentence)}", err=True)
-
-
-def standard_output() -> TextIO:
-    """Return standard output; refuse if it was closed before the program began."""
-    out: TextIO | None = sys.stdout
-    if out is None:
-        raise InputError("standard output is closed; open it, or name a file with -o if the command has that")
-    return out
-
-
-@contextlib.contextmanager
-def text_output(target: str | None) -> Iterator[TextIO]:
-    """Open standard output (None or "-") or a file for text."""
-    if target in (None, "-"):
-        yield standard_output()
-        return
-    with replacing(target) as beside, beside.open("w", encoding="utf-8", newline="") as stream:
-        yield stream
 
 
 def check_output(target: str | None, inputs: Iterable[str], *, files: str | None = None) -> None:

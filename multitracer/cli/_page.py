@@ -1,19 +1,41 @@
-"""Text output for people: coloured tables on a terminal, plain aligned columns into a pipe."""
+"""Text that commands write: to standard output or a file; for people coloured tables on a terminal."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from multitracer.cli._output import standard_output
+from multitracer.errors import InputError
+from multitracer.report.beside import replacing
 from multitracer.words import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
 
 _GAP = 2
 _VERDICT_STYLES = {"good": "bold green", "caution": "bold yellow", "poor": "bold red"}
+
+
+@contextlib.contextmanager
+def text_output(target: str | None) -> Iterator[TextIO]:
+    """Open standard output (None or "-"), unless it was closed before the program began, or a file."""
+    if target not in (None, "-"):
+        with replacing(target) as beside, beside.open("w", encoding="utf-8", newline="") as stream:
+            yield stream
+        return
+    out: TextIO | None = sys.stdout
+    if out is None:
+        raise InputError("standard output is closed; open it, or name a file with -o if the command has that")
+    yield out
+
+
+def standard_output() -> TextIO:
+    """Return standard output; refuse if it was closed before the program began."""
+    with text_output(None) as stream:
+        return stream
 
 
 def page(stream: TextIO | None = None) -> Page:
@@ -28,31 +50,16 @@ class Page:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def _write(self, line: str) -> None:
-        self._stream.write(f"{line.rstrip()}\n")
-
-    def blank(self) -> None:
-        """Write an empty line."""
-        self._write("")
-
-    def line(self, text: str) -> None:
-        """Write one line."""
-        self._write(printable(text))
-
-    def heading(self, text: str) -> None:
-        """Write a line that begins a part."""
-        self.line(text)
-
-    def verdict(self, verdict: str, sentence: str) -> None:
-        """Write a verdict and what it means."""
-        self.line(f"Trust: {verdict}{sentence}")
+    def line(self, text: str = "", *, bold: bool = False, verdict: str = "") -> None:
+        """Write one line; a terminal shows the heading of a part bold, and a verdict in its colour."""
+        del bold, verdict
+        self._stream.write(f"{printable(text).rstrip()}\n")
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Write names and values, the values in one column."""
         shown = [(printable(name), printable(value)) for name, value in pairs]
         width = max((len(name) for name, _ in shown), default=0)
-        for name, value in shown:
-            self._write(f"  {name:<{width}}  {value}")
+        self._stream.writelines(f"{f'  {name:<{width}}  {value}'.rstrip()}\n" for name, value in shown)
 
     def table(
         self,
@@ -80,7 +87,7 @@ class Page:
                 f"{cell:>{width}}" if i in right else f"{cell:<{width}}"
                 for i, (cell, width) in enumerate(zip(line, widths, strict=True))
             )
-            self._write((" " * _GAP).join(cells))
+            self._stream.write(f"{(' ' * _GAP).join(cells).rstrip()}\n")
 
 
 class TerminalPage(Page):
@@ -92,19 +99,14 @@ class TerminalPage(Page):
 
         self._console: Console = Console(file=stream, highlight=False, markup=False, emoji=False)
 
-    def _write(self, line: str, style: str = "") -> None:
-        self._console.print(line, style=style, soft_wrap=True)
-
-    def heading(self, text: str) -> None:
-        """Write a line that begins a part."""
-        self._write(printable(text), "bold")
-
-    def verdict(self, verdict: str, sentence: str) -> None:
-        """Write a verdict in its colour and what it means."""
+    def line(self, text: str = "", *, bold: bool = False, verdict: str = "") -> None:
+        """Write one line; see `Page.line`."""
         from rich.text import Text
 
-        shown = Text.assemble("Trust: ", (verdict, _VERDICT_STYLES.get(verdict, "")), printable(sentence))
-        self._console.print(shown)
+        shown = Text(printable(text), "bold" if bold else "")
+        if verdict:
+            shown.highlight_words([verdict], _VERDICT_STYLES.get(verdict, ""))
+        self._console.print(shown, soft_wrap=True)
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Write names and values, the values in one column that wraps."""

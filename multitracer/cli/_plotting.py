@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from multitracer.cli._load import axis_bounds_ns
 from multitracer.cli._output import warn
+from multitracer.cli._reading import axis_bounds_ns
 from multitracer.figures.connection import connection_figure
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.cli._options import Reading
+    from multitracer.cli._reading import Reading
     from multitracer.cli._spans import Span, Wish
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.part import Part
-    from multitracer.recording.recording import Recording
+    from multitracer.recording.recording import Part, Recording
 
 
 @dataclass

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Interface, SourceFile
     from multitracer.cli._page import Page
-    from multitracer.recording.part import Part
-    from multitracer.recording.recording import Recording
+    from multitracer.recording.recording import Part, Recording
 
-_LARGEST = 20
+_LISTED = 20
 """Connections that a summary lists; the machine formats list all."""
 _COMMENTS = 20
-_VERDICTS = ("good", "caution", "poor")
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
 """The RTT is that of the direction where it is larger: at a receiver the other one is its own delay."""
+_DIRECTION_LABELS = {
+    column.name: column.name.removesuffix("_ns").replace("_", " ")
+    for column in DIRECTIONS
+    if column.name not in {"connection", "reverse", "first_ns", "last_ns"}
+}
 _CLOSES = {
     Close.OPEN: "still open",
     Close.FIN_ONE_WAY: "closed by one side (FIN)",
@@ -40,26 +43,28 @@ _VANTAGES = {
 }
 
 
-def worst(verdicts: list[str]) -> str:
-    """Return the verdict on several captures: that on the worst of them."""
-    return max(verdicts, key=_VERDICTS.index, default="good")
-
-
-def file_line(file: SourceFile) -> str:
-    """Return one line about an input file."""
-    took = ""
-    if file.first_ns is not None and file.last_ns is not None:
-        took = f" in {duration(file.last_ns - file.first_ns)} from {moment(file.first_ns)}"
-    left_out = sum(file.not_decoded.values())
-    rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
-    return f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}"
+def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
+    """Write the files, how far they can be trusted, and these connections, else a line for each."""
+    for file in (file for part in recording.parts for file in part.capture.files):
+        took = ""
+        if file.first_ns is not None and file.last_ns is not None:
+            took = f" in {duration(file.last_ns - file.first_ns)} from {moment(file.first_ns)}"
+        left_out = sum(file.not_decoded.values())
+        rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
+        sheet.line(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}")
+    show_trust(sheet, recording)
+    sheet.line()
+    if not only:
+        show_connections(sheet, recording)
+    for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
+        show_connection(sheet, part, n)
 
 
 def show_trust(sheet: Page, recording: Recording) -> None:
     """Write how far the captures can be trusted, and every reason."""
     notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
-    verdict = worst([part.analysis.trust.verdict for part in recording.parts])
-    sheet.verdict(verdict, "" if notes else ". Nothing speaks against these numbers.")
+    rest = "" if notes else ". Nothing speaks against these numbers."
+    sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
     for part, note in notes:
         where = f"{portable(part.point.name)}: " if len(recording.parts) > 1 else ""
         sheet.line(f"  - {where}{note.sentence}")
@@ -67,8 +72,8 @@ def show_trust(sheet: Page, recording: Recording) -> None:
 
 def show_connections(sheet: Page, recording: Recording) -> None:
     """Write a line for each of the connections with the most unique bytes."""
-    listed = _largest(recording)
-    sheet.heading(count(len(recording), "TCP connection"))
+    listed = recording.largest(_LISTED)
+    sheet.line(count(len(recording), "TCP connection"), bold=True)
     several = len(recording.parts) > 1
     if listed:
         rows = [_connection_line(part, n, several=several) for part, n in listed]
@@ -76,17 +81,6 @@ def show_connections(sheet: Page, recording: Recording) -> None:
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
     if len(recording) > len(listed):
         sheet.line(f"and {len(recording) - len(listed):,} with fewer bytes; --json and --csv list all")
-
-
-def _largest(recording: Recording) -> list[tuple[Part, int]]:
-    """Return the connections with the most unique bytes, in the order of their numbers."""
-    found: list[tuple[int, Part, int]] = []
-    for part in recording.parts:
-        both = part.analysis.unique_bytes()
-        rows = (-both).argsort(kind="stable")[:_LARGEST]
-        found += [(int(both[i]), part, int(i) + 1) for i in rows]
-    found.sort(key=lambda each: -each[0])
-    return sorted(((p, n) for _, p, n in found[:_LARGEST]), key=lambda each: each[0].offset + each[1])
 
 
 def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
@@ -116,7 +110,7 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
     """Write everything that is known of one connection, both directions side by side."""
     row = next(part.analysis.connections.take(np.array([n - 1])).rows())
     ends = part.analysis.ends(n)
-    sheet.heading(f"Connection {part.offset + n}: {ends.source} -> {ends.destination}")
+    sheet.line(f"Connection {part.offset + n}: {ends.source} -> {ends.destination}", bold=True)
     start_ns, end_ns = row["start_ns"], row["end_ns"]
     sheet.facts(
         [
@@ -128,44 +122,36 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
             ("end", _CLOSES[row["close"]]),
         ]
     )
-    ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
-    sheet.blank()
-    rows = [(label, *(_cell(name, way[name]) for way in ways)) for name, label in _direction_labels()]
-    rows.append(("goodput", *(_goodput(way) for way in ways)))
-    sheet.table(("", "from initiator", "from responder"), rows, right=(1, 2))
+    ways = part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows()
+    sheet.line()
+    rows = zip((*_DIRECTION_LABELS.values(), "goodput"), *map(_cells, ways), strict=True)
+    sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))
 
 
-def _direction_labels() -> Iterator[tuple[str, str]]:
-    for column in DIRECTIONS:
-        if column.name not in {"connection", "reverse", "first_ns", "last_ns"}:
-            yield column.name, column.name.removesuffix("_ns").replace("_", " ")
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if name == "vantage":
-        return _VANTAGES[value]
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name.endswith("payload_ns"):
-        return moment(value)
-    if name.endswith("_ns"):
-        return duration(value)
-    return f"{value:,}"
-
-
-def _goodput(way: dict[str, Any]) -> str:
-    """Return new payload over the time from the first to the last payload."""
+def _cells(way: dict[str, Any]) -> Iterator[str]:
+    """Yield the values of a direction, then its goodput: new payload from the first to the last payload."""
+    for name in _DIRECTION_LABELS:
+        value = way[name]
+        if value is None:
+            yield "-"
+        elif name == "vantage":
+            yield _VANTAGES[value]
+        elif isinstance(value, bool):
+            yield "yes" if value else "no"
+        elif name.endswith("_ns"):
+            yield moment(value) if name.endswith("payload_ns") else duration(value)
+        else:
+            yield f"{value:,}"
     first_ns, last_ns = way["first_payload_ns"], way["last_payload_ns"]
     if first_ns is None or last_ns is None or last_ns <= first_ns:
-        return "-"
-    return rate(way["unique_bytes"] * BITS_PER_BYTE * NS_PER_S / (last_ns - first_ns))
+        yield "-"
+    else:
+        yield rate(way["unique_bytes"] * BITS_PER_BYTE * NS_PER_S / (last_ns - first_ns))
 
 
 def show_file(sheet: Page, file: SourceFile) -> None:
     """Write the facts of one input file."""
-    sheet.heading(portable(file.path))
+    sheet.line(portable(file.path), bold=True)
     sheet.facts([(name, value) for name, value in _file_facts(file) if value])
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.analysis.transactions import Arm
-    from multitracer.cli._options import Reading
     from multitracer.cli._page import Page
+    from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.inputs import Inputs
 
@@ -120,8 +120,8 @@ def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
     body = [_line(arm, row) for arm in arms for row in size_statistics(arm).rows()]
     sheet.table(_HEADER, body, right=range(2, 10), dispensable=(7, 1, 9))
     for first, second in pairs(arms):
-        sheet.blank()
-        sheet.heading(f"{first.name} over {second.name}, {first.vary} varied")
+        sheet.line()
+        sheet.line(f"{first.name} over {second.name}, {first.vary} varied", bold=True)
         sheet.table(
             _RATIO_HEADER,
             [_ratio_line(row) for row in compare(first, second).rows()],

@@ -53,8 +53,8 @@ def command(
     doctor's findings follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
-    from multitracer.cli._output import check_output, standard_output, warn
-    from multitracer.cli._page import page
+    from multitracer.cli._output import check_output, warn
+    from multitracer.cli._page import page, standard_output
 
     found = aligned(inputs, reference=reference, evidence=output is not None)
     check_output(output, found.recording.inputs.paths)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Reading, examples, pool_option, reads_captures, target
+from multitracer.cli._options import examples, pool_option, target
+from multitracer.cli._reading import Reading, reads_captures
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import TextIO
 
-    from multitracer.cli._load import Chosen
-    from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
 
 
@@ -42,32 +40,38 @@ def command(
     --connection names. With --from or --to, only the packets in between are analysed, as if nothing else had
     been captured.
     """
-    from multitracer.cli._load import chosen, load
-    from multitracer.cli._transactions import measured_sessions
+    from multitracer.cli._page import page, text_output
+    from multitracer.cli._reading import load, named_connections
+    from multitracer.cli._summary import show_summary
 
     if as_json + as_csv + as_parquet > 1:
         raise click.UsageError("--json, --csv and --parquet: choose one of them")
     if as_parquet and output in (None, "-"):
         raise click.UsageError("--parquet writes several files: name a folder for them with -o")
-    if not as_parquet and (sessions := measured_sessions(reading.inputs)):
-        form = "json" if as_json else "csv" if as_csv else ""
-        _write_transactions(sessions, reading, output, form, pool=pool)
+    form = "json" if as_json else "csv" if as_csv else "summary"
+    if reading.of_folders and not as_parquet and _wrote_transactions(reading, output, form, pool=pool):
         return
     recording = load(reading, output=output, files="*.parquet" if as_parquet else None)
-    connections = chosen(recording, reading.connection)
     if as_parquet:
-        _write_parquet(output or "", recording, connections)
-    else:
-        _write_text(output, recording, connections, "json" if as_json else "csv" if as_csv else "summary")
+        _write_parquet(output or "", recording, reading)
+        return
+    with text_output(output) as stream:
+        if form == "summary":
+            choice = reading.connection
+            show_summary(page(stream), recording, named_connections(recording, choice) if choice else [])
+        else:
+            _write(stream, recording, reading, form)
 
 
-def _write_transactions(
-    sessions: Sequence[Inputs], reading: Reading, output: str | None, form: str, *, pool: bool
-) -> None:
+def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool: bool) -> bool:
+    """Write the numbers of transactions, if the folders hold these and no capture; return whether they do."""
     from multitracer.cli import _transactions
-    from multitracer.cli._output import check_output, text_output
-    from multitracer.cli._page import page
+    from multitracer.cli._output import check_output
+    from multitracer.cli._page import page, text_output
 
+    sessions = _transactions.measured_sessions(reading.inputs)
+    if not sessions:
+        return False
     _transactions.refuse_capture_options(reading)
     check_output(output, [path for session in sessions for path in session.paths])
     arms, _ = _transactions.read_arms(sessions, pool=pool)
@@ -78,41 +82,22 @@ def _write_transactions(
             _transactions.write_transactions_csv(stream, arms)
         else:
             _transactions.show_transactions(page(stream), arms)
+    return True
 
 
-def _write_parquet(output: str, recording: Recording, connections: Chosen) -> None:
+def _write_parquet(output: str, recording: Recording, reading: Reading) -> None:
     from multitracer.api.files import write_tables
     from multitracer.cli._output import replacing_folder
+    from multitracer.cli._reading import chosen
 
+    connections = chosen(recording, reading.connection)
     with replacing_folder(output) as folder:
         write_tables(folder, connections)
 
 
-def _write_text(output: str | None, recording: Recording, connections: Chosen, form: str) -> None:
-    from multitracer.cli._output import text_output
+def _write(stream: TextIO, recording: Recording, reading: Reading, form: str) -> None:
+    from multitracer.cli import _documents
+    from multitracer.cli._reading import chosen
 
-    with text_output(output) as stream:
-        if form == "summary":
-            _write_summary(stream, recording, connections)
-            return
-        from multitracer.cli import _documents
-
-        write = _documents.write_json if form == "json" else _documents.write_csv
-        write(stream, recording, connections)
-
-
-def _write_summary(stream: TextIO, recording: Recording, connections: Chosen) -> None:
-    from multitracer.cli._page import page
-    from multitracer.cli._summary import file_line, show_connection, show_connections, show_trust
-
-    sheet = page(stream)
-    for part in recording.parts:
-        for file in part.capture.files:
-            sheet.line(file_line(file))
-    show_trust(sheet, recording)
-    sheet.blank()
-    only = [(part, n) for part, numbers in connections for n in numbers or ()]
-    if not only:
-        show_connections(sheet, recording)
-    for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
-        show_connection(sheet, part, n)
+    write = _documents.write_json if form == "json" else _documents.write_csv
+    write(stream, recording, chosen(recording, reading.connection))

@@ -21,8 +21,7 @@ def command(shell: str) -> None:
     """Print the script that makes SHELL complete multitracer's commands and options."""
     from click.shell_completion import get_completion_class
 
-    from multitracer.cli._group import cli
-    from multitracer.cli._run import COMPLETION_VARIABLE
+    from multitracer.cli._program import COMPLETION_VARIABLE, cli
 
     kind = get_completion_class(shell)
     assert kind is not None

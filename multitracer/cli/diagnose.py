@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._options import Reading, examples, reads_captures, target
+from multitracer.cli._options import examples, target
+from multitracer.cli._reading import Reading, reads_captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +44,7 @@ def command(reading: Reading, as_json: bool, direction: str | None, output: str 
     By default of the connection with the most unique bytes. With the log of the link the account is measured,
     without it inferred from TCP, and said to be.
     """
-    from multitracer.cli._output import text_output
-    from multitracer.cli._page import page
+    from multitracer.cli._page import page, text_output
 
     found = _diagnosis(reading, direction, output)
     with text_output(output) as stream:
@@ -55,7 +55,7 @@ def command(reading: Reading, as_json: bool, direction: str | None, output: str 
 
 
 def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
-    from multitracer.cli._load import load, one
+    from multitracer.cli._reading import load, one
     from multitracer.diagnosis.diagnose import diagnose
 
     recording = load(reading, output=output)
@@ -92,11 +92,13 @@ def _show(sheet: Page, found: Diagnosis) -> None:
     from multitracer.diagnosis.diagnose import headline
 
     document = _document(found)
-    sheet.heading(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}")
+    sheet.line(
+        f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}", bold=True
+    )
     sheet.line(headline(found))
-    sheet.blank()
+    sheet.line()
     sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
-    sheet.blank()
+    sheet.line()
     if not found.findings:
         if not isnan(found.account.utilization):
             sheet.line("No known fault was found.")

@@ -6,14 +6,8 @@ from typing import Literal
 
 import click
 
-from multitracer.cli._options import (
-    Reading,
-    debug_option,
-    examples,
-    named,
-    reads_captures,
-    target,
-)
+from multitracer.cli._options import debug_option, examples, named, target
+from multitracer.cli._reading import Reading, reads_captures
 
 
 @click.group(
@@ -48,8 +42,8 @@ def command() -> None:
 def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
     """Write connections, directions and every segment with what the analysis says of it."""
     from multitracer.api.files import write_tables
-    from multitracer.cli._load import chosen, load
     from multitracer.cli._output import replacing_folder
+    from multitracer.cli._reading import chosen, load
 
     connections = chosen(load(reading, output=output, files=f"*.{form}"), reading.connection)
     with replacing_folder(output) as folder:
@@ -80,8 +74,8 @@ def segments(file: str, receiver: str | None, form: str) -> None:
     capture nearest to the sender, and the other capture, the sender's TCP state and the link's log are
     evidence. Every retransmission gets its cause, whether it was needed, and how both are known.
     """
-    from multitracer.cli._load import load
-    from multitracer.cli._output import standard_output
+    from multitracer.cli._page import standard_output
+    from multitracer.cli._reading import load
     from multitracer.cli._segments import both_ends, write_segments
 
     del form
@@ -102,8 +96,9 @@ def errors(session: str, output: str | None) -> None:
     is known.
     """
     from multitracer.analysis.link_errors import link_error_trace
-    from multitracer.cli._load import tell_warnings
-    from multitracer.cli._output import check_output, text_output, warn
+    from multitracer.cli._output import check_output, warn
+    from multitracer.cli._page import text_output
+    from multitracer.cli._reading import tell_warnings
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.open import read_recording
 
@@ -140,8 +135,8 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     captures, of the sender's own variables and of the link. A file begins with its label, unit, source and
     meaning. With --from and --to only that interval; numbers stay those of the whole.
     """
-    from multitracer.cli._load import axis_bounds_ns, load, one
     from multitracer.cli._output import replacing_folder
+    from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
     from multitracer.recording.layers import Layers
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Reading, examples, reads_captures
+from multitracer.cli._options import examples
+from multitracer.cli._reading import Reading, reads_captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,8 @@ def command(reading: Reading) -> None:
 
     For a session folder, each log is also compared with the checksum that the recording left.
     """
-    from multitracer.cli._load import load
     from multitracer.cli._page import page
+    from multitracer.cli._reading import load
     from multitracer.cli._transactions import read_arms, show_transactions
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.transactions import LAYER
@@ -51,7 +52,7 @@ def command(reading: Reading) -> None:
 
 
 def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
-    from multitracer.cli._load import chosen
+    from multitracer.cli._reading import chosen
     from multitracer.cli._summary import show_connection, show_connections, show_file, show_trust
 
     connections = chosen(recording, reading.connection)
@@ -59,7 +60,7 @@ def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
         for file in part.capture.files:
             show_file(sheet, file)
     show_trust(sheet, recording)
-    sheet.blank()
+    sheet.line()
     if reading.connection is None:
         show_connections(sheet, recording)
     for part, numbers in connections:
@@ -74,7 +75,7 @@ def _show_session(sheet: Page, session: Inputs) -> None:
 
     from multitracer.words import count, portable
 
-    sheet.heading(f"Session {_short(session.name)}")
+    sheet.line(f"Session {_short(session.name)}", bold=True)
     hosts = [(point.name, f"capture of {count(len(point.paths), 'file')}") for point in session.points]
     hosts += [
         (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.listed
@@ -89,7 +90,7 @@ def _show_session(sheet: Page, session: Inputs) -> None:
             *_checksum_facts(session.folder, session.manifest),
         ]
     )
-    sheet.blank()
+    sheet.line()
 
 
 def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:

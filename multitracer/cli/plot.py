@@ -7,7 +7,8 @@ from typing import Any, Literal
 import click
 
 from multitracer.cli import _spans
-from multitracer.cli._options import Reading, examples, named_page, pool_option, reads_captures
+from multitracer.cli._options import examples, named_page, pool_option
+from multitracer.cli._reading import Reading, reads_captures
 from multitracer.cli._spans import Wish
 
 Theme = Literal["light", "dark"]
@@ -148,9 +149,9 @@ def _plot_connection(
     theme: Theme,
 ) -> None:
     """Draw a connection, and print the slopes and the path."""
-    from multitracer.cli._load import load, one
     from multitracer.cli._output import replacing
     from multitracer.cli._plotting import Plot, write
+    from multitracer.cli._reading import load, one
 
     recording = load(reading, output=target, cut=False)
     part, number = one(recording, reading.connection)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Reading, examples, named_page, pool_option, reads_captures
+from multitracer.cli._options import examples, named_page, pool_option
+from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError, MultiTracerError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
     """Read and analyse one input, and say what its report is to show."""
     import shlex
 
-    from multitracer.cli._load import axis_bounds_ns, load, one
+    from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.report.index import Input
     from multitracer.report.write import Request
 

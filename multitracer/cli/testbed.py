@@ -50,10 +50,10 @@ def doctor() -> None:
 
     found = examine()
     sheet = page()
-    sheet.heading(f"Tier: {found.tier}")
+    sheet.line(f"Tier: {found.tier}", bold=True)
     tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in found.tiers]
     sheet.table(("tier", "here", "how, or why not", "what is lost"), tiers)
-    sheet.blank()
+    sheet.line()
     abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in found.findings]
     sheet.table(("what", "", "for"), abilities)
     for finding in found.findings:

@@ -20,8 +20,7 @@ from multitracer.recording.layers import Layers
 from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import Part
-    from multitracer.recording.recording import Recording
+    from multitracer.recording.recording import Part, Recording
     from multitracer.tables import Array, Table
 
 NO_VERDICT = 255
@@ -63,8 +62,8 @@ def main_part(recording: Recording) -> Part:
     if len(recording.parts) == 1 or not len(recording):
         return recording.parts[0]
     if recording.folder is None:
-        return recording.largest()[0]
-    return Layers.of(recording, *recording.largest()).part
+        return recording.chosen(None)[0]
+    return Layers.of(recording, *recording.chosen(None)).part
 
 
 def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:

@@ -161,21 +161,15 @@ def _log(point: Point) -> Log | None:
 
 
 def _expanded(path: str) -> list[str]:
-    """Return the files that a glob pattern names in natural order, or the path itself."""
-    if path == STANDARD_INPUT or os.path.lexists(path) or not set("*?[") & set(path):
-        _check_readable(path)
-        return [path]
-    import glob
-
-    names = sorted(glob.glob(path), key=_natural)  # noqa: PTH207  # Path.glob refuses absolute patterns
-    if not names:
-        raise InputError(f"{path}: no file matches; check the pattern")
-    return names
-
-
-def _check_readable(path: str) -> None:
+    """Return the files that a glob pattern names in natural order, or the path itself, which can be read."""
     if path == STANDARD_INPUT:
-        return
+        return [path]
+    if set("*?[") & set(path) and not os.path.lexists(path):
+        import glob
+
+        if names := sorted(glob.glob(path), key=_natural):  # noqa: PTH207  # Path.glob refuses absolute ones
+            return names
+        raise InputError(f"{path}: no file matches; check the pattern")
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -183,6 +177,7 @@ def _check_readable(path: str) -> None:
         raise InputError(f"{path}: {reason}; check the name") from error
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         raise InputError(f"{path}: neither a file nor a folder nor a pipe; name a capture")
+    return [path]
 
 
 def _ring(name: str) -> tuple[str, str]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture, SourceFile
     from multitracer.errors import MultiTracerError
     from multitracer.recording.inputs import Inputs
-    from multitracer.recording.part import Part
     from multitracer.recording.window import Bounds
 
 
@@ -83,30 +82,27 @@ def read_recording(
     recording = Recording(inputs)
     if not captures:
         return recording
-    read = _between(_captures(recording, max_packets, progress), window, recording)
-    for point, capture in read:
+    read = _captures(recording, max_packets, progress)
+    shown = progress or _Unseen()
+    for point, capture in read if window == EVERYTHING else _between(read, window, recording):
         part = recording.add(point, capture)
         if analyse:
-            _analyse(part, progress)
+            shown.phase = "analysing"
+            part.analysis  # noqa: B018  # it is kept there
+            shown.phase = "reading"
     return recording
 
 
-def _analyse(part: Part, progress: Progress | None) -> None:
-    if progress is None:
-        part.analysis  # noqa: B018  # it is kept there
-        return
-    progress.phase = "analysing"
-    part.analysis  # noqa: B018
-    progress.phase = "reading"
+class _Unseen:
+    """Progress that nobody is shown."""
+
+    phase = "reading"
 
 
 def _between(
     read: Iterator[tuple[Point, Capture]], window: Window, recording: Recording
 ) -> Iterator[tuple[Point, Capture]]:
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
-    if window == EVERYTHING:
-        yield from read
-        return
     whole = list(read)
     begin_ns, end_ns = window.bounds_ns((capture for _, capture in whole), speed=recording.speed)
     kept = 0
@@ -141,22 +137,21 @@ def _captures(
     for point in recording.inputs.points:
         try:
             with recording.watched(path for path in point.paths):
-                paths = _readable(recording, point.paths)
+                is_ring = recording.folder is not None and len(point.paths) > 1
+                paths = _readable(recording, point.paths) if is_ring else point.paths
                 capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress)
         except UNREADABLE as error:
             recording.pass_over(error)
             failure = error
             continue
         read = True
-        yield from _apart(point, capture)
+        yield from _apart(point, capture) if len(capture.files) > 1 else [(point, capture)]
     if failure is not None and not read:
         raise failure
 
 
 def _readable(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
     """Return of a folder's ring of files those that can be read at least to their first packet."""
-    if recording.folder is None or len(paths) == 1:
-        return paths
     readable = []
     for path in paths:
         try:

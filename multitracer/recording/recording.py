@@ -6,23 +6,26 @@ Connections are numbered from 1 through all capture points, in the order of the 
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import parsers
+from multitracer.analysis import Analysis, analyse
+from multitracer.analysis.trust import VERDICTS
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError
 from multitracer.logs import ParsedLog
 from multitracer.recording.inputs import UNREADABLE, Inputs
-from multitracer.recording.part import Part
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
-    from multitracer.capture import Capture, SourceFile
+    from multitracer.capture import Capture
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Log, Point
@@ -33,6 +36,44 @@ if TYPE_CHECKING:
 MOST_SPEED = 1_000
 """A recording that claims a link faster than this, times a real one, is taken for one at its own speed."""
 _CANDIDATES = 10
+_STATE = attrgetter("st_size", "st_mtime_ns")
+"""By which a change of a file shows."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One point's capture; its length is the number of its connections.
+
+    Parameters
+    ----------
+    point : Point
+    capture : Capture
+    before : Part, optional
+        The part whose connections are numbered before these.
+    """
+
+    point: Point
+    capture: Capture
+    before: Part | None = None
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The connections of the capture."""
+        return analyse(self.capture)
+
+    @cached_property
+    def offset(self) -> int:
+        """Connections of the parts before: connection n of this analysis is number offset + n in all."""
+        return 0 if self.before is None else self.before.offset + len(self.before)
+
+    def behind(self, before: Part | None) -> Part:
+        """Return the same capture, its connections numbered after those of another part."""
+        part = Part(self.point, self.capture, before)
+        part.__dict__["analysis"] = self.analysis  # as cached_property keeps it
+        return part
+
+    def __len__(self) -> int:
+        return len(self.analysis.connections)
 
 
 @dataclass
@@ -95,8 +136,19 @@ class Recording:
     @property
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
-        files = (file for part in self.parts for file in part.capture.files)
-        return [*self.notes, *(sentence for file in files for sentence in _damage(file))]
+        told = list(self.notes)
+        for file in (file for part in self.parts for file in part.capture.files):
+            if file.damaged:
+                told.append(
+                    f"{file.path}: damaged after {count(file.packets, 'whole packet')}: {file.damaged}"
+                )
+            told += [f"{file.path}: {sentence}" for sentence in file.warnings]
+        return told
+
+    @property
+    def trust(self) -> str:
+        """How far the captures can be trusted, as the worst of them: good, caution or poor."""
+        return max((part.analysis.trust.verdict for part in self.parts), key=VERDICTS.index, default="good")
 
     # --- logs ---
 
@@ -129,10 +181,10 @@ class Recording:
     @contextlib.contextmanager
     def watched(self, paths: Iterable[str]) -> Iterator[None]:
         """Warn of files that change while they are read."""
-        before = {path: _state(path) for path in paths}
+        before = {path: _STATE(os.stat(path)) for path in paths if os.path.isfile(path)}  # noqa: PTH113, PTH116
         yield
         for path, state in before.items():
-            if state is not None and _state(path) != state:
+            if not os.path.isfile(path) or _STATE(os.stat(path)) != state:  # noqa: PTH113, PTH116
                 self.notes.append(f"{path}: changed while it was read; these are its records of that moment")
 
     def warn_once(self, sentence: str) -> None:
@@ -212,27 +264,28 @@ class Recording:
             )
         return fitting
 
-    def largest(self) -> tuple[Part, int]:
-        """Return the connection with the most unique bytes.
+    def largest(self, count: int) -> list[tuple[Part, int]]:
+        """Return up to `count` connections, those with the most unique bytes, in order of their numbers."""
+        found: list[tuple[int, Part, int]] = []
+        for part in self.parts:
+            both = part.analysis.unique_bytes()
+            found += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
+        found.sort(key=lambda each: -each[0])
+        return sorted(((p, n) for _, p, n in found[:count]), key=lambda each: each[0].offset + each[1])
+
+    def chosen(self, number: int | None) -> tuple[Part, int]:
+        """Return the connection with a number; without one that with the most unique bytes.
 
         Raises
         ------
         InputError
-            If there is no connection.
+            If there is no such connection, or none at all.
         """
-        each = [(part, int(part.analysis.unique_bytes().argmax()) + 1) for part in self.parts if len(part)]
-        if not each:
+        if number is not None:
+            return self.numbered(number)
+        if not (largest := self.largest(1)):
             raise InputError(f"{self.name}: holds no TCP connection")
-        return max(each, key=_unique_bytes)
-
-    def chosen(self, number: int | None) -> tuple[Part, int]:
-        """Return the connection with a number, or without one the largest."""
-        return self.largest() if number is None else self.numbered(number)
-
-
-def _unique_bytes(found: tuple[Part, int]) -> int:
-    part, n = found
-    return int(part.analysis.unique_bytes()[n - 1])
+        return largest[0]
 
 
 def _names(found: list[tuple[Part, int]]) -> str:
@@ -243,21 +296,6 @@ def _names(found: list[tuple[Part, int]]) -> str:
         words.append(f"{part.offset + n} ({ends.source} -> {ends.destination})")
     more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
     return f"{', '.join(words)}{more}; choose one by its number"
-
-
-def _state(path: str) -> tuple[int, int] | None:
-    """Return size and time of a file, by which a change shows; None of what is no file."""
-    try:
-        found = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return (found.st_size, found.st_mtime_ns) if Path(path).is_file() else None
-
-
-def _damage(file: SourceFile) -> Iterator[str]:
-    if file.damaged:
-        yield f"{file.path}: damaged after {count(file.packets, 'whole packet')}: {file.damaged}"
-    yield from (f"{file.path}: {sentence}" for sentence in file.warnings)
 
 
 def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import multitracer.cli._run as cli
+import multitracer.cli._program as cli
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._group import cli
+from multitracer.cli._program import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,25 +1,83 @@
-"""Runs the command line and turns whatever ends it into one line on standard error and an exit status."""
+"""The program itself: finds its commands in this folder, runs one, and ends with an exit status."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
+import pkgutil
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._group import cli
-from multitracer.cli._options import Settings
-from multitracer.errors import MultiTracerError
+from multitracer import __version__
+from multitracer.cli._options import debug_option, examples
+from multitracer.errors import MultiTracerError, WindowError
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 ERROR, USAGE, INTERRUPTED, READER_GONE = 1, 2, 130, 141
 COMPLETION_VARIABLE = "_MULTITRACER_COMPLETE"
+_MODULES = [
+    module.name
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    if not module.name.startswith("_")
+]
+_SECTIONS: dict[str, tuple[str, ...]] = {
+    "Look and analyse": ("inspect", "analyze", "align", "diagnose", "plot", "report", "export", "dissect"),
+    "Record": ("capture", "merge", "testbed", "measure"),
+    "This installation": ("formats", "doctor", "completion"),
+}
+
+
+class Commands(click.Group):
+    """A group whose subcommands are the modules beside this one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        return sorted(name.replace("_", "-") for name in _MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command, None if there is none of that name."""
+        module = cmd_name.replace("-", "_")
+        if module not in _MODULES:
+            return None
+        command = importlib.import_module(f"multitracer.cli.{module}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section; one that no section names comes last."""
+        listed = {name for names in _SECTIONS.values() for name in names}
+        rest = [name for name in self.list_commands(ctx) if name not in listed]
+        for title, names in (*_SECTIONS.items(), ("More", rest)):
+            self._format_section(ctx, formatter, title, names)
+
+    def _format_section(
+        self, ctx: click.Context, formatter: click.HelpFormatter, title: str, names: Iterable[str]
+    ) -> None:
+        found = [(name, command) for name in names if (command := self.get_command(ctx, name))]
+        if found:
+            with formatter.section(title):
+                formatter.write_dl([(name, command.get_short_help_str(70)) for name, command in found])
+
+
+cli = Commands(
+    "multitracer",
+    help="""Read captures of TCP, analyse every connection, and show why it was slow.
+
+    INPUT is a capture (pcap, pcapng; also .gz, .zst, .xz), the files of a ring buffer, a session folder, or
+    - for standard input.
+    """,
+    epilog=examples("multitracer report capture.pcap -o report.html"),
+)
+click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")(cli)
+debug_option(cli)
 
 
 def run(args: Sequence[str]) -> int:
@@ -37,10 +95,9 @@ def run(args: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show is written out
             stream.reconfigure(errors="backslashreplace")
-    settings = Settings()
     try:
-        return _invoke(args, settings)
-    except click.ClickException as error:
+        return _invoke(args)
+    except (click.ClickException, WindowError) as error:
         return _show_usage(error)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
@@ -48,13 +105,34 @@ def run(args: Sequence[str]) -> int:
         _silence_stdout()
         return READER_GONE
     except (MultiTracerError, OSError, MemoryError) as error:
-        if settings.debug:
+        if _is_debugged(args):
             sys.excepthook(type(error), error, error.__traceback__)
         return _fail(_sentence(error))
     except ModuleNotFoundError as error:
-        return _missing_package(error, settings)
+        return _missing_package(error, args)
     except Exception as error:  # noqa: BLE001  # the border: nothing above this line could report a bug
-        return _report_bug(error, settings)
+        return _report_bug(error, args)
+
+
+def _invoke(args: Sequence[str]) -> int:
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "multitracer", COMPLETION_VARIABLE, instruction)
+    status = 0
+    try:
+        with cli.make_context("multitracer", list(args)) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as stop:
+        status = stop.exit_code
+    print(end="", flush=True)  # noqa: T201  # here, where a full disk can still be reported
+    return status
+
+
+def _is_debugged(args: Sequence[str]) -> bool:
+    """Return whether --debug is among the options; what follows -- is another program's."""
+    own = args[: list(args).index("--")] if "--" in args else args
+    return "--debug" in own
 
 
 def end_orderly() -> None:
@@ -69,23 +147,9 @@ def end_orderly() -> None:
             signal.signal(number, end)
 
 
-def _invoke(args: Sequence[str], settings: Settings) -> int:
-    if instruction := os.environ.get(COMPLETION_VARIABLE):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(cli, {}, "multitracer", COMPLETION_VARIABLE, instruction)
-    try:
-        with cli.make_context("multitracer", list(args), obj=settings) as context:
-            cli.invoke(context)
-    except click.exceptions.Exit as stop:
-        status = stop.exit_code
-    else:
-        status = 0
-    _flush_stdout()  # here, where a full disk can still be reported
-    return status
-
-
-def _show_usage(error: click.ClickException) -> int:
+def _show_usage(error: click.ClickException | WindowError) -> int:
+    if isinstance(error, WindowError):
+        error = click.BadParameter(str(error), param_hint="'--to'")
     shown = io.StringIO()
     error.show(file=shown)
     click.echo("\n".join(map(printable, shown.getvalue().splitlines())), err=True)
@@ -103,16 +167,11 @@ def _sentence(error: Exception) -> str:
 
 def _fail(sentence: str, status: int = ERROR) -> int:
     try:
-        _flush_stdout()
+        print(end="", flush=True)  # noqa: T201
     except OSError:
         _silence_stdout()
     click.echo(f"Error: {printable(sentence)}", err=True)
     return status
-
-
-def _flush_stdout() -> None:
-    if sys.stdout is not None:  # None: it was closed before the program began
-        sys.stdout.flush()
 
 
 def _silence_stdout() -> None:
@@ -120,21 +179,21 @@ def _silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _missing_package(error: ModuleNotFoundError, settings: Settings) -> int:
+def _missing_package(error: ModuleNotFoundError, args: Sequence[str]) -> int:
     from multitracer.cli._checks import how_to_install
 
     name = (error.name or "").partition(".")[0]
     fix = how_to_install(name)
     if fix is None:
-        return _report_bug(error, settings)
+        return _report_bug(error, args)
     return _fail(f"this needs {name}, which is not installed; {fix}")
 
 
-def _report_bug(error: Exception, settings: Settings) -> int:
+def _report_bug(error: Exception, args: Sequence[str]) -> int:
     import traceback
 
     text = "".join(traceback.format_exception(error))
-    if settings.debug:
+    if _is_debugged(args):
         click.echo(text, err=True, nl=False)
         return ERROR
     what = f"this is a bug in MultiTracer ({type(error).__name__}: {error})"
@@ -149,7 +208,6 @@ def _write_log(text: str) -> str:
     """Write the log of a bug to the user's cache folder, to the temporary folder where that fails."""
     import platform
     import tempfile
-    from pathlib import Path
 
     import multitracer
 

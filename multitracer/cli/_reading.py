@@ -1,0 +1,230 @@
+"""What a command reads: the options that say it, and the way from them to a recording and its connections."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multitracer.cli._options import debug_option
+from multitracer.errors import InputError
+from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from multitracer.cli._progress import Progress
+    from multitracer.recording.inputs import Inputs
+    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.window import Bounds
+
+    Chosen = list[tuple[Part, list[int] | None]]
+
+_HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_TOLD = "multitracer.warnings"
+"""Where the context of a command keeps what it has warned of."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionChoice:
+    """Which connection: by its number, or by one of its endpoints."""
+
+    number: int | None = None
+    host: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        if self.number is not None:
+            return str(self.number)
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def moment(text: str) -> Moment:
+    """Return the point in time that an option names."""
+    try:
+        return moment_of(text)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def connection_choice(text: str) -> ConnectionChoice:
+    """Return the connection that an option names."""
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
+        return ConnectionChoice(number=int(text))
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        examples = "10.0.0.1:80 or [fd00::1]:80"
+        raise click.BadParameter(f"{text!r} is neither a number from 1 nor HOST:PORT such as {examples}")
+    return ConnectionChoice(host=_address(match["host"].strip("[]")), port=int(match["port"]))
+
+
+def _address(host: str) -> str:
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_address(host.replace("%", " ")))  # a packet carries no zone
+    except ValueError as error:
+        raise click.BadParameter(f"{host!r} is not an IP address; names are not looked up") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a command reads, and which part of it the user wants."""
+
+    inputs: tuple[str, ...]
+    connection: ConnectionChoice | None = None
+    window: Window = EVERYTHING
+    max_packets: int | None = None
+
+    @property
+    def of_folders(self) -> bool:
+        """Whether nothing but folders was named."""
+        return all(Path(name).is_dir() for name in self.inputs)
+
+
+def reads_captures(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add INPUT and the options of what to read; the command gets them as its first argument, a `Reading`."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        names = ("inputs", "connection", "begin", "end", "max_packets")
+        paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
+        if "" in paths:
+            raise click.BadParameter(
+                "is empty; name a capture, a session folder, or - for standard input", param_hint="'INPUT...'"
+            )
+        return function(Reading(paths, connection, Window(begin, end), max_packets), **values)
+
+    for add in reversed(_READING_OPTIONS):
+        command = add(command)
+    return command
+
+
+_READING_OPTIONS = (
+    click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
+    click.option(
+        "-c",
+        "--connection",
+        type=connection_choice,
+        metavar="N|HOST:PORT",
+        help="Only this connection: its number (from 1), or one of its endpoints ([IPv6]:PORT).",
+    ),
+    click.option(
+        "--from",
+        "begin",
+        type=moment,
+        metavar="TIME",
+        help="Begin: seconds since the first packet, or an ISO time (UTC unless it has a zone).",
+    ),
+    click.option("--to", "end", type=moment, metavar="TIME", help="End, not included."),
+    click.option(
+        "--max-packets", type=click.IntRange(min=1), metavar="N", help="Stop reading after N packets."
+    ),
+    debug_option,
+)
+
+
+# --- reading ---
+
+
+def load(
+    reading: Reading,
+    *,
+    inputs: Inputs | None = None,
+    output: str | None = None,
+    files: str | None = None,
+    cut: bool = True,
+) -> Recording:
+    """Read and analyse what the user named; say on standard error what could not be used.
+
+    Parameters
+    ----------
+    reading : Reading
+        Inputs and options.
+    inputs : Inputs, optional
+        What the inputs name, if that is known already.
+    output : str, optional
+        Where the command will write; refused if that is one of the files that are read.
+    files : str, optional
+        Pattern of the names that it will write there, if that is a folder.
+    cut : bool
+        Analyse only the packets between --from and --to; otherwise everything is analysed, so that a figure
+        can show a part of it with what came before known.
+    """
+    from multitracer.recording.inputs import find_inputs
+    from multitracer.recording.open import read_recording
+
+    inputs = inputs or find_inputs(*reading.inputs)
+    if not inputs.points:
+        raise InputError(f"{inputs.folder}: holds no capture; name a capture or a session folder")
+    if output is not None:
+        from multitracer.cli._output import check_output
+
+        check_output(output, inputs.paths, files=files)
+    window = reading.window if cut else EVERYTHING
+    with _progress(inputs) if sys.stderr is not None and sys.stderr.isatty() else nullcontext() as shown:
+        recording = read_recording(inputs, window=window, max_packets=reading.max_packets, progress=shown)
+    tell_warnings(recording)
+    click.get_current_context().call_on_close(partial(tell_warnings, recording))
+    return recording
+
+
+def _progress(inputs: Inputs) -> AbstractContextManager[Progress]:
+    from multitracer.cli._progress import progress
+
+    return progress(path for point in inputs.points for path in point.paths)
+
+
+def tell_warnings(recording: Recording) -> None:
+    """Write the warnings of a recording to standard error that this command has not written yet."""
+    from multitracer.cli._output import warn
+
+    told: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
+    for sentence in recording.warnings:
+        if sentence not in told:
+            told.add(sentence)
+            warn(sentence)
+
+
+def axis_bounds_ns(
+    recording: Recording, reading: Reading, part: Part | None = None, *, speed: float | None = None
+) -> Bounds:
+    """Return --from and --to on the axis of a figure.
+
+    Their seconds count from the first packet of a part, else of all parts; by default in link time.
+    """
+    parts = recording.parts if part is None else [part]
+    return reading.window.axis_bounds_ns(
+        (part.capture for part in parts), speed=recording.speed if speed is None else speed
+    )
+
+
+def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
+    """Return the connections to show, by part; None stands for all of a part."""
+    if choice is None:
+        return [(part, None) for part in recording.parts]
+    return [(part, [n]) for part, n in named_connections(recording, choice)]
+
+
+def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Part, int]:
+    """Return the connection to draw: the chosen one, by default the one with the most unique bytes."""
+    if choice is None:
+        return recording.chosen(None)
+    return max(
+        named_connections(recording, choice), key=lambda each: each[0].analysis.unique_bytes()[each[1] - 1]
+    )
+
+
+def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[Part, int]]:
+    """Return what the user named: a connection by its number, or one endpoint at each point that saw it."""
+    if choice.number is not None:
+        return [recording.numbered(choice.number)]
+    return recording.with_endpoint(choice.host, choice.port)
