@@ -340,7 +340,7 @@ def _written(entry: Any) -> Document:
     own = {each: getattr(entry, each.name) for each in fields(entry) if each.name not in _OWN}
     stated = {each.name: _plain(value) for each, value in own.items() if not _is_default(each, value)}
     every = {} if isinstance(entry, _SPARSE) else {each.name: _plain(value) for each, value in own.items()}
-    return every | entry.more | stated
+    return every | stated | {key: value for key, value in entry.more.items() if key not in stated}
 
 
 def _is_default(of: Field[Any], value: Any) -> bool:
