@@ -16,8 +16,8 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.analysis.counted import Counted
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.tcp import Analysis
 
 SMALLEST_STEP_NS = NS_PER_S // 2
 """Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
@@ -30,23 +30,23 @@ _USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 _QUEUE_SKEW = 0.1
 
 
-def clock_steps(analysis: Analysis) -> Array:
+def clock_steps(numbers: Counted) -> Array:
     """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
 
     A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
     """
-    packets = np.where(analysis.directions["timestamps"], analysis.directions["packets"], 0)
+    packets = np.where(numbers.directions["timestamps"], numbers.directions["packets"], 0)
     if not len(packets) or packets.max() < _LEAST_SEGMENTS:
         return np.empty(0, dtype=np.int64)
     busiest = int(np.argmax(packets))
     senders = [d for d in (busiest, busiest ^ 1) if packets[d] >= _LEAST_SEGMENTS]
-    told = [steps for d in senders if (steps := _seen_by(analysis, d)) is not None]
+    told = [steps for d in senders if (steps := _seen_by(numbers, d)) is not None]
     return min(told, key=len, default=np.empty(0, dtype=np.int64))
 
 
-def _seen_by(analysis: Analysis, direction: int) -> Array | None:
+def _seen_by(numbers: Counted, direction: int) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known."""
-    parts, segments = analysis.partition, analysis.capture.segments
+    parts, segments = numbers.partition, numbers.capture.segments
     rows = parts.order[parts.bounds[direction] : parts.bounds[direction + 1]]
     rows = rows[has(segments["marks"][rows], Mark.HAS_TIMESTAMPS)]
     rows = rows[segments["time_ns"][rows] != NOT_A_TIME]

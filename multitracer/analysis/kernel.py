@@ -55,6 +55,11 @@ class Findings:
     fills_late: Array
     """Out of order: fills a hole, and every unit is new."""
 
+    def exact_pairs(self) -> tuple[Array, Array]:
+        """Return positions of segments, and of the ACKs that end at their ends."""
+        pieces, acks = self.axis.pieces, self.axis.acks
+        return pieces.position[self.samples.piece], acks.position[self.samples.ack]
+
 
 def examine(group: Group, capture: Capture) -> Findings:
     """Return what is known of a group's segments."""

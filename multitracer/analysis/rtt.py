@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import first_painters
-from multitracer.analysis.samples import exact_pairs
 from multitracer.analysis.timestamps import echoes
 from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
@@ -43,7 +42,7 @@ class Provenance(IntEnum):
 def rtt_samples(connection: Connection) -> Table:
     """Return RTT_SAMPLES of a connection."""
     found = connection.found
-    pairs = [exact_pairs(found), echoes(found, connection.capture), _sacked_once(connection)]
+    pairs = [found.exact_pairs(), echoes(found, connection.capture), _sacked_once(connection)]
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from multitracer.analysis.axis import Axis
     from multitracer.analysis.coverage import Coverage
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
 
 
 @dataclass(slots=True)
@@ -47,12 +46,6 @@ def exact_acks(axis: Axis, coverage: Coverage, met: Progress, unsuitable: Array)
     kept = kept[np.argsort(ack[kept], kind="stable")]
     piece, ack = piece[kept], ack[kept]
     return ExactAcks(piece, axis.acks.advancing[ack], met.direction[ack])
-
-
-def exact_pairs(found: Findings) -> tuple[Array, Array]:
-    """Return positions of segments, and of the ACKs that end at their ends."""
-    axis, samples = found.axis, found.samples
-    return axis.pieces.position[samples.piece], axis.acks.position[samples.ack]
 
 
 def _new_at_the_top(axis: Axis, coverage: Coverage, met: Progress, value: Array) -> tuple[Array, Array]:

@@ -13,7 +13,6 @@ from multitracer.analysis.kernel import examine
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.outstanding import Blocks, outstanding
 from multitracer.analysis.probes import window_is_closed
-from multitracer.analysis.samples import exact_pairs
 from multitracer.analysis.timestamps import echoes
 from multitracer.capture import Flag
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
@@ -67,7 +66,7 @@ class Connection:
             "window_bytes": self._windows(side),
             "new_bytes": _new_bytes(self.found),
             "kind": _kinds(self.found, self.capture),
-            "rtt_ns": self._delay(*exact_pairs(self.found)),
+            "rtt_ns": self._delay(*self.found.exact_pairs()),
             "rtt_timestamp_ns": self._delay(*echoes(self.found, self.capture)),
         }
         columns = {name: self.capture.segments[name][self.rows] for name in SEGMENTS.names}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.connections import partition
+from multitracer.analysis.counted import Counted
 from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise, window_shift
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.kernel import examine
@@ -28,22 +29,9 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Analysis:
-    """The connections of a capture.
+class Analysis(Counted):
+    """The connections of a capture, and what is known of each of their segments; see `Counted`."""
 
-    Attributes
-    ----------
-    capture : Capture
-    connections : Table
-        CONNECTIONS; row n - 1 is connection n.
-    directions : Table
-        DIRECTIONS; rows 2 (n - 1) and 2 (n - 1) + 1 are those of connection n.
-    """
-
-    capture: Capture
-    partition: Partition
-    connections: Table
-    directions: Table
     _last: tuple[int, Connection] | None = field(default=None, init=False, repr=False)
 
     @cached_property

@@ -23,8 +23,8 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.analysis.counted import Counted
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.tcp import Analysis
     from multitracer.capture import SourceFile
 
 SUSPICIOUS_EXPANSION = 200
@@ -78,12 +78,12 @@ def counted(number: int, noun: str) -> str:
 _Weighed = tuple[Severity, Note]
 
 
-def trust(analysis: Analysis) -> Trust:
+def trust(numbers: Counted) -> Trust:
     """Return how far a capture can be trusted."""
-    weighed = [each for file in analysis.capture.files for each in _of_file(file)]
-    weighed += _of_amount(analysis.capture.files)
-    if len(analysis.capture.segments):
-        weighed += [*_of_segments(analysis), *_of_directions(analysis), *_of_connections(analysis)]
+    weighed = [each for file in numbers.capture.files for each in _of_file(file)]
+    weighed += _of_amount(numbers.capture.files)
+    if len(numbers.capture.segments):
+        weighed += [*_of_segments(numbers), *_of_directions(numbers), *_of_connections(numbers)]
     weighed.sort(key=lambda each: -each[0])
     verdict = max((severity for severity, _ in weighed), default=Severity.MINOR)
     return Trust(VERDICTS[verdict], [note for _, note in weighed])
@@ -181,27 +181,27 @@ _MARKED = (
 )
 
 
-def _of_segments(analysis: Analysis) -> Iterator[_Weighed]:
-    marks = analysis.capture.segments["marks"]
+def _of_segments(numbers: Counted) -> Iterator[_Weighed]:
+    marks = numbers.capture.segments["marks"]
     present = int(np.bitwise_or.reduce(marks))
     for mark, code, says, poor in _MARKED:
         if present & mark:
             count = int(np.count_nonzero(marks & np.uint16(mark)))
             severity = _weigh(count / len(marks), caution=0.001, poor=poor)
             yield severity, Note(code, count, f"{count:,} of {len(marks):,} TCP segments {says}")
-    yield from _giants(analysis)
-    yield from _steps(analysis)
+    yield from _giants(numbers)
+    yield from _steps(numbers)
 
 
-def _giants(analysis: Analysis) -> Iterator[_Weighed]:
-    payload = analysis.capture.segments["payload_bytes"]
+def _giants(numbers: Counted) -> Iterator[_Weighed]:
+    payload = numbers.capture.segments["payload_bytes"]
     large = np.flatnonzero(payload > ETHERNET_PAYLOAD_BYTES)
-    directions = analysis.partition.direction[large]
-    mss = analysis.directions["mss_bytes"][directions ^ 1].astype(np.int64)
+    directions = numbers.partition.direction[large]
+    mss = numbers.directions["mss_bytes"][directions ^ 1].astype(np.int64)
     limit = np.where(mss == NA, JUMBO_PAYLOAD_BYTES, mss)
     count = int(np.count_nonzero(payload[large] > limit))
     if count:
-        data = int(analysis.directions["data_segments"].sum())
+        data = int(numbers.directions["data_segments"].sum())
         text = (
             f"{count:,} of {data:,} data segments are larger than their receiver accepts (MSS): an offload "
             "(TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and more."
@@ -209,8 +209,8 @@ def _giants(analysis: Analysis) -> Iterator[_Weighed]:
         yield _weigh(count / data, caution=0.001, poor=2), Note("offload", count, text)
 
 
-def _steps(analysis: Analysis) -> Iterator[_Weighed]:
-    steps = clock_steps(analysis)
+def _steps(numbers: Counted) -> Iterator[_Weighed]:
+    steps = clock_steps(numbers)
     if len(steps):
         largest = float(steps[np.argmax(np.abs(steps))]) / NS_PER_S
         text = (
@@ -220,47 +220,47 @@ def _steps(analysis: Analysis) -> Iterator[_Weighed]:
         yield Severity.POOR, Note("clock-step", len(steps), text)
 
 
-def _total(analysis: Analysis, name: str) -> int:
-    return int(analysis.directions[name].sum())
+def _total(numbers: Counted, name: str) -> int:
+    return int(numbers.directions[name].sum())
 
 
-def _of_directions(analysis: Analysis) -> Iterator[_Weighed]:
-    packets = len(analysis.capture.segments)
-    twice = _total(analysis, "capture_duplicates")
+def _of_directions(numbers: Counted) -> Iterator[_Weighed]:
+    packets = len(numbers.capture.segments)
+    twice = _total(numbers, "capture_duplicates")
     if twice:
         text = (
             f"{counted(twice, 'segment')} captured twice (same IP identification). Retransmissions are "
             "counted with such copies, as tshark and tcptrace count them; figures show them apart."
         )
         yield _weigh(twice / packets, caution=0.001, poor=0.2), Note("captured-twice", twice, text)
-    yield from _unseen(analysis)
-    early = _total(analysis, "acks_before_data")
+    yield from _unseen(numbers)
+    early = _total(numbers, "acks_before_data")
     if early:
         text = (
             f"{counted(early, 'ACK')} captured before the data acknowledged: the file's order is not "
             "the wire's (directions captured or stamped apart); RTT and flight are affected."
         )
         yield _weigh(early / packets, caution=0, poor=0.05), Note("ack-before-data", early, text)
-    backward = (analysis.directions["rtt_count"] > 0) & (analysis.directions["rtt_min_ns"] < 0)
+    backward = (numbers.directions["rtt_count"] > 0) & (numbers.directions["rtt_min_ns"] < 0)
     negative = int(np.count_nonzero(backward))
     if negative:
         text = f"In {counted(negative, 'direction')} ACKs are stamped earlier than what they answer."
         yield Severity.POOR, Note("negative-rtt", negative, text)
 
 
-def _unseen(analysis: Analysis) -> Iterator[_Weighed]:
-    unseen, missing = _total(analysis, "acks_of_unseen"), _total(analysis, "missing_bytes")
+def _unseen(numbers: Counted) -> Iterator[_Weighed]:
+    unseen, missing = _total(numbers, "acks_of_unseen"), _total(numbers, "missing_bytes")
     if unseen:
         text = (
             f"{counted(unseen, 'ACK')} of data that is not in the capture ({counted(missing, 'byte')} "
             "missing in between): the capture lost packets that the receiver got."
         )
-        share = missing / max(missing + _total(analysis, "unique_bytes"), 1)
+        share = missing / max(missing + _total(numbers, "unique_bytes"), 1)
         yield _weigh(share, caution=0, poor=0.05), Note("ack-of-unseen-data", unseen, text)
 
 
-def _of_connections(analysis: Analysis) -> Iterator[_Weighed]:
-    connections, directions = analysis.connections, analysis.directions
+def _of_connections(numbers: Counted) -> Iterator[_Weighed]:
+    connections, directions = numbers.connections, numbers.directions
     packets = directions["packets"].reshape(-1, 2)
     carried = directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
     begun = connections["syn_seen"]

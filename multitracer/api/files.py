@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Column, Schema, Table
 
     Chosen = Sequence[tuple[Part, list[int] | None]]

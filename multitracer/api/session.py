@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
 
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
 
     Time = float | str | pd.Timestamp
 

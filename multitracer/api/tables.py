@@ -24,7 +24,8 @@ from multitracer.transactions import TRANSACTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Schema
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.trust import Note
     from multitracer.cli._reading import Chosen
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 SCHEMA = "multitracer.analyze/1"
 

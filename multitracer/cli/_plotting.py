@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import Reading
     from multitracer.cli._spans import Span, Wish
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 
 @dataclass

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from multitracer.cli._progress import Progress
     from multitracer.recording.inputs import Inputs
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
     Chosen = list[tuple[Part, list[int] | None]]

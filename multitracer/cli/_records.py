@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.capture import SourceFile
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
 
 _CHUNK = 4096
 _COUNTS = (

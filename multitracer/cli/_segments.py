@@ -15,7 +15,7 @@ from multitracer.diagnosis.segment_verdicts import NO_VERDICT, main_part, segmen
 from multitracer.endpoints import host_text
 from multitracer.errors import InputError
 from multitracer.recording.inputs import Inputs
-from multitracer.recording.recording import Part, Recording
+from multitracer.recording.recording import Recording
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
+    from multitracer.recording.part import Part
     from multitracer.tables import Array
 
 COLUMNS = (

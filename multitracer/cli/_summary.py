@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Interface, SourceFile
     from multitracer.cli._page import Page
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 _LISTED = 20
 """Connections that a summary lists; the machine formats list all."""

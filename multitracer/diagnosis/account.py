@@ -96,6 +96,7 @@ def account(transfer: Transfer) -> Account:
     """Return the account of a transfer, measured where the link was logged at its sender, else inferred."""
     joined = transfer.joined
     is_logged = joined is not None or (has_bursts(transfer.near) and len(transfer.sent) > 0)
-    uses = measured(joined) if joined is not None else (by_bursts if is_logged else inferred)(transfer)
+    rest = by_bursts if is_logged else inferred
+    uses = measured(transfer, joined) if joined is not None else rest(transfer)
     outcome = "complete" if transfer.is_complete else "dropped"
     return Account(transfer, uses, float(uses["seconds"].sum()), outcome, not is_logged, joined)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
     from multitracer.diagnosis.link_time import LinkTime
     from multitracer.diagnosis.outages import Outages
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.recorded import Recorded
     from multitracer.tables import Array
 
 _REST = {
@@ -74,7 +74,7 @@ def _first_transmissions(offset: Array, frame: Array) -> Array:
     return result
 
 
-def _rest(transfer: Transfer, joined: Join) -> tuple[Array, Array]:
+def _rest(transfer: Recorded, joined: Join) -> tuple[Array, Array]:
     """Return what each carriage is for, but for its new payload, and why."""
     fate, segment = joined.carriages["fate"], joined.carriages["segment_row"]
     use, cause = (np.zeros(len(fate), dtype=np.uint8) for _ in range(2))
@@ -87,7 +87,7 @@ def _rest(transfer: Transfer, joined: Join) -> tuple[Array, Array]:
     return use, cause
 
 
-def opens_or_closes(transfer: Transfer, rows: Array) -> Array:
+def opens_or_closes(transfer: Recorded, rows: Array) -> Array:
     """Return which segments without payload are SYN or FIN, or the ACK that ends the handshake."""
     flags = transfer.sender["flags"]
     marked: Array = (flags[rows] & np.uint16(Flag.SYN | Flag.FIN)) != 0

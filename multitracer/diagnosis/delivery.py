@@ -17,7 +17,7 @@ from multitracer.diagnosis.ranges import within
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.recorded import Recorded
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
@@ -71,7 +71,7 @@ class Delivery:
         return end > self.flushed_up_to
 
 
-def delivery(transfer: Transfer) -> Delivery | None:
+def delivery(transfer: Recorded) -> Delivery | None:
     """Return what arrived at the data's receiver; None without both logs or without common slots."""
     near, far = transfer.near, transfer.far
     if near is None or far is None:

@@ -14,12 +14,13 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.silence import Silence
+    from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.uses import Uses
     from multitracer.tables import Array
 
 
-def gaps(silence: Silence) -> Uses:
-    """Return the uses of the idle stretches.
+def gaps(transfer: Transfer, silence: Silence) -> Uses:
+    """Return the uses of the idle stretches of a transfer.
 
     A wait for a retransmission began with what lost the copy before, if the link tells; others began with the
     last frame that was sent. Where TCP could have sent but the far end had stopped the link, or still read
@@ -29,7 +30,7 @@ def gaps(silence: Silence) -> Uses:
     chosen = silence.idle
     began = _begins(silence, chosen)
     ender = silence.entries.after(began)
-    why = idle(SenderView(silence.joined.transfer), silence.time.stamps(began), ender)
+    why = idle(SenderView(transfer), silence.time.stamps(began), ender)
     use, cause = why.use.copy(), why.cause.copy()
     waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
     stopped = waits & (silence.stop[chosen] != NA)
@@ -39,7 +40,7 @@ def gaps(silence: Silence) -> Uses:
         (waits & silence.repeats[chosen], Use.ARQ, Cause.NONE),
     ):
         use[where], cause[where] = instead, its_cause
-    lost = np.where(use == Use.XOFF, NA, lost_by(silence.joined, ender))
+    lost = np.where(use == Use.XOFF, NA, lost_by(silence.joined, transfer.verdicts, ender))
     event = np.where(stopped, silence.stop[chosen], lost)
     return silence.uses(
         chosen,

@@ -27,7 +27,7 @@ from multitracer.findings import CARRIAGES, PIECES
 from multitracer.tables import NA, NOT_A_TIME, Table
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.recorded import Recorded
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
@@ -60,7 +60,7 @@ class Join:
 
     Attributes
     ----------
-    transfer : Transfer
+    transfer : Recorded
     carriages : Table
         CARRIAGES: each packet that the link carried in the data direction, all flows.
     pieces : Table
@@ -75,7 +75,7 @@ class Join:
         What arrived at the far end; None without its log.
     """
 
-    transfer: Transfer
+    transfer: Recorded
     carriages: Table
     pieces: Table
     dropped: Array
@@ -117,7 +117,7 @@ class Join:
         return found
 
 
-def join(transfer: Transfer) -> Join | None:
+def join(transfer: Recorded) -> Join | None:
     """Return the join of a transfer with its link; None without the link's log at the data's sender.
 
     A log that numbers no slots, or holds no packets, is none.
@@ -191,7 +191,7 @@ def _matched(key: Array, among: Array) -> Array:
     return found
 
 
-def _entered(transfer: Transfer, near: LinkSide, queued: Array, dropped: Array) -> _Entered:
+def _entered(transfer: Recorded, near: LinkSide, queued: Array, dropped: Array) -> _Entered:
     """Return the row of `sender` of each queued packet, each drop with its row, and the drops' queue events.
 
     A packet that was dropped after it had been queued (CoDel) is no second packet.
@@ -213,7 +213,7 @@ def _paired(near: LinkSide, written: Array, queued: Array) -> Array:
     return _matched(_event_key(near, written), _event_key(near, queued))
 
 
-def _facts(transfer: Transfer, near: LinkSide, written: Array, segment: Array) -> dict[str, Array]:
+def _facts(transfer: Recorded, near: LinkSide, written: Array, segment: Array) -> dict[str, Array]:
     payload = np.where(segment == NA, 0, transfer.sender["payload_bytes"][segment])
     return {
         "event_row": written,
@@ -292,7 +292,7 @@ def _fates(columns: dict[str, Array], arrived: Delivery | None, near: LinkSide, 
     return {"fate": fate, "delivered_tick": delivered_tick, "arrived_tick": arrived_tick}
 
 
-def _new_bytes(transfer: Transfer, columns: dict[str, Array]) -> Array:
+def _new_bytes(transfer: Recorded, columns: dict[str, Array]) -> Array:
     """Return the payload that each carriage brought first; without the far log, what it brought last."""
     fate, segment = columns["fate"], columns["segment_row"]
     may = (segment != NA) & (columns["payload_bytes"] > 0)
@@ -306,7 +306,7 @@ def _new_bytes(transfer: Transfer, columns: dict[str, Array]) -> Array:
     return new
 
 
-def _refused(transfer: Transfer, columns: dict[str, Array]) -> Array:
+def _refused(transfer: Recorded, columns: dict[str, Array]) -> Array:
     """Return which carriages arrived whole after the receiving TCP had sent a RST."""
     late = (columns["segment_row"] != NA) & (columns["fate"] == Fate.DELIVERED)
     if transfer.receiver is None or transfer.far is None:

@@ -14,7 +14,7 @@ import numpy as np
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.recorded import Recorded
     from multitracer.tables import Array
 
 
@@ -40,7 +40,7 @@ class LinkTime:
     real_slot_ns: float
 
     @classmethod
-    def of(cls, transfer: Transfer) -> LinkTime:
+    def of(cls, transfer: Recorded) -> LinkTime:
         """Return the time of the link under the data's sender; its log numbers slots."""
         assert transfer.near is not None
         frames = transfer.near.frames

@@ -11,20 +11,21 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 
-def lost_by(joined: Join, again: Array) -> Array:
+def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
     """Return the row in near.events of what lost the earlier copy of each segment: a drop or a reset.
 
     Parameters
     ----------
     joined : Join
+    verdicts : Table
+        VERDICTS of the transfer.
     again : ndarray of int64
         Rows of `sender`; NA, or what is no retransmission, gives NA, as does a copy (or its ACK) of which no
         event tells what lost it.
     """
-    verdicts = joined.transfer.verdicts
     if not len(verdicts):
         return np.full(len(again), NA, dtype=np.int64)
     at = np.minimum(np.searchsorted(verdicts["row"], again), len(verdicts) - 1)

@@ -15,16 +15,16 @@ from multitracer.diagnosis.uses import Uses
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 
 
-def measured(joined: Join) -> Table:
+def measured(transfer: Transfer, joined: Join) -> Table:
     """Return LINK_USE of a transfer whose link was logged at its sender."""
-    transfer = joined.transfer
     time = LinkTime.of(transfer)
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
     silence = Silence(joined, time, begin, end, out)
     carries = carried(joined, time, begin, end, out)
-    rules = (silence.outages(), carries, silence.queued(), gaps(silence), silence.untold())
+    rules = (silence.outages(), carries, silence.queued(), gaps(transfer, silence), silence.untold())
     return Uses.together([part.runs() for part in rules]).table(time.stamps)

@@ -12,12 +12,12 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.recorded import Recorded
     from multitracer.recording.recording import Recording
     from multitracer.tables import Table
 
 
-def radio_beside(transfer: Transfer, recording: Recording) -> Iterator[tuple[str, Table]]:
+def radio_beside(transfer: Recorded, recording: Recording) -> Iterator[tuple[str, Table]]:
     """Yield host and RADIO of each radio log; what cannot be placed in time is a warning of the recording."""
     for log, table in recording.tables("radio", RADIO.name):
         placed, reason = _on_senders_clock(transfer, recording, log.host, table)
@@ -32,7 +32,7 @@ def radio_beside(transfer: Transfer, recording: Recording) -> Iterator[tuple[str
         yield log.host, placed
 
 
-def _on_senders_clock(transfer: Transfer, recording: Recording, host: str, table: Table) -> tuple[Table, str]:
+def _on_senders_clock(transfer: Recorded, recording: Recording, host: str, table: Table) -> tuple[Table, str]:
     """Return a table of a host with its times on the sender's clock, or as it is and why."""
     clocks = recording.clocks
     if clocks is None:
@@ -44,7 +44,7 @@ def _on_senders_clock(transfer: Transfer, recording: Recording, host: str, table
     return there.table, "" if there.placed else there.sentence
 
 
-def _is_apart(transfer: Transfer, table: Table) -> bool:
+def _is_apart(transfer: Recorded, table: Table) -> bool:
     """Return whether no reading lies in the time of a transfer."""
     time_ns = table["time_ns"]
     time_ns = time_ns[time_ns != NOT_A_TIME]

@@ -20,7 +20,8 @@ from multitracer.recording.layers import Layers
 from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Table
 
 NO_VERDICT = 255

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
 
 
 def connection_figure(

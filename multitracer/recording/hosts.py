@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from multitracer.logs import LogSource, ParsedLog
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
     from multitracer.tables import Array, Schema
 
 

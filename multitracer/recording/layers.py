@@ -23,7 +23,8 @@ from multitracer.tcp import Vantage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.recording.views import View
 
 

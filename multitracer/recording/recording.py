@@ -13,12 +13,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.analysis import Analysis, analyse
 from multitracer.analysis.trust import VERDICTS
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError
 from multitracer.logs import ParsedLog
 from multitracer.recording.inputs import UNREADABLE, Inputs
+from multitracer.recording.part import Part
 from multitracer.words import count
 
 if TYPE_CHECKING:
@@ -38,42 +38,6 @@ MOST_SPEED = 1_000
 _CANDIDATES = 10
 _STATE = attrgetter("st_size", "st_mtime_ns")
 """By which a change of a file shows."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One point's capture; its length is the number of its connections.
-
-    Parameters
-    ----------
-    point : Point
-    capture : Capture
-    before : Part, optional
-        The part whose connections are numbered before these.
-    """
-
-    point: Point
-    capture: Capture
-    before: Part | None = None
-
-    @cached_property
-    def analysis(self) -> Analysis:
-        """The connections of the capture."""
-        return analyse(self.capture)
-
-    @cached_property
-    def offset(self) -> int:
-        """Connections of the parts before: connection n of this analysis is number offset + n in all."""
-        return 0 if self.before is None else self.before.offset + len(self.before)
-
-    def behind(self, before: Part | None) -> Part:
-        """Return the same capture, its connections numbered after those of another part."""
-        part = Part(self.point, self.capture, before)
-        part.__dict__["analysis"] = self.analysis  # as cached_property keeps it
-        return part
-
-    def __len__(self) -> int:
-        return len(self.analysis.connections)
 
 
 @dataclass

@@ -21,7 +21,8 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 _NO_DISTANCE_NS = NS_PER_MS
 """Round trip of one link: a host on it is as good as at its other end."""

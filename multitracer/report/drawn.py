@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
 
 _WORTH_DRAWING = 0.1
 """The lesser direction of the first connection is drawn too from this share of the greater one's bytes."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.capture import Interface, SourceFile
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000
 _HASHED_BYTES = 256 << 20

@@ -13,7 +13,7 @@ from multitracer.words import count, duration, printable, rate, share, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording.recording import Part
+    from multitracer.recording.part import Part
     from multitracer.report.drawn import Drawn
 
 _VERDICTS = ("good", "caution", "poor")

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
-    from multitracer.recording.recording import Part, Recording
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
     from multitracer.report.markup import Markup
 

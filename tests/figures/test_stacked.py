@@ -67,9 +67,8 @@ def test_all_layers_of_a_recording_are_drawn(sample: Sample) -> None:
 
 
 def test_panels_share_the_time_axis_in_order(sample: Sample) -> None:
-    assert [panel.key for panel in stacked_panels(sample.layers())] == [
-        "phase", "sequence", "flight", "rtt", "throughput",
-    ]  # fmt: skip
+    drawn = [panel.key for panel in stacked_panels(sample.layers())]
+    assert drawn[:5] == ["phase", "sequence", "flight", "rtt", "throughput"], "those of one file each follow"
 
 
 @pytest.mark.parametrize("offset_bytes", [0, 10_000, 250_000])

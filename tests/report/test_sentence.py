@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.logs import Point
-from multitracer.recording.recording import Part
+from multitracer.recording.part import Part
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.write import NOTHING, choose, summary

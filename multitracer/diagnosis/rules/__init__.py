@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class Rule(Protocol):
     """What a module of this folder binds."""
 
+    KIND: str
+    """Name of its findings, which is that of the file with hyphens: `link-reset`."""
+
     def find(self, case: Case, /) -> Iterable[Finding]:
         """Yield a finding for each time that it happened."""
 

@@ -1,8 +1,10 @@
 """Further panels of the stacked figure: one file each, found by its name.
 
 A module binds `panel(layers)`, which returns a `Panel` of what a connection's layers hold, or None where
-there is nothing to show. Times are those of the sender's clock as recorded; link time and cutting come
-later. The roles "reading" (a line with points) and "event" (points) suit whatever has no look of its own.
+there is nothing to show. Times are those of the sender's clock as recorded, as in `layers.segments` and
+`layers.logged`: link time and cutting come later. (`layers.series` is in link time already, so it is not
+what a panel is made of.) The roles "reading" (a line) and "event" (points) suit whatever has no look of its
+own.
 """
 
 from __future__ import annotations

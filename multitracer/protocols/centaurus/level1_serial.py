@@ -20,7 +20,7 @@ from multitracer.protocols.centaurus.framing import FrameReader, frame
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Poll
 from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.peer import Peer
+from multitracer.protocols.centaurus.session import MetPeer, Session
 from multitracer.protocols.centaurus.worker import Worker
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus.config import CentaurusConfig
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.packet import Packet
-    from multitracer.protocols.centaurus.session import Session
 
 _LOST_AFTER = 3
 _PROBE_PAUSES = 5
@@ -53,7 +52,7 @@ class SerialWorker(Worker):
         station = _station_of(session.address)
         return frame(station, seal(packet, key=self.config.key, station=bytes((station,))))
 
-    def _peer_to_send_to(self, address: Address, now_ns: int) -> Peer:
+    def _peer_to_send_to(self, address: Address, now_ns: int) -> MetPeer:
         peer = self.peers.get(address)
         if peer is None:
             known = ", ".join(map(str, self.peers))
@@ -88,7 +87,7 @@ class SerialMaster(SerialWorker):
     ) -> None:
         super().__init__(config, random_bytes=random_bytes)
         for address in stations:
-            self.peers[address] = Peer(address)
+            self.peers[address] = MetPeer(address)
         self._order = list(self.peers.values())
         self._visiting: Session | None = None
         self._visit_ns = 0
@@ -108,7 +107,7 @@ class SerialMaster(SerialWorker):
             self._note_answer(session.peer, now_ns)
             self._heard(session, packet, message, len(octets_of_packet), now_ns)
 
-    def _note_answer(self, peer: Peer, now_ns: int) -> None:
+    def _note_answer(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures = 0
         if not peer.found:
             peer.found = True
@@ -144,7 +143,7 @@ class SerialMaster(SerialWorker):
         elif silent:
             self._note_silence(session.peer, now_ns)
 
-    def _note_silence(self, peer: Peer, now_ns: int) -> None:
+    def _note_silence(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures += 1
         if peer.failures >= _LOST_AFTER:
             peer.found, peer.failures = False, 0
@@ -164,7 +163,7 @@ class SerialMaster(SerialWorker):
         self._queue(session)
         return True
 
-    def _next_stop(self, now_ns: int) -> Peer | None:
+    def _next_stop(self, now_ns: int) -> MetPeer | None:
         """Return whom to visit: the known in turn, and now and then one who has not answered yet."""
         any_found = any(peer.found for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
@@ -198,7 +197,7 @@ class SerialSlave(SerialWorker):
         super().__init__(config, random_bytes=random_bytes)
         self.master: Station = (self.LINE, station)
         """The address to send to."""
-        self.peers[self.master] = Peer(self.master)
+        self.peers[self.master] = MetPeer(self.master)
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
         """Take octets of the line."""

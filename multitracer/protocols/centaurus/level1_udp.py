@@ -17,7 +17,7 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Obj
 from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.peer import Peer
+from multitracer.protocols.centaurus.session import MetPeer, Session
 from multitracer.protocols.centaurus.worker import Worker
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus.config import CentaurusConfig
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.packet import Packet
-    from multitracer.protocols.centaurus.session import Session
 
 _EVICTION_TRIES = 16
 _HALF_OPEN_A_STEP = 32
@@ -76,7 +75,7 @@ class UdpWorker(Worker):
         self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]
     ) -> None:
         super().__init__(config, random_bytes=random_bytes)
-        self._waiting: deque[Peer] = deque()
+        self._waiting: deque[MetPeer] = deque()
         self._half_open: dict[tuple[Address, int], Session] = {}
         self._on_host: dict[Address, int] = {}
 
@@ -127,7 +126,7 @@ class UdpWorker(Worker):
         ours = known.session if known is not None else None
         if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
             return None  # by its clock, the peer made it before it last spoke in our session
-        session = self._new_session(Role.RESPONDER, known or Peer(address), packet.session, now_ns)
+        session = self._new_session(Role.RESPONDER, known or MetPeer(address), packet.session, now_ns)
         if known is not None and obj.token in known.nonces:
             self._establish(session, now_ns)
         else:
@@ -162,7 +161,7 @@ class UdpWorker(Worker):
 
     # -- peers -----------------------------------------------------------------------------------------
 
-    def _new_peer(self, address: Address, now_ns: int) -> Peer | None:
+    def _new_peer(self, address: Address, now_ns: int) -> MetPeer | None:
         """Return a new peer, None if a limit forbids it."""
         host = host_of(address)
         if self._on_host.get(host, 0) >= self.config.max_peers_per_host and not self._evict(now_ns, host):
@@ -170,7 +169,7 @@ class UdpWorker(Worker):
         if len(self.peers) >= self.config.max_peers and not self._evict(now_ns):
             return None
         self._on_host[host] = self._on_host.get(host, 0) + 1
-        self.peers[address] = peer = Peer(address)
+        self.peers[address] = peer = MetPeer(address)
         peer.heard_ns = now_ns
         return peer
 
@@ -188,7 +187,7 @@ class UdpWorker(Worker):
         found = (address for address in self.peers if host_of(address) == host)
         return [address for _, address in zip(range(_EVICTION_TRIES), found, strict=False)]
 
-    def _forget(self, peer: Peer) -> None:
+    def _forget(self, peer: MetPeer) -> None:
         for part in list(peer.acceptance.partials.values()):
             self._shared.forget(peer, part)
         self._timers.disarm(peer)
@@ -198,7 +197,7 @@ class UdpWorker(Worker):
         if not self._on_host[host]:
             del self._on_host[host]
 
-    def _peer_to_send_to(self, address: Address, now_ns: int) -> Peer:
+    def _peer_to_send_to(self, address: Address, now_ns: int) -> MetPeer:
         peer = self.peers.get(address) or self._new_peer(address, now_ns)
         if peer is None:
             raise LocalProtocolError(f"{address}: too many peers ({len(self.peers)}); send later")
@@ -206,7 +205,7 @@ class UdpWorker(Worker):
 
     # -- sessions of our own ---------------------------------------------------------------------------
 
-    def _wants_session(self, peer: Peer) -> None:
+    def _wants_session(self, peer: MetPeer) -> None:
         if len(peer.outgoing) and peer.session is None and not peer.is_waiting:
             peer.is_waiting = True
             self._waiting.append(peer)

@@ -1,4 +1,4 @@
-"""What is known of one peer beyond a session, and what all sessions of an endpoint share."""
+"""What one peer is to Level II, and what all sessions of an endpoint share."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.protocols.centaurus.session import Session
-
 _NONCES = 4
 """Nonces of a peer that still prove its address; one is used up in each session that fails early."""
 
 
 class Peer:
-    """One peer: what goes to it, what came from it, and what it is capable of."""
+    """One peer, whatever sessions there are: what goes to it, what came from it, what it is capable of."""
 
-    __slots__ = ("acceptance", "address", "due_ns", "failures", "found", "heard_ns", "is_waiting", "nonces",
-                 "offer", "outgoing", "session", "token")  # fmt: skip
+    __slots__ = ("acceptance", "address", "nonces", "offer", "outgoing", "token")
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -37,16 +34,6 @@ class Peer:
         """The last nonce that it gave out: proof that we live at our address."""
         self.nonces: dict[int, bool] = {}
         """Nonces that it echoed, and whether early segments may still use them."""
-        self.session: Session | None = None
-        """The session with it, once its address is proven."""
-        self.heard_ns = 0
-        self.is_waiting = False
-        """Whether it waits for a session of ours."""
-        self.due_ns: int | None = None
-        self.found = False
-        """Serial: whether it answers polls."""
-        self.failures = 0
-        """Serial: polls left unanswered in a row."""
 
     def proved(self, nonce: int) -> None:
         """Note that the peer echoed a nonce: it lives at its address."""

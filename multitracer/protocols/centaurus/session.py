@@ -1,4 +1,4 @@
-"""A session as Level I knows it: with whom, since when, and whether the peer's address is proven."""
+"""A session as Level I knows it, and the peer that it is with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multitracer.protocols.centaurus.events import Address, ClockCompared
+from multitracer.protocols.centaurus.peer import Peer
 
 if TYPE_CHECKING:
     from multitracer.protocols.centaurus.config import CentaurusConfig
     from multitracer.protocols.centaurus.level2 import Level2
-    from multitracer.protocols.centaurus.peer import Peer
 
 _AMPLIFICATION = 3
 """What an unproven peer gets at most, in bytes for each byte that came from it (as QUIC, RFC 9000, 8.1)."""
+
+
+class MetPeer(Peer):
+    """A peer with what Level I knows of it."""
+
+    __slots__ = ("due_ns", "failures", "found", "heard_ns", "is_waiting", "session")
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self.session: Session | None = None
+        """The session with it, once its address is proven."""
+        self.heard_ns = 0
+        self.is_waiting = False
+        """Whether it waits for a session of ours."""
+        self.due_ns: int | None = None
+        self.found = False
+        """Serial: whether it answers polls."""
+        self.failures = 0
+        """Serial: polls left unanswered in a row."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +41,7 @@ class Session:
 
     number: int
     address: Address
-    peer: Peer
+    peer: MetPeer
     level2: Level2
     initiated: bool
     """Whether this end established it."""

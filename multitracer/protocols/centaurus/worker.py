@@ -18,8 +18,8 @@ from multitracer.protocols.centaurus.events import Address, Counters, Event, Exp
 from multitracer.protocols.centaurus.level2 import Indication, Level2, Role
 from multitracer.protocols.centaurus.messages import Message, Pk, decode, encode
 from multitracer.protocols.centaurus.packet import Packet, Refusal, unseal
-from multitracer.protocols.centaurus.peer import Peer, Shared
-from multitracer.protocols.centaurus.session import Session
+from multitracer.protocols.centaurus.peer import Shared
+from multitracer.protocols.centaurus.session import MetPeer, Session
 from multitracer.protocols.centaurus.timers import Timers
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Worker(ABC):
     ) -> None:
         self.config = config or CentaurusConfig()
         self.sessions: dict[tuple[Address, int], Session] = {}
-        self.peers: dict[Address, Peer] = {}
+        self.peers: dict[Address, MetPeer] = {}
         self._shared = Shared(self.config, random_bytes)
         self._ready: deque[Session] = deque()
-        self._timers: Timers[Session | Peer] = Timers()
+        self._timers: Timers[Session | MetPeer] = Timers()
         self._indicated: set[Session] = set()
         self._handles = 0
 
@@ -165,7 +165,7 @@ class Worker(ABC):
             due = self._timers.pop(now_ns)
             if due is None:
                 return
-            if isinstance(due, Peer):
+            if isinstance(due, MetPeer):
                 self._expire(due, now_ns)
             else:
                 self._watch(due, now_ns)
@@ -206,7 +206,7 @@ class Worker(ABC):
             session.is_queued = True
             self._ready.append(session)
 
-    def _new_session(self, role: Role, peer: Peer, number: int, now_ns: int) -> Session:
+    def _new_session(self, role: Role, peer: MetPeer, number: int, now_ns: int) -> Session:
         initiated = role in (Role.INITIATOR, Role.MASTER)
         level2 = Level2(role, peer, self._shared)
         session = Session(number, peer.address, peer, level2, initiated, now_ns, now_ns)
@@ -250,7 +250,7 @@ class Worker(ABC):
         capped = session.started_ns + self.config.cap_ns <= now_ns
         self._end(session, "cap" if capped else "watchdog", now_ns)
 
-    def _expire(self, peer: Peer, now_ns: int) -> None:
+    def _expire(self, peer: MetPeer, now_ns: int) -> None:
         """Delete the peer's old objects; one on its way out may yet be acknowledged."""
         in_flight = peer.session.level2.in_flight if peer.session is not None else None
         for each in peer.outgoing.take_expired(now_ns, but=in_flight):
@@ -264,7 +264,7 @@ class Worker(ABC):
         if peer.session is None and (times := times + peer.outgoing.expiries_ns()):
             self._timers.arm(peer, min(times))
 
-    def _wants_session(self, peer: Peer) -> None:  # noqa: B027  # for those media that want to know
+    def _wants_session(self, peer: MetPeer) -> None:  # noqa: B027  # for those media that want to know
         """Note that a peer may have an object waiting; a medium that visits everyone need not know."""
 
     def _new_number(self, address: Address) -> int:
@@ -275,7 +275,7 @@ class Worker(ABC):
                 return number
 
     @abstractmethod
-    def _peer_to_send_to(self, address: Address, now_ns: int) -> Peer:
+    def _peer_to_send_to(self, address: Address, now_ns: int) -> MetPeer:
         """Return the peer of an address, or raise LocalProtocolError."""
 
     @abstractmethod

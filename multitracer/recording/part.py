@@ -1,0 +1,49 @@
+"""One capture point of a recording with its analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from multitracer.analysis import Analysis, analyse
+
+if TYPE_CHECKING:
+    from multitracer.capture import Capture
+    from multitracer.logs import Point
+
+
+@dataclass(frozen=True)
+class Part:
+    """One point's capture; its length is the number of its connections.
+
+    Parameters
+    ----------
+    point : Point
+    capture : Capture
+    before : Part, optional
+        The part whose connections are numbered before these.
+    """
+
+    point: Point
+    capture: Capture
+    before: Part | None = None
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The connections of the capture."""
+        return analyse(self.capture)
+
+    @cached_property
+    def offset(self) -> int:
+        """Connections of the parts before: connection n of this analysis is number offset + n in all."""
+        return 0 if self.before is None else self.before.offset + len(self.before)
+
+    def behind(self, before: Part | None) -> Part:
+        """Return the same capture, its connections numbered after those of another part."""
+        part = Part(self.point, self.capture, before)
+        part.__dict__["analysis"] = self.analysis  # as cached_property keeps it
+        return part
+
+    def __len__(self) -> int:
+        return len(self.analysis.connections)
