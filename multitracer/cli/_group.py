@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import pkgutil
@@ -44,6 +45,17 @@ class Commands(click.Group):
         command = importlib.import_module(f"multitracer.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; for one that does not exist, suggest those like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if like := difflib.get_close_matches(args[0], self.list_commands(ctx)):
+                ctx.fail(f"{error.message} Did you mean {' or '.join(map(repr, like))}?")
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section; one that no section names comes last."""
