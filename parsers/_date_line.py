@@ -26,6 +26,8 @@ _AT_END = tuple(
     for form in (r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?", *_FORMS)
 )
 _LONGEST_STAMP = 64
+_MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
+"""What every stamp at the end of a line has; it is looked for first, because most lines have none."""
 _LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _GREENWICH = ("UTC", "GMT", "UT", "Z")
@@ -72,6 +74,8 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
 def date_at_end(text: str) -> DateLine | None:
     """Return the time stamp that a line ends with, None if it ends with none or holds nothing else."""
     begin = max(len(text) - _LONGEST_STAMP, 0)
+    if not _MAY_END.search(text, begin):
+        return None
     try:
         for form in _AT_END:
             if (found := form.search(text, begin)) and (rest := text[: found.start()].strip()):

@@ -31,6 +31,7 @@ _RATE = re.compile(r"(?<!\S)(send|pacing_rate|delivery_rate) (\d[\d.]{0,20})([KM
 _COOKIE = re.compile(r"(?<!\S)sk:([0-9a-f]{1,16})(?!\S)")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|sec|min)")
 _ALGORITHM = re.compile(r"(?<!\S)([a-z][\w-]{0,14}) (?:wscale|rto):")
+_LIMITED = re.compile(r"(?<!\S)app_limited(?!\S)")
 _VARIABLES = re.compile(r"(?<!\S)(?:rto|rtt|mss|cwnd):\d")
 _FLAGS = ("ts", "sack", "ecn", "ecnseen", "fastopen")
 _POWERS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -104,26 +105,27 @@ def has_variables(details: str) -> bool:
     return _VARIABLES.search(details) is not None
 
 
-def newest_field(details: str) -> int:
-    """Return how far into struct tcp_info the variables of a socket reach, as a place in it."""
-    known = [_PROOFS[name] for name, _, _ in _TOKEN.findall(details) if name in _PROOFS]
-    known += [_PROOFS[name] for name, _, _ in _RATE.findall(details) if name in _PROOFS]
-    return max(known, default=-1)
+def details_of(text: str) -> tuple[tuple[object, ...], int]:
+    """Return the values of `COLUMNS` that a socket's text holds, and how far into struct tcp_info they reach.
 
-
-def details_of(text: str) -> tuple[object, ...]:
-    """Return the values of `COLUMNS` that a socket's text holds; raise ValueError if one makes no sense."""
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
     details = _USERS.sub(" ", text)
     tokens = {name: (value, second) for name, value, second in _TOKEN.findall(details)}
+    rates = {name: float(value) * _POWERS[power] for name, value, power in _RATE.findall(details)}
     cookie, algorithm = _COOKIE.search(details), _ALGORITHM.search(details)
-    return (
+    values = (
         int(cookie[1], 16) if cookie else 0,
         algorithm[1] if algorithm and algorithm[1] not in _FLAGS else "",
         *_timer(details), *_retransmitted(tokens), _ms(tokens["rtt"][1]) if "rtt" in tokens else NOT_A_TIME,
-        *_delivery(details),
+        *_delivery(details, rates),
         *(_count(tokens[t][0]) if t in tokens else NA for t in _COUNTS.values()),
         *(_ms(tokens[t][0]) if t in tokens else NOT_A_TIME for t in _MILLISECONDS.values()),
     )  # fmt: skip
+    return values, max((_PROOFS[name] for name in (*tokens, *rates) if name in _PROOFS), default=-1)
 
 
 def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[str, Array]:
@@ -136,7 +138,7 @@ def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[
     has_info : ndarray of bool, shape (n,)
         Whether a row has variables at all.
     newest : int
-        The largest `newest_field` of the log.
+        The largest place in struct tcp_info that `details_of` met in the log.
     """
     known = [name for name, field in _ZERO_IF_KNOWN.items() if newest >= _PLACES[field]]
     found = {name: _zero(columns[name], has_info) for name in (*_ZERO_ALWAYS, *known)}
@@ -176,10 +178,9 @@ def _retransmitted(tokens: dict[str, tuple[str, str]]) -> tuple[int, int]:
     return (_count(now), _count(total)) if now and total else (NA, NA)
 
 
-def _delivery(details: str) -> tuple[int, int]:
+def _delivery(details: str, rates: dict[str, float]) -> tuple[int, int]:
     """Return the delivery rate in bytes/s, and whether the application limited it."""
-    rates = {name: float(value) * _POWERS[power] for name, value, power in _RATE.findall(details)}
-    limited = 1 if re.search(r"(?<!\S)app_limited(?!\S)", details) else NA
+    limited = 1 if _LIMITED.search(details) else NA
     return int(rates["delivery_rate"] / BITS_PER_BYTE) if "delivery_rate" in rates else NA, limited
 
 

@@ -23,7 +23,7 @@ from parsers._date_line import DateLine, date_at_end, date_line
 from parsers._format import Format, Match
 from parsers._lines import Lines
 from parsers._sender import Rows, address, filled, times
-from parsers._ss_details import COLUMNS, details_of, has_variables, newest_field, with_zeros
+from parsers._ss_details import COLUMNS, details_of, has_variables, with_zeros
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table
@@ -132,11 +132,12 @@ class _Log:
             self.idle += 1
             return
         try:
-            self.rows.append(NOT_A_TIME, NOT_A_TIME, NOT_A_TIME, *_values(block))
+            values, newest = details_of(block.details)
+            self.rows.append(NOT_A_TIME, NOT_A_TIME, NOT_A_TIME, *_ends(block.line), *values)
         except ValueError:
             self.lines.skip("a socket whose address, port or number is none; record with `ss -n`")
             return
-        self.newest = max(self.newest, newest_field(block.details))
+        self.newest = max(self.newest, newest)
         self.blocks.append(
             (block.stamp, block.stamped_itself, block.line is not None, has_variables(block.details))
         )
@@ -189,20 +190,16 @@ def _of_socket(text: str) -> bool:
     return bool(_SOCKET.fullmatch(text) or _HEADING.match(text) or _DETAILS.search(text))
 
 
-def _values(block: _Block) -> tuple[object, ...]:
-    """Return the values of `_COLUMNS` behind the times; raise ValueError if one makes no sense."""
-    line = block.line
+def _ends(line: re.Match[str] | None) -> tuple[object, ...]:
+    """Return ends, state and queues of a socket; raise ValueError if one makes no sense."""
     if line is None:
-        return *_NOBODY, *details_of(block.details)
+        return _NOBODY
     (version, local), (other, remote) = address(line["local"]), address(line["remote"])
     ports = int(line["port_local"]), int(line["port_remote"])
     if version != other or max(ports) > 0xFFFF:
         raise ValueError("ends that no socket has")
-    return (
-        version, local, ports[0], remote, ports[1],
-        _STATES.get(line["state"], NA), int(line["received"]), int(line["queued"]),
-        *details_of(block.details),
-    )  # fmt: skip
+    queues = int(line["received"]), int(line["queued"])
+    return version, local, ports[0], remote, ports[1], _STATES.get(line["state"], NA), *queues
 
 
 def sniff(head: bytes) -> Match:
