@@ -93,7 +93,11 @@ class Tcpdump:
         """What it said last, on one line."""
         self.listen_to()
         lines = [line.strip() for line in self._said.splitlines() if line.strip()]
-        return (lines[-1] if lines else "said nothing")[:_LAST_WORDS]
+        words = lines[-1] if lines else "said nothing"
+        if words.startswith("(") and len(lines) > 1:  # libpcap's detail to the line before
+            before = lines[-2].removeprefix("tcpdump: ")
+            words = before if words[1:-1] in before else f"{before} {words}"
+        return words[:_LAST_WORDS]
 
     def stop(self) -> int:
         """End it in order, then insist; return its exit status."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, QueueConfig, ScriptEvent
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.outages import reset_episodes
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST
 from multitracer.protocols.tcp import BSD
@@ -87,7 +88,7 @@ def row_of(name: str, radio: str, transfer: Transfer) -> dict[str, Any]:
     books = diagnosis.account
     parameters = transfer.variables.parameters
     link, traffic = parameters["link"], parameters["traffic"][0]
-    resets = sum(use == "reset_started" for use in transfer.near.events["event"]) if transfer.near else 0
+    resets = reset_episodes(transfer.near, slot_ns=transfer.slot_ns) if transfer.near else []
     return {
         "run": name,
         "radio": radio,
@@ -99,7 +100,7 @@ def row_of(name: str, radio: str, transfer: Transfer) -> dict[str, Any]:
         "outcome": books.outcome,
         "utilization": f"{books.utilization:.5f}",
         "throughput_kbps": f"{books.payload_bytes * 8 / 1000 / books.total_s:.3f}",
-        "resets": resets,
+        "resets": len(resets),
         "lost_s": f"{sum(books.seconds[use] for use in LOST):.2f}",
         "total_s": f"{books.total_s:.1f}",
         "causes": _causes(diagnosis),

@@ -102,11 +102,18 @@ def _beside() -> str:
         ("98 or more", "almost 85 %", f"{high:.0f} %"),
         ("the least", "91", str(min(marks))),
         ("link resets", "14", str(sum(int(row["resets"]) for row in rows))),
+        ("transfers with a spurious timeout", "none", _with("spurious-timeout", everything)),
+        ("with a competing retransmission", "none", _with("competing-retransmission", everything)),
         ("95 or less", "not told", str(len(low))),
         ("of these with a reset and header compression", "all", str(guilty)),
     ]
     table = "".join(f"| {what} | {paper} | {here} |\n" for what, paper, here in lines)
     return f"| | paper 004 | here |\n|---|---|---|\n{table}"
+
+
+def _with(kind: str, rows: list[dict[str, str]]) -> str:
+    """Return how many transfers had a finding."""
+    return str(sum(kind in row["causes"] for row in rows))
 
 
 def _bins() -> str:

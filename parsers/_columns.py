@@ -1,7 +1,8 @@
 """A CSV log read by a map of its columns: which column holds what, in which unit, and how time is written.
 
-docs/formats.md tells the keys of a map. Values that are no number, or that cannot be (an RSRP of -200 dBm),
-are missing, and counted.
+docs/formats.md tells the keys of a map. Values that are no number, or that cannot be (an RSRP of -200 dBm, a
+rate below 0), are missing, and counted. A line needs no more fields than the map has columns, those of its
+first row of each table; a log of which no line has a time is an error.
 """
 
 from __future__ import annotations
@@ -30,11 +31,17 @@ _SCHEMAS = {"radio": RADIO, "position": POSITION}
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
 _EPOCH_NS = {"epoch_s": NS_PER_S, "epoch_ms": NS_PER_MS, "epoch_us": NS_PER_US, "epoch_ns": 1}
 _RANGES = {
-    "rssi_dbm": (-150, 0), "rsrp_dbm": (-160, 0), "rscp_dbm": (-130, 0), "rsrq_db": (-60, 30),
+    "rssi_dbm": (-150, 0), "rsrp_dbm": (-160, -20), "rscp_dbm": (-130, 0), "rsrq_db": (-60, 30),
     "ecio_db": (-60, 10), "sinr_db": (-60, 60), "bler_pct": (0, 100), "ber_pct": (0, 100),
     "cell_busy_pct": (0, 100), "lat_deg": (-90, 90), "lon_deg": (-180, 180), "speed_mps": (0, 1000),
-    "heading_deg": (0, 360),
+    "heading_deg": (0, 360), "altitude_m": (-12_000, 100_000), "error_m": (0, 10**6), "hdop": (0, 1000),
+    "downlink_bps": (0, 10**13), "uplink_bps": (0, 10**13), "tx_power_dbm": (-100, 60), "cqi": (0, 30),
+    "rxqual": (0, 7), "registration": (0, 11), "area_code": (0, 0xFFFFFF), "cell_id": (0, (1 << 36) - 1),
+    "physical_cell_id": (0, 1007), "channel": (0, 3_279_165), "timing_advance": (0, 10**6), "fix": (0, 3),
+    "satellites": (0, 1000),
 }  # fmt: skip
+"""What can be: TS 36.133 9.1 and TS 38.133 10.1 with room for loggers, TS 25.214 6A.2, TS 38.413 9.3.1.7."""
+_RATES = ("downlink_bps", "uplink_bps")
 _MOST = 1 << 53
 _ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
 _ZONELESS = "the time zone is not given; taken as UTC"
@@ -53,6 +60,15 @@ class Cell:
     scale: float = 1.0
     base: int = 10
     words: Mapping[str, str] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    """What stands for no value in this column, beside what does in all."""
+
+    def is_missing(self, text: str) -> bool:
+        """Return whether a text stands for no value; numbers are compared as numbers."""
+        return text in self.missing or (bool(self.missing) and _as_float(text) in self._numbers())
+
+    def _numbers(self) -> set[float]:
+        return {value for text in self.missing if (value := _as_float(text)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +143,20 @@ def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, s
 def _cell(value: Any) -> Cell:
     if isinstance(value, str):
         return Cell(value)
-    if not isinstance(value, dict) or value.keys() - {"column", "scale", "base", "words"}:
-        raise MapError(f"{value!r} is neither a column's name nor column, scale, base, words or always")
-    words = value.get("words", {})
+    if not isinstance(value, dict) or value.keys() - {"column", "scale", "base", "words", "missing"}:
+        raise MapError(
+            f"{value!r} is neither a column's name nor column, scale, base, words, missing or always"
+        )
+    words, missing = value.get("words", {}), value.get("missing", [])
+    if not isinstance(missing, list):
+        raise MapError(f"missing = {missing!r} is no list of what stands for no value")
     try:
         cell = Cell(
             str(value["column"]),
             float(value.get("scale", 1.0)),
             int(value.get("base", 10)),
             {str(k): str(v) for k, v in words.items()},
+            frozenset(map(str, missing)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise MapError(f"{value!r} has no column, or a scale or base that is no number") from None
@@ -162,7 +183,7 @@ def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -
     Raises
     ------
     FormatError
-        If the first line does not name the columns of the map.
+        If the first line does not name the columns of the map, or no line has a time.
     """
     lines = Lines(stream)
     try:
@@ -174,6 +195,7 @@ def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -
         raise FormatError(path, f"no column {columns.time.column!r}; the map does not fit", line=1)
     log = _Log(columns, names, lines)
     log.read()
+    log.check_times(path)
     return log.tables(lines.provenance(path, name, missing=log.impossible))
 
 
@@ -184,7 +206,10 @@ class _Log:
         self._map = columns
         self._names = names
         self._lines = lines
-        self._width = max(names.values(), default=0) + 1
+        self._timed = False
+        self._first_time: str | None = None
+        self._widest = 0
+        self._needed = self._width_needed()
         self._tables = {table: Sparse(_SCHEMAS[table]) for table, _, _ in columns.rows}
         self._makers = [
             (table, [(c, cells[c.name]) for c in _SCHEMAS[table] if c.name in cells], always)
@@ -208,14 +233,29 @@ class _Log:
             if fields:
                 self._row(fields)
 
+    def _width_needed(self) -> int:
+        """Return the fewest fields with the time and all that the first row of each table takes."""
+        first = {table: cells for table, cells, _ in reversed(self._map.rows)}
+        columns = [
+            self._map.time.column,
+            *(cell.column for cells in first.values() for cell in cells.values()),
+        ]
+        return max(self._names.get(column, 0) for column in columns) + 1
+
     def _row(self, fields: list[str]) -> None:
-        if len(fields) < self._width:
-            self._lines.skip("fewer fields than the first line")
+        self._widest = max(self._widest, len(fields))
+        if len(fields) < min(self._needed, self._widest):
+            self._lines.skip("fewer fields than the columns of the map need")
             return
-        time_ns = self._time_ns(fields[self._names[self._map.time.column]].strip())
+        at = self._names[self._map.time.column]
+        text = fields[at].strip() if at < len(fields) else ""
+        if self._first_time is None:
+            self._first_time = text
+        time_ns = self._time_ns(text)
         if time_ns is None:
             self._lines.skip("no time")
             return
+        self._timed = True
         for table, cells, always in self._makers:
             values = {c.name: self._value(c, cell, fields) for c, cell in cells}
             if any(value is not None for value in values.values()):
@@ -226,8 +266,8 @@ class _Log:
 
     def _value(self, column: Column, cell: Cell, fields: list[str]) -> Any:
         at = self._names.get(cell.column)
-        text = "" if at is None else fields[at].strip()
-        if text in self._map.missing:
+        text = "" if at is None or at >= len(fields) else fields[at].strip()
+        if text in self._map.missing or cell.is_missing(text):
             return None
         if cell.words:
             return cell.words.get(text)
@@ -239,6 +279,8 @@ class _Log:
         least, most = _RANGES.get(column.name, (-_MOST, _MOST))
         if value is None or not least <= value <= most:
             self.impossible[column.name] = self.impossible.get(column.name, 0) + 1
+            if column.name in _RATES and value is not None and value < 0:
+                self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
             return None
         return value if column.dtype.startswith("f") else int(value)
 
@@ -264,6 +306,16 @@ class _Log:
         seconds = passed.days * 86_400 + passed.seconds
         return seconds * NS_PER_S + passed.microseconds * NS_PER_US if 0 <= seconds < 1 << 33 else None
 
+    def check_times(self, path: str) -> None:
+        """Raise FormatError if there are lines, and none has a time."""
+        if self._timed or self._first_time is None:
+            return
+        raise FormatError(
+            path,
+            f"no line has a time: column {self._map.time.column!r} is not in the form {self._map.form!r}, "
+            f"for example {self._first_time[:40]!r}",
+        )
+
     def tables(self, provenance: dict[str, Any]) -> dict[str, Table]:
         """Return every table of the map."""
         return {name: rows.table(provenance) for name, rows in self._tables.items()}
@@ -279,3 +331,10 @@ def _number(text: str, cell: Cell) -> float | None:
     except (ValueError, OverflowError):
         return None
     return value * cell.scale if math.isfinite(value) else None
+
+
+def _as_float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -46,10 +46,11 @@ class Lines:
         while (row := self.stream.readline(_LONGEST_LINE_BYTES)) and not row.endswith(b"\n"):
             pass
 
-    def skip(self, reason: str) -> None:
-        """Count the current line as not used."""
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
-        self.first_skipped.setdefault(reason, self.number)
+    def skip(self, reason: str, count: int = 1) -> None:
+        """Count the current line as not used, or so many lines up to it."""
+        if count:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
+            self.first_skipped.setdefault(reason, self.number)
 
     def warn(self, text: str) -> None:
         """Note something about the log once."""
@@ -65,6 +66,16 @@ class Lines:
             "skipped": self.skipped,
             "first_skipped_line": self.first_skipped,
             "damaged": f"the last line is cut after {len(self.cut)} bytes" if self.cut else None,
-            "warnings": self.warnings,
+            "warnings": [*self._mostly_skipped(), *self.warnings],
             **more,
         }
+
+    def _mostly_skipped(self) -> Iterator[str]:
+        """Yield that more than half of the log could not be used, and why."""
+        skipped = sum(self.skipped.values())
+        if 2 * skipped > self.number:
+            most = max(self.skipped, key=self.skipped.__getitem__)
+            yield (
+                f"{skipped:,} of {self.number:,} lines could not be used; the first is line "
+                f"{self.first_skipped[most]:,}: {most}"
+            )

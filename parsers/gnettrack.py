@@ -1,64 +1,104 @@
 """G-NetTrack's drive-test logs, and the UCC 4G and 5G data sets, which are such logs with a comma.
 
-Columns are found by their names. The level of a row is RSRP under LTE and 5G, RSCP under UMTS and HSPA;
--200 is no level. Times are local, to the second; which zone is not in the file. Source: gyokovsolutions.com,
-G-NetTrack Pro manual; uccmisl/5Gdataset.
+Columns are found by their whole names; which there are, and in which order, differs between versions and
+data sets. The level of a row is RSRP under LTE and 5G, RSCP under UMTS and HSPA; -200 is no level. Times are
+local, to the second; which zone is not in the file. Logs of the application itself have tabs, and may name
+more columns than a line has. Source: gyokovsolutions.com, G-NetTrack Pro manual; uccmisl/5Gdataset.
 """
 
 from __future__ import annotations
 
+import contextlib
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
 from multitracer.errors import FormatError
 from parsers._columns import column_map, read_mapped
-from parsers._format import Format, Match
+from parsers._format import HEAD_BYTES, Format, Match
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
-_NEEDED = {"Timestamp", "Longitude", "Latitude", "NetworkMode"}
+_LONGEST_LINE = 1 << 16
+_PLACE = ("timestamp", "longitude", "latitude")
+_MODES = ("networkmode", "networktech")
+_LEVELS = ("rsrp", "level")
 _RAT = {
-    "LTE": "LTE", "LTE-CA": "LTE", "5G": "NR", "NR": "NR", "UMTS": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
-    "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM", "CDMA": "CDMA",
+    "LTE": "LTE", "LTE-CA": "LTE", "LTE_CA": "LTE", "LTE-A": "LTE", "LTE+": "LTE", "4G": "LTE", "4G+": "LTE",
+    "5G": "NR", "NR": "NR", "5G SA": "NR", "5G NSA": "NR", "NR_SA": "NR", "NR_NSA": "NR", "NR-SA": "NR",
+    "NR-NSA": "NR", "UMTS": "UMTS", "WCDMA": "UMTS", "3G": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
+    "HSPAP": "HSPA", "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
+    "2G": "GSM", "CDMA": "CDMA", "1XRTT": "CDMA", "EVDO": "EVDO",
 }  # fmt: skip
+_WORDS = _RAT | {word.lower(): rat for word, rat in _RAT.items()}
 _THIRD_GENERATION = ("UMTS", "HSPA")
-_MAP: dict[str, Any] = {
-    "time": {"column": "Timestamp", "form": "%Y.%m.%d_%H.%M.%S"},
-    "radio": [
-        {
-            "rat": {"column": "NetworkMode", "words": _RAT},
-            "operator": "Operatorname",
-            "cell_id": "CellID",
-            "rsrp_dbm": "RSRP",
-            "rsrq_db": "RSRQ",
-            "sinr_db": "SNR",
-            "cqi": "CQI",
-            "rssi_dbm": "RSSI",
-            "state": "State",
-            "area_code": {"column": "LACHEX", "base": 16},
-            "downlink_bps": {"column": "DL_bitrate", "scale": 1000},
-            "uplink_bps": {"column": "UL_bitrate", "scale": 1000},
-            "role": {"always": "serving"},
-        },
-        {"rsrp_dbm": "NRxRSRP", "rsrq_db": "NRxRSRQ", "role": {"always": "neighbour"}},
-    ],
-    "position": {
-        "lat_deg": "Latitude",
-        "lon_deg": "Longitude",
-        "speed_mps": {"column": "Speed", "scale": 1 / 3.6},
-    },
+_SERVING: dict[str, tuple[Any, ...]] = {
+    "rat": ({"column": "NetworkMode", "words": _WORDS}, {"column": "NetworkTech", "words": _WORDS}),
+    "operator": ("Operatorname",),
+    "cell_id": ("CellID",),
+    "rsrp_dbm": ("RSRP", "Level"),
+    "rsrq_db": ("RSRQ", "Qual"),
+    "sinr_db": ("SNR", "SINR"),
+    "cqi": ("CQI",),
+    "rssi_dbm": ("RSSI", "LTERSSI"),
+    "state": ("State",),
+    "area_code": ({"column": "LACHEX", "base": 16}, "LAC"),
+    "channel": ("ARFCN",),
+    "physical_cell_id": ("PSC", "PCI"),
+    "band": ("BAND",),
+    "downlink_bps": ({"column": "DL_bitrate", "scale": 1000},),
+    "uplink_bps": ({"column": "UL_bitrate", "scale": 1000},),
 }
-_OWN_NAMES = {"rsrp_dbm": "Level", "rsrq_db": "Qual", "rssi_dbm": "LTERSSI"}
-"""What G-NetTrack itself calls some of the columns."""
+_SECOND: dict[str, tuple[Any, ...]] = {
+    "rsrp_dbm": ("SecondCell_RSRP",),
+    "rsrq_db": ("SecondCell_RSRQ",),
+    "sinr_db": ("SecondCell_SNR",),
+    "physical_cell_id": ("SecondCell_PSC",),
+    "channel": ("SecondCell_ARFCN",),
+}
+_NEIGHBOURS: list[dict[str, tuple[Any, ...]]] = [
+    {"rsrp_dbm": ("NRxRSRP",), "rsrq_db": ("NRxRSRQ",)},
+    *(
+        {
+            "rat": ({"column": f"NTech{n}", "words": _WORDS},),
+            "rsrp_dbm": (f"NRxLev{n}",),
+            "rsrq_db": (f"NQual{n}",),
+            "channel": (f"NARFCN{n}",),
+        }
+        for n in range(1, 19)
+    ),
+]
+_POSITION: dict[str, tuple[Any, ...]] = {
+    "lat_deg": ("Latitude",),
+    "lon_deg": ("Longitude",),
+    "speed_mps": ({"column": "Speed", "scale": 1 / 3.6},),
+    "altitude_m": ("Altitude",),
+    "error_m": ("Accuracy",),
+}
+"""Column of ours -> columns of theirs, of which the first that the file has is read."""
+_FORMS = ("%Y.%m.%d_%H.%M.%S", "%Y.%m.%d_%H.%M.%S.%f", "iso", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d %H:%M:%S")
+_EPOCHS = {10: "epoch_s", 13: "epoch_ms"}
+_MISSING = ["", "-", "--", "N/A", "NA", "null", "nan", "2147483647"]
+"""The last is Android's word for a value that it does not know (CellInfo.UNAVAILABLE)."""
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for a first line that names time, place and network mode."""
+    """Return "yes" for a first line that names time, place, network mode and level."""
     first, newline, _ = head.partition(b"\n")
-    names = {name.strip() for name in first.decode("ascii", "replace").replace("\t", ",").split(",")}
-    return "yes" if newline and names >= _NEEDED and names & {"RSRP", "Level"} else "no"
+    names = {name.lower() for name in _names(first, _delimiter(first))}
+    is_ours = names.issuperset(_PLACE) and names.intersection(_MODES) and names.intersection(_LEVELS)
+    return "yes" if is_ours and (newline or len(head) >= HEAD_BYTES) else "no"
+
+
+def _delimiter(first: bytes) -> str:
+    return max("\t,;", key=lambda each: first.count(each.encode()))
+
+
+def _names(line: bytes, delimiter: str) -> list[str]:
+    text = line.decode("utf-8-sig", "replace")
+    return [name.strip().strip('"').strip() for name in text.split(delimiter)]
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
@@ -67,20 +107,58 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If the first line does not name the columns.
+        If the first line does not name the columns, or no line has a time.
     """
-    first = stream.readline(1 << 16)
+    first, second = stream.readline(_LONGEST_LINE), stream.readline(_LONGEST_LINE)
     if sniff(first) != "yes":
         raise FormatError(path, "the first line does not name the columns of G-NetTrack", line=1)
-    names = first.decode("utf-8", "replace")
-    data = dict(_MAP) | ({"delimiter": "\t"} if "\t" in names else {})
-    if "RSRP" not in names.replace("NRxRSRP", ""):
-        data["radio"] = [{**_MAP["radio"][0], **_OWN_NAMES}, _MAP["radio"][1]]
-    tables = read_mapped(
-        cast("BinaryIO", _Again(first, stream)), column_map(data), path=path, name=FORMAT.name
-    )
+    again = cast("BinaryIO", _Again([first, second], stream))
+    tables = read_mapped(again, column_map(_map(first, second)), path=path, name=FORMAT.name)
     _by_generation(tables["radio"].columns)
     return tables
+
+
+def _map(first: bytes, second: bytes) -> dict[str, Any]:
+    """Return the map of the columns that the first line names, in the form of time that the second shows."""
+    delimiter = _delimiter(first)
+    header, fields = _names(first, delimiter), _names(second, delimiter)
+    names = {name.lower(): name for name in reversed(header)}
+    radio = [_cells(_SERVING, names) | {"role": {"always": "serving"}}]
+    if second_cell := _cells(_SECOND, names):
+        radio.append(second_cell | {"role": {"always": "secondary"}})
+    neighbours = [cells for each in _NEIGHBOURS if "rsrp_dbm" in (cells := _cells(each, names))]
+    radio += [cells | {"role": {"always": "neighbour"}} for cells in neighbours]
+    at = header.index(names["timestamp"])
+    return {
+        "time": {"column": names["timestamp"], "form": _form(fields[at] if at < len(fields) else "")},
+        "radio": radio,
+        "position": _cells(_POSITION, names),
+        "delimiter": delimiter,
+        "missing": _MISSING,
+    }
+
+
+def _cells(wanted: dict[str, tuple[Any, ...]], names: dict[str, str]) -> dict[str, Any]:
+    """Return the cells of a row of the table that the file has; of several columns for one, the first."""
+    found = {}
+    for ours, theirs in wanted.items():
+        cells = [cell if isinstance(cell, dict) else {"column": cell} for cell in theirs]
+        there = [cell | {"column": names[low]} for cell in cells if (low := cell["column"].lower()) in names]
+        if there:
+            found[ours] = there[0]
+    return found
+
+
+def _form(time: str) -> str:
+    """Return the form of the first time in the log; G-NetTrack's own if it is in none."""
+    whole = time.partition(".")[0]
+    if whole.isdigit() and len(whole) in _EPOCHS:
+        return _EPOCHS[len(whole)]
+    for form in _FORMS:
+        with contextlib.suppress(ValueError):
+            datetime.fromisoformat(time) if form == "iso" else datetime.strptime(time, form)  # noqa: DTZ007
+            return form
+    return _FORMS[0]
 
 
 def _by_generation(columns: dict[str, Array]) -> None:
@@ -92,16 +170,15 @@ def _by_generation(columns: dict[str, Array]) -> None:
 
 
 class _Again:
-    """A stream whose first line was read already."""
+    """A stream whose first lines were read already."""
 
-    def __init__(self, first: bytes, rest: BinaryIO) -> None:
-        self._first = first
+    def __init__(self, lines: list[bytes], rest: BinaryIO) -> None:
+        self._lines = lines
         self._rest = rest
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Return the first line again, then the others."""
-        first, self._first = self._first, b""
-        return first or self._rest.readline(limit)
+        """Return the first lines again, then the others."""
+        return self._lines.pop(0) if self._lines else self._rest.readline(limit)
 
 
 FORMAT = Format(

@@ -1,7 +1,8 @@
 """What gpsd says to its clients, one JSON report a line, as `gpspipe -w` writes it (with or without stamps).
 
 Only TPV reports hold positions. Lines of NMEA in between (`gpspipe -wr`) are passed over: gpsd has decoded
-them already. Source: gpsd_json(5).
+them already. Where no report tells a position (`gpspipe -r` begins with reports of the devices), they are
+read, with the stamps before them. Source: gpsd_json(5).
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError, RemoteProtocolError
-from multitracer.protocols.position import report
+from multitracer.protocols.position import Epochs, NmeaError, report, sentence
 from multitracer.radio import POSITION
 from parsers._date_line import date_line
-from parsers._field import Sparse
+from parsers._field import Positions, Sparse
 from parsers._format import Format, Match
 from parsers._lines import Lines
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from multitracer.tables import Table
 
 _CLASSES = rb"TPV|SKY|VERSION|DEVICES?|WATCH|GST|PPS|TOFF|AIS|ATT|ERROR"
@@ -37,27 +40,70 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no report.
     """
-    lines, rows = Lines(stream), Sparse(POSITION)
-    reports = 0
-    for text in lines:
-        begin = text.find("{")
-        if begin < 0:
-            if text.startswith(("$", "!")):
-                lines.skip("NMEA, which gpsd has decoded")
-            continue
-        try:
-            kind, told = report(text[begin:])
-        except RemoteProtocolError:
-            lines.skip("no report of gpsd")
-            continue
-        reports += 1
-        if kind == "TPV":
-            stamp = date_line(text[:begin]) if begin else None
-            time_ns = stamp.time_ns if stamp else told.get("fix_time_ns")
-            rows.append({"source": "gpsd", "line": lines.number, "time_ns": time_ns, **told})
-    if not reports:
+    log = _Log(Lines(stream)).read()
+    if not log.reports:
         raise FormatError(path, "no report of gpsd")
-    return {"position": rows.table(lines.provenance(path, FORMAT.name, reports=reports))}
+    return {"position": log.position(path)}
+
+
+class _Log:
+    """What the lines read so far add up to: positions of reports, and of sentences."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.reports = 0
+        self._lines = lines
+        self._rows = Sparse(POSITION)
+        self._located = False
+        self._sentences = 0
+        self._raw = Positions("nmea")
+        self._epochs = Epochs()
+
+    def read(self) -> Self:
+        """Take every line."""
+        for text in self._lines:
+            if (begin := text.find("{")) >= 0:
+                self._report(text[begin:], text[:begin])
+            elif (begin := text.find("$")) >= 0:
+                self._sentence(text[begin:], text[:begin])
+            elif text.startswith("!"):
+                self._lines.skip("AIS, which tells where others are")
+        self._raw.finish(self._epochs)
+        return self
+
+    def _report(self, text: str, before: str) -> None:
+        try:
+            kind, told = report(text)
+        except RemoteProtocolError:
+            self._lines.skip("no report of gpsd")
+            return
+        self.reports += 1
+        if kind == "TPV":
+            stamp = date_line(before) if before else None
+            time_ns = stamp.time_ns if stamp else told.get("fix_time_ns")
+            self._rows.append({"source": "gpsd", "line": self._lines.number, "time_ns": time_ns, **told})
+            self._located = self._located or told.get("lat_deg") is not None
+
+    def _sentence(self, text: str, before: str) -> None:
+        stamp = date_line(before) if before else None
+        stamps = {"line": self._lines.number} | ({"time_ns": stamp.time_ns} if stamp else {})
+        try:
+            kind, fields = sentence(text)
+        except NmeaError as error:
+            self._lines.skip(str(error).partition(";")[0])
+            return
+        self._sentences += 1
+        self._raw.take(self._epochs.take(kind, fields, **stamps))
+
+    def position(self, path: str) -> Table:
+        """Return the positions of the reports; if no report tells any, those of the sentences."""
+        rows = self._rows
+        if not self._located and len(self._raw.rows):
+            rows = self._raw.rows
+            if not self._raw.dates.is_known:
+                self._lines.warn("no sentence tells the date; the fixes have no times")
+        else:
+            self._lines.skip("NMEA, which gpsd has decoded", self._sentences)
+        return rows.table(self._lines.provenance(path, FORMAT.name, reports=self.reports))
 
 
 FORMAT = Format(

@@ -7,6 +7,7 @@ anything); ```python run``` holds a program, run with the working folder that th
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -92,6 +93,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert dead == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_samples_that_a_page_names_are_there(page: Path) -> None:
+    named = set(re.findall(r"(?<![\w/])sample_traces/([\w-]+)", page.read_text("utf-8")))
+    assert [name for name in named if not (ROOT / "sample_traces" / name).exists()] == []
+
+
 def test_every_page_is_found_from_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     linked = {(index.parent / target).resolve() for target in _LINK.findall(index.read_text())}
@@ -106,6 +113,17 @@ def test_every_room_is_on_the_map() -> None:
 
 def _is_room(path: Path) -> bool:
     return (path / "__init__.py").exists()
+
+
+def test_first_screen_of_the_readme_has_a_newcomers_two_commands() -> None:
+    first = (ROOT / "README.md").read_text("utf-8").splitlines()[:30]
+    for command in ("make demo", "make test"):
+        assert any(line.startswith(command) for line in first), command
+
+
+def test_each_sample_is_called_as_its_folder() -> None:
+    for path in (ROOT / "sample_traces").glob("*/manifest.json"):
+        assert json.loads(path.read_text("utf-8"))["name"] == path.parent.name, path
 
 
 def test_readme_can_be_tried_out() -> None:

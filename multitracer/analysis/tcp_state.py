@@ -2,7 +2,9 @@
 
 A socket is told from the next one on the same ports by its cookie; without one by its inode; without either
 by what only a new socket does: a counter that falls, or a handshake after data. So no counter that restarts
-becomes a negative rate. A connection of a capture is found by both ends' addresses and ports, and by time.
+becomes a negative rate. A connection of a capture is found by both ends' addresses and ports, and by time;
+readings of a log that names no ends (`ss | grep cwnd`) are those of the connection that has most of the
+capture's segments, if one has.
 """
 
 from __future__ import annotations
@@ -175,7 +177,10 @@ class _Lookup:
             rows[f"read_{end}_ns" if "method" in rows.columns else "time_ns"] for end in ("before", "after")
         ]
         earliest, latest = (np.where(b == NOT_A_TIME, rows["time_ns"], b) for b in bounds)
-        return cls(keys, earliest, latest, connections, _candidates(keys, flows, connections))
+        candidates = _candidates(keys, flows, connections)
+        if (nameless := rows["ip_version"] == 0).any():
+            candidates[bytes(keys[nameless][0])] = _main(connections, rows.take(nameless))
+        return cls(keys, earliest, latest, connections, candidates)
 
     def as_one(self, rows: Array, tolerance_ns: int) -> tuple[int, bool]:
         """Return the connection that shares most time with all the rows together."""
@@ -227,6 +232,14 @@ def _candidates(keys: Array, flows: Table, connections: Table) -> dict[bytes, tu
             reverse = connections["forward_flow"][own] != 2 * flow + side
             found.setdefault(bytes(sent_by[flow]), []).append(np.stack([own, reverse]))
     return {key: _by_start(np.concatenate(parts, axis=1), connections) for key, parts in found.items()}
+
+
+def _main(connections: Table, nameless: Table) -> tuple[Array, Array]:
+    """Return the connection with most of the segments, and whether the readings are its responder's."""
+    segments = connections["segments"]
+    largest = np.flatnonzero(2 * segments > segments.sum())
+    sent, received = (nameless[f"total_{way}_bytes"].max() for way in ("sent", "received"))
+    return largest, (connections["bulk_direction"][largest] == 1) != bool(received > sent)
 
 
 def _by_start(found: Array, connections: Table) -> tuple[Array, Array]:

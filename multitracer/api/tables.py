@@ -227,7 +227,7 @@ class SessionTables(Kept):
         >>> session.position.empty
         True
         """
-        return self._logged("position", POSITION)
+        return self._logged("position", POSITION, "radio")  # drive tests of phones tell both
 
     @cached_property
     def gaps(self) -> pd.DataFrame:

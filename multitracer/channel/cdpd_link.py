@@ -222,9 +222,12 @@ class CdpdLink:
 
     def _attend(self, side: Side, now_ns: int) -> None:
         """See to it that a side sends what it has, and wakes when a timer of its runs out."""
+        entity = self._entities[side]
+        if entity.deadline_ns is not None and entity.deadline_ns <= now_ns:
+            entity.expire(now_ns)
         (self._reverse if side == "mobile" else self._forward).kick(now_ns)
-        due_ns = self._entities[side].deadline_ns
-        if due_ns is not None and due_ns > now_ns and due_ns != self._armed[side]:
+        due_ns = entity.deadline_ns
+        if due_ns is not None and due_ns != self._armed[side]:
             self._armed[side] = due_ns
             self._agenda.at(due_ns, lambda then_ns: self._wake(side, then_ns))
 

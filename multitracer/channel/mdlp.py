@@ -87,6 +87,7 @@ class MdlpEntity:
         self._partial: list[bytes] = []
         self._unacknowledged = 0
         self._ack_at_ns: int | None = None
+        self._is_ack_due = False
 
     # --- what the channel asks ---
 
@@ -104,11 +105,15 @@ class MdlpEntity:
         if self._control:
             return replace(self._control.popleft(), n_r=self._v_r)
         frame = None if self._is_resetting else self._again() or self._new(now_ns)
-        if frame is None and (self._ack_at_ns is None or now_ns < self._ack_at_ns or self._is_resetting):
+        if frame is None and (self._is_resetting or not self._owes_ack(now_ns)):
             return None
         self._unacknowledged = 0
         self._ack_at_ns = None
+        self._is_ack_due = False
         return replace(frame or Frame("RR"), n_r=self._v_r)
+
+    def _owes_ack(self, now_ns: int) -> bool:
+        return self._is_ack_due or (self._ack_at_ns is not None and now_ns >= self._ack_at_ns)
 
     def _again(self) -> Frame | None:
         while self._resend:
@@ -201,7 +206,7 @@ class MdlpEntity:
         self._unacknowledged += 1
         if is_known or frame.is_poll or self._unacknowledged >= self._config.ack_every:
             self._ack_at_ns = now_ns
-        elif self._ack_at_ns is None:
+        elif self._ack_at_ns is None and not self._is_ack_due:
             self._ack_at_ns = now_ns + self._config.ack_delay_ns
         return packets
 
@@ -232,12 +237,14 @@ class MdlpEntity:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `expire` must be called."""
+        """When `expire` must be called: whatever is due by then is work afterwards, and no deadline."""
         due = [time for time in (self._t200_ns, self._ack_at_ns) if time is not None]
         return min(due) if due else None
 
     def expire(self, now_ns: int) -> None:
         """Do what is due by now."""
+        if self._owes_ack(now_ns):
+            self._is_ack_due, self._ack_at_ns = True, None  # else it would hide T200 while it waits
         if self._t200_ns is None or now_ns < self._t200_ns:
             return
         self._t200_ns = None
@@ -295,6 +302,5 @@ class MdlpEntity:
             return True
         if self._is_resetting:
             return False
-        is_ack_due = self._ack_at_ns is not None and now_ns >= self._ack_at_ns
         is_new = self._is_window_open and (has_packet or bool(self._segments))
-        return is_ack_due or is_new or any(number in self._unacked for number, _ in self._resend)
+        return self._owes_ack(now_ns) or is_new or any(number in self._unacked for number, _ in self._resend)

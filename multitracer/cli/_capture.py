@@ -80,6 +80,7 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
         clap_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),
         clap_to=_address(options.get("clap", f"127.0.0.1:{CLAP_PORT}")),
         variables=_labels(options.get("label", ())),
+        wants_packets=not rehearsed and any(collectors()[n].layer == "packet" for n in _names(options)),
     )
 
 
@@ -147,7 +148,7 @@ def _sources(options: Options) -> Iterator[Source]:
     for name in (*wanted, *unwanted):
         if name not in known:
             raise InputError(f"{name}: no such collector; there are {', '.join(known)}")
-    names = [name for name in wanted or known if name not in unwanted]
+    names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
         better = _INSTEAD.get(name)
@@ -157,6 +158,12 @@ def _sources(options: Options) -> Iterator[Source]:
             yield _source(known[name], more)
     if not working:
         raise PreflightError("nothing can be recorded here; `multitracer doctor` says how to repair that")
+
+
+def _names(options: Options) -> list[str]:
+    """Return the collectors that are to record, whether they work or not."""
+    unwanted = options.get("unwanted", ())
+    return [name for name in options.get("wanted", ()) or collectors() if name not in unwanted]
 
 
 def _working(
@@ -223,7 +230,8 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
 def _source(collector: Collector, more: tuple[str, ...]) -> Source:
     name = collector.name
     stem, notes = _STEMS.get(name, name), name in _WITH_NOTES
-    return Source(name, stem, collector.suffix, more, notes, collector.module)
+    packets = collector.layer == "packet"
+    return Source(name, stem, collector.suffix, more, notes, packets, collector.module)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -43,13 +43,20 @@ class Commands(click.Group):
         return sorted(name.replace("_", "-") for name in _MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command, None if there is none of that name."""
+        """Import and return one command, None if there is none of that name; an error if it is like one."""
         module = cmd_name.replace("-", "_")
         if module not in _MODULES:
+            self._suggest(ctx, cmd_name)
             return None
         command = importlib.import_module(f"multitracer.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def _suggest(self, ctx: click.Context, name: str) -> None:
+        import difflib
+
+        if like := difflib.get_close_matches(name, self.list_commands(ctx)):
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, like))}?")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section; one that no section names comes last."""

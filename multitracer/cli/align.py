@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @click.command(
     "align",
     epilog=examples(
-        "multitracer align sample_traces/drive",
-        "multitracer align --reference fixed -o clocks.html sample_traces/drive",
+        "multitracer align sample_traces/cellular_upload",
+        "multitracer align --reference fixed -o clocks.html sample_traces/cellular_upload",
         "multitracer align --json SENDER.pcap RECEIVER.pcap",
     ),
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         "multitracer analyze capture.pcap",
         "multitracer analyze --json capture.pcap | jq '.connections[0].forward.rtt_ms'",
         "multitracer analyze --csv --from 10 --to 20 -o part.csv capture.pcap",
-        "multitracer analyze --parquet -o tables/ sample_traces/drive",
+        "multitracer analyze --parquet -o tables/ sample_traces/cellular_upload",
         "multitracer analyze cdpd-tcp/ cdpd-cc/",
     ),
 )

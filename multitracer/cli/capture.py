@@ -55,6 +55,7 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
     from multitracer.cli._rehearsal import rehearsal
+    from multitracer.errors import CollectorError
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 
@@ -63,7 +64,10 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
         plan = plan_of(chosen, command_line, ports)
         session = SessionFolder(folder, plan)
         with _view(folder, plain=chosen["plain"]) as view:
-            reason = Supervisor(plan, session, view).run()
+            supervisor = Supervisor(plan, session, view)
+            reason = supervisor.run()
+    if why := supervisor.lack_of_packets:
+        raise CollectorError(f"{folder}: no packets were recorded: {why}; see `multitracer doctor`")
     _tell(folder, reason)
 
 

@@ -14,7 +14,7 @@ from multitracer.cli._reading import Reading, reads_captures
     "export",
     epilog=examples(
         "multitracer export tables -o tables/ capture.pcap",
-        "multitracer export series -o series/ sample_traces/drive",
+        "multitracer export series -o series/ sample_traces/cellular_upload",
     ),
 )
 @debug_option
@@ -55,7 +55,7 @@ def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> No
     epilog=examples(
         "multitracer export segments sender.pcap --csv",
         "multitracer export segments sender.pcap --receiver receiver.pcap --csv",
-        "multitracer export segments sample_traces/drive --csv",
+        "multitracer export segments sample_traces/cellular_upload --csv",
     ),
 )
 @click.argument("file", type=target, metavar="FILE")
@@ -117,7 +117,7 @@ def errors(session: str, output: str | None) -> None:
 @command.command(
     "series",
     epilog=examples(
-        "multitracer export series -o series/ sample_traces/drive",
+        "multitracer export series -o series/ sample_traces/cellular_upload",
         "multitracer export series --connection 10.0.0.1:80 --direction reverse -o series/ capture.pcap",
     ),
 )

@@ -27,7 +27,8 @@ _MOST = 20
 
 
 @click.command(
-    "inspect", epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/drive")
+    "inspect",
+    epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/cellular_upload"),
 )
 @reads_captures
 def command(reading: Reading) -> None:

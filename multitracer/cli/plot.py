@@ -19,10 +19,10 @@ Theme = Literal["light", "dark"]
     epilog=examples(
         "multitracer plot capture.pcap",
         "multitracer plot --connection 10.0.0.1:80 --from 10 --to 20 -o zoom.html capture.pcap",
-        "multitracer plot -o stacked.html sample_traces/drive",
+        "multitracer plot -o stacked.html sample_traces/cellular_upload",
         "multitracer plot --series 'RlpSnd_*,TcpSnd_data' --trend RlpSnd_data=10:60 call/",
         "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
-        "multitracer plot --time-sequence -o figure.json sample_traces/drive",
+        "multitracer plot --time-sequence -o figure.json sample_traces/cellular_upload",
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
     ),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "multitracer report capture.pcap",
         "multitracer report --connection 3 --from 10 --to 20 -o zoom.html capture.pcap",
-        "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/drive",
+        "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/cellular_upload",
         "multitracer report -o cdpd/ cdpd-tcp/ cdpd-cc/",
     ),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from multitracer.diagnosis.ranges import merged, within
 from multitracer.diagnosis.use import Cause
 from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.delivery import Delivery
@@ -74,6 +75,24 @@ def resets(side: LinkSide, source: str) -> Outages:
         np.full(len(started), source),
         started,
     )
+
+
+def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
+    """Return the resets of one end as `resets` numbers them, those together that are one episode; see Notes.
+
+    Notes
+    -----
+    Where both ends give up a frame, one asks for a reset before it hears of the other's. That arrives when
+    the other's is done, or is sent again each T1 until it is answered (3GPP TS 24.022): a reset that the peer
+    asked for within T1 of the last is no reset of its own.
+    """
+    found = resets(side, "")
+    t1_ms = str(side.facts.get("t1_ms", ""))
+    t1_slots = int(t1_ms) * NS_PER_MS // slot_ns if t1_ms.isdecimal() else 0
+    by_peer = side.events["cause"][found.row] == "peer"
+    soon = found.begin[1:] - found.end[:-1] <= t1_slots + _AROUND_SLOTS
+    opens = np.flatnonzero(~(by_peer[1:] & soon)) + 1
+    return [each for each in np.split(np.arange(len(found.row)), opens) if len(each)]
 
 
 def _united(parts: list[Outages]) -> Outages:

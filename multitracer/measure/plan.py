@@ -198,6 +198,10 @@ def _typed(document: dict[str, Any], kinds: dict[str, Any], path: str) -> dict[s
             raise FormatError(path, f"unknown key {key!r}; known are {', '.join(sorted(kinds))}")
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             raise FormatError(path, f"{key} = {str(value)[:60]!r} is of the wrong kind")
+    for name, value in document.get("labels", {}).items():
+        if isinstance(value, list | dict):
+            several = f"label {name} holds several values"
+            raise FormatError(path, f"{several}; write an [[experiment]] with labels for each of them")
     if "labels" in document:
         return document | {"labels": {name: str(value) for name, value in document["labels"].items()}}
     return document

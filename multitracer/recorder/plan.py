@@ -30,6 +30,8 @@ class Source:
     options: tuple[str, ...] = ()
     notes: bool = False
     """Whether it writes what it says of itself to a second log (`--notes`)."""
+    packets: bool = False
+    """Whether it captures packets."""
     module: str = ""
     """What is run, `python -m MODULE`; by default our own collector of that name."""
 
@@ -61,6 +63,8 @@ class Plan:
     """Host and port to which the probe is sent: the other end of the session, if it is known."""
     variables: dict[str, Any] = field(default_factory=dict)
     """Experiment variables for the manifest."""
+    wants_packets: bool = False
+    """Whether a recording without a packet capture has failed."""
 
     def __post_init__(self) -> None:
         names = [source.name for source in self.sources]

@@ -31,6 +31,8 @@ _ROUND_NS = 200 * NS_PER_MS
 _LOOK_NS = NS_PER_S
 _PATIENCE_NS = 5 * NS_PER_S
 _LONGEST_NOTE = 500
+_CAPTURE = ".pcap"
+"""In the suffix of every capture: .pcap, .pcapng, and .pcap1 of a ring buffer."""
 
 
 class View(Protocol):
@@ -91,6 +93,17 @@ class Supervisor:
         self._folder.add(ended_ns=time.time_ns(), ended_by=reason)
         self._folder.complete(self._runs())
         return reason
+
+    @property
+    def lack_of_packets(self) -> str | None:
+        """Why no capture was begun although packets are wanted; None if one was, or none is wanted."""
+        if not self._plan.wants_packets:
+            return None
+        capturing = [child for child in self._children if child.source.packets]
+        if any(_CAPTURE in path.suffix for child in capturing for path in child.logs):
+            return None
+        said = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
+        return said[0] if said else "no collector of packets works here"
 
     def _start_command(self) -> None:
         if not self._plan.command:

@@ -134,7 +134,7 @@ def _together(name: str, logs: Sequence[ParsedLog], schema: Schema) -> Table:
 
 def _polled(state: Table) -> set[str]:
     """Return the addresses of polled sockets; a kernel's trace tells of those in other namespaces too."""
-    own = state["method"] != ReadBy.TCP_PROBE
+    own = (state["method"] != ReadBy.TCP_PROBE) & (state["ip_version"] != 0)
     ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
     return {host_text(version, address) for version, address in set(ends)}
 

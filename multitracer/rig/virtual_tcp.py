@@ -69,7 +69,8 @@ class VirtualConnection(Application):
     def sendall(self, octets: bytes, /) -> None:
         """Return when TCP has taken all octets."""
         self._unsent = octets
-        self._host.pump(self._socket)
+        if self._socket.connection.state is not State.CLOSED:  # else `_wait` says why
+            self._host.pump(self._socket)
         self._wait(lambda: not self._unsent)
 
     def recv(self, most: int, /) -> bytes:

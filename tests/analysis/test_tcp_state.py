@@ -185,6 +185,25 @@ def test_rows_without_time_join_where_there_is_no_choice() -> None:
         assert joined([row], capture((1, 2), (5, 6)))["connection"].tolist() == [NA]
 
 
+@pytest.mark.parametrize(("bulk", "receives"), [(0, False), (1, False), (0, True), (1, True)])
+def test_readings_without_ends_are_those_of_the_connection_with_most_segments(
+    bulk: int, receives: bool
+) -> None:
+    nameless = dict.fromkeys(("ip_version", "port_local", "port_remote"), 0)
+    nameless |= dict.fromkeys(("address_local", "address_remote"), bytes(16))
+    known = {"total_sent_bytes": 10 if receives else 900, "total_received_bytes": 900 if receives else 10}
+    rows = [reading(t, method=ReadBy.SS) | nameless | known for t in (2, 3)]
+    seen = capture((0, 5), (1, 9))
+    del seen["directions"]
+    seen["connections"].columns["segments"][:] = [40, 60]
+    seen["connections"].columns["bulk_direction"][:] = bulk
+    found = join(table(TCP_STATE, rows), **seen)
+    assert found["connection"].tolist() == [2, 2]
+    assert found["reverse"].tolist() == [bool(bulk) != receives] * 2
+    seen["connections"].columns["segments"][:] = [50, 50]
+    assert join(table(TCP_STATE, rows), **seen)["connection"].tolist() == [NA, NA]
+
+
 def test_no_rows_and_no_connections() -> None:
     assert len(joined([], capture((1, 2)))) == 0
     assert joined([reading(1)], capture())["connection"].tolist() == [NA]

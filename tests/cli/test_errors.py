@@ -386,3 +386,8 @@ def _with_a_bug(folder: Path, error: str = "ZeroDivisionError") -> dict[str, str
     )
     path = os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])
     return {**ENVIRONMENT, "PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+def test_command_that_is_nearly_right_gets_a_suggestion_as_options_do() -> None:
+    assert "No such command 'analize'. Did you mean 'analyze'?" in run("analize", status=2).stderr
+    assert "Did you mean" not in run("brew", status=2).stderr

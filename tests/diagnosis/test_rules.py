@@ -146,6 +146,18 @@ def test_reset_with_header_compression_costs_what_the_paper_says(found: Callable
     assert {reset.evidence[0] for reset in resets} <= named, "the reset is the evidence"
 
 
+@pytest.mark.parametrize(("at_s", "lasts_s"), [(10, 3.5), (11, 3.6), (12, 3.5), (13, 8)])
+def test_reset_that_both_ends_ask_for_is_one(transfer_of: TransferOf, at_s: int, lasts_s: float) -> None:
+    """A fade of both directions exhausts N2 at both ends; the other end's SABM may come when ours is done."""
+    fade = f'[[event]]\nkind = "fade"\nat_s = {at_s}\nduration_s = {lasts_s}\ndirection = "both"\n'
+    transfer = transfer_of(f"both-{at_s}", "[link]\nn2 = 6\n" + _HEAD.format(20_000) + fade)
+    assert transfer.near is not None
+    (reset,) = _of(diagnose(transfer), "link-reset")
+    assert len(reset.evidence) == len(transfer.near.rows("reset_done"))
+    assert ("the other end asked for one, too" in reset.sentence) == (len(reset.evidence) > 1)
+    assert len(reset.evidence) == 2 or at_s > 10
+
+
 def test_back_off_doubles(found: Callable[[str], Diagnosis]) -> None:
     (row,) = _of(found("fig10-backoff"), "exponential-back-off")
     assert "3 timeouts in a row" in row.sentence

@@ -214,6 +214,18 @@ def test_dropped_transactions_are_lines_and_no_error(protocol: str, tmp_path: Pa
     assert words.splitlines()[1].split()[3:5] == [str(8 - len(dropped)), str(len(dropped))]
 
 
+@pytest.mark.parametrize("where", ["", "[[experiment]]\nvary = 'reply'\nsizes = [128]\n"])
+def test_label_with_several_values_is_refused(where: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    labels = 'labels = { place = ["inside", "outside"] }\n'
+    plan.write_text(f'protocol = "tcp"\n{where}{labels}')
+    told = run(
+        "measure", "run", "--virtual", "--over", "cdpd", "--plan", plan, "-o", tmp_path / "run", status=1
+    )
+    assert "label place holds several values; write an [[experiment]] with labels for each" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
 def test_plan_runs_its_experiments_in_order(tmp_path: Path) -> None:
     with serving("centauruscomm") as server:
         plan = tmp_path / "plan.toml"

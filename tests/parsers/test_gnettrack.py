@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+import multitracer as mt
 import parsers
+from multitracer.errors import FormatError
 from parsers import gnettrack
 from tests.parsers.damage import damaged, survives
 
@@ -58,6 +61,75 @@ def test_own_names_of_the_application_and_tabs_are_read_too() -> None:
     head = HEAD.replace(b",RSRP,RSRQ,", b",Level,Qual,").replace(b",RSSI,", b",LTERSSI,")
     found = tables((head + ROWS).replace(b",", b"\t"))
     assert found["radio"]["rsrp_dbm"][0] == -79.0
+
+
+NATIVE = (
+    "Timestamp", "Longitude", "Latitude", "Speed", "Operatorname", "CellID", "LAC", "NetworkTech", "Level",
+    "Qual", "SNR", "CQI", "LTERSSI", "ARFCN", "DL_bitrate", "UL_bitrate", "PSC", "Altitude", "Accuracy",
+    "State", "EVENT", "BAND", "SecondCell_RSRP", "SecondCell_RSRQ", "SecondCell_SNR", "NRxLev1", "NQual1",
+    "NRxLev2", "NQual2",
+)  # fmt: skip
+UNUSED = ("FILENAME", "PINGAVG", "CGI", "Cellname", "Node", "SERVINGTIME", "EVENTDETAILS", "Height")
+VALUES = {
+    "Operatorname": "A", "NetworkTech": "4G", "State": "D", "EVENT": "-", "BAND": "L1800", "Speed": "36",
+    "Latitude": "51.9", "Longitude": "-8.4",
+}  # fmt: skip
+
+
+def native(chance: random.Random, *, delimiter: str, surplus: int, rows: int = 30) -> tuple[bytes, list[int]]:
+    """Return a log with columns in any order and `surplus` names without fields, and its levels."""
+    columns = [*NATIVE, *UNUSED]
+    chance.shuffle(columns)
+    levels = [chance.randint(-130, -60) for _ in range(rows)]
+    lines = [delimiter.join([*columns, *(f"Spare{n}" for n in range(surplus))])]
+    for second, level in enumerate(levels):
+        known = VALUES | {"Timestamp": f"2021.05.06_14.22.{second:02}", "Level": str(level), "Qual": "-11"}
+        known |= {"SecondCell_RSRP": str(level - 5), "NRxLev2": str(level - 9), "NRxLev1": "2147483647"}
+        lines.append(delimiter.join(known.get(name, "-") for name in columns))
+    return ("\r\n".join(lines) + "\r\n").encode(), levels
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("delimiter", "surplus"), [("\t", 0), ("\t", 17), (",", 3), (";", 0)])
+def test_layouts_of_the_application_lose_nothing(seed: int, delimiter: str, surplus: int) -> None:
+    data, levels = native(random.Random(seed), delimiter=delimiter, surplus=surplus)
+    found = tables((b"\xef\xbb\xbf" if seed % 2 else b"") + data)
+    radio = found["radio"]
+    for role, below in (("serving", 0), ("secondary", 5), ("neighbour", 9)):
+        rows = radio.take(radio["role"] == role)
+        assert rows["rsrp_dbm"].tolist() == [level - below for level in levels], role
+    serving = radio.take(radio["role"] == "serving")
+    assert set(serving["rsrq_db"]) == {-11.0}
+    assert set(serving["rat"]) == {"LTE"}
+    assert found["position"]["speed_mps"] == pytest.approx(10.0)
+    assert len(found["position"]) == len(levels)
+    assert radio.provenance["skipped"] == {}
+
+
+@pytest.mark.parametrize(
+    "time",
+    ["2021-05-06 14:22:00", "2021-05-06T14:22:00.250", "1620310920", "1620310920250", "2021/05/06 14:22:00"],
+)
+def test_times_in_other_forms_are_read(time: str) -> None:
+    data, _ = native(random.Random(1), delimiter="\t", surplus=2, rows=1)
+    found = tables(data.replace(b"2021.05.06_14.22.00", time.encode()))
+    assert found["radio"]["time_ns"][0] // S == 1620310920
+
+
+def test_log_without_a_usable_time_is_an_error_that_names_the_column() -> None:
+    data, _ = native(random.Random(2), delimiter="\t", surplus=0)
+    with pytest.raises(FormatError, match=r"no line has a time: column 'Timestamp'.*06 May 14"):
+        tables(data.replace(b"2021.05.06_14.22.", b"06 May 14:22:"))
+
+
+def test_session_says_first_that_most_lines_could_not_be_used(tmp_path: Path) -> None:
+    data, _ = native(random.Random(3), delimiter="\t", surplus=0)
+    lines = data.splitlines(keepends=True)
+    broken = [line.replace(b"2021.05.06", b"2021.5.x") if n > 9 else line for n, line in enumerate(lines)]
+    (tmp_path / "phone.txt").write_bytes(b"".join(broken))
+    session = mt.open(tmp_path)
+    assert len(session.position) == 9
+    assert "21 of 31 lines could not be used; the first is line 11: no time" in session.warnings[0]
 
 
 @given(data=damaged(HEAD + ROWS))

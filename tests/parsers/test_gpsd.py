@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import operator
+import random
 
+import pytest
 from hypothesis import given
 
+import parsers
 from parsers import gpsd
 from tests.parsers.damage import damaged, survives
 
@@ -29,6 +34,43 @@ def test_old_reports_with_numbers_as_time_and_stamped_lines_are_read() -> None:
     first, second = gpsd.parse(io.BytesIO(old + stamped), path="x")["position"].rows()
     assert first["time_ns"] == 1300603919 * S + 120_000_000
     assert (second["time_ns"], second["fix_time_ns"]) == (1300603920 * S + 500_000_000, first["time_ns"])
+
+
+def nmea(body: str) -> str:
+    return f"${body}*{functools.reduce(operator.xor, body.encode()):02X}"
+
+
+HELLO = (
+    '{"class":"VERSION","release":"3.22"}\n{"class":"DEVICES","devices":[{"class":"DEVICE","path":"/dev/gps"}]}\n'
+    '{"class":"WATCH","enable":true,"nmea":true}\n'
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("stamped", [False, True])
+def test_sentences_behind_reports_that_tell_no_position_are_read(seed: int, stamped: bool) -> None:
+    chance = random.Random(seed)
+    places = [(chance.randint(0, 89), chance.randint(0, 179)) for _ in range(20)]
+    lines = [
+        nmea(f"GPRMC,0651{second:02}.00,A,{lat:02}30.0000,N,{lon:03}15.0000,E,010.0,084.4,200311,,")
+        for second, (lat, lon) in enumerate(places)
+    ]
+    if stamped:
+        lines = [f"{1300603860 + n}.500: {line}" for n, line in enumerate(lines)]
+    data = (HELLO + "\n".join(lines) + "\n").encode()
+    assert parsers.recognise(data[:4096], path="x") is gpsd.FORMAT
+    found = gpsd.parse(io.BytesIO(data), path="x")["position"]
+    assert [(int(a), int(b)) for a, b in zip(found["lat_deg"], found["lon_deg"], strict=True)] == places
+    assert found["fix_time_ns"].tolist() == [(1300603860 + n) * S for n in range(20)]
+    assert ((found["time_ns"] - found["fix_time_ns"]) == (S // 2 if stamped else 0)).all()
+    assert found.provenance["skipped"] == {}
+
+
+def test_sentences_beside_positions_are_those_that_gpsd_decoded() -> None:
+    sentence = nmea("GPRMC,065159.12,A,3722.2856,N,12200.9108,W,000.0,000.0,200311,,")
+    found = gpsd.parse(io.BytesIO(TPV + sentence.encode() + b"\n"), path="x")["position"]
+    assert len(found) == 1
+    assert found.provenance["skipped"] == {"NMEA, which gpsd has decoded": 1}
 
 
 @given(data=damaged(TPV * 2 + b'{"class":"SKY","satellites":[]}\n'))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,6 +70,7 @@ def test_any_other_csv_is_read_by_the_map_beside_it(tmp_path: Path) -> None:
         MAP.replace('{ column = "level", scale = 0.1 }', '{ always = "much" }'),
         MAP.replace('words = { 4 = "LTE" }', "words = 5"),
         MAP.replace('"net"', '"net", run = "reboot"'),
+        MAP.replace('"level"', '"level", missing = 0'),
         MAP.replace("epoch_ms", "%Q"),
         MAP + '\n[shell]\nrun = "reboot"\n',
     ],
@@ -77,13 +79,32 @@ def test_map_that_does_not_fit_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "drive.csv"
     path.write_bytes(CSV)
     path.with_name("drive.csv.toml").write_text(text)
-    if "%Q" in text:
-        _, found = parsers.read(path)
-        assert isinstance(found, dict)
-        assert len(found["radio"]) == 0
-        return
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="column 'ms' is not in the form '%Q'" if "%Q" in text else None):
         parsers.read(path)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_stands_for_no_value_differs_between_columns(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    levels = [chance.choice(["0", "0.0", "-85.5", "-101"]) for _ in range(40)]
+    rates = [chance.choice([0, 1, 250, -7]) for _ in range(40)]
+    path = tmp_path / "phone.csv"
+    rows = (f"{1500 + n},{level},{rate}\n" for n, (level, rate) in enumerate(zip(levels, rates, strict=True)))
+    path.write_text("ms,nr,rate\n" + "".join(rows))
+    path.with_name("phone.csv.toml").write_text(
+        '[time]\ncolumn = "ms"\nform = "epoch_ms"\n[radio]\nrsrp_dbm = { column = "nr", missing = [0] }\n'
+        'downlink_bps = { column = "rate", scale = 1000 }\n'
+    )
+    _, found = parsers.read(path)
+    assert isinstance(found, dict)
+    rows = list(found["radio"].rows())
+    seen = {row["time_ns"] // 1_000_000 - 1500: (row["rsrp_dbm"], row["downlink_bps"]) for row in rows}
+    for n, (level, rate) in enumerate(zip(levels, rates, strict=True)):
+        expected = (float(level) or None, None if rate < 0 else rate * 1000)
+        assert seen.get(n, (None, None)) == expected
+    books = found["radio"].provenance
+    assert books["missing"] == ({"downlink_bps": rates.count(-7)} if -7 in rates else {})
+    assert any("counter was reset" in warning for warning in books["warnings"]) == (-7 in rates)
 
 
 def test_map_is_never_a_link(tmp_path: Path) -> None:

@@ -84,10 +84,11 @@ def test_values_of_a_lossy_transfer() -> None:
     assert {name: row[name] for name in expected} == expected
 
 
-def test_what_ss_leaves_out_is_missing() -> None:
+def test_what_ss_leaves_out_is_0_where_it_prints_it_and_missing_where_not() -> None:
     (row,) = rows(LOSSY_6)
-    absent = ("total_retransmitted_bytes", "backoff", "lost_segments", "total_received_bytes", "ca_state")
-    assert [row[name] for name in absent] == [None] * 5
+    absent = ("total_retransmitted_bytes", "backoff", "lost_segments", "total_received_bytes", "app_limited")
+    assert [row[name] for name in absent] == [0] * 5
+    assert row["ca_state"] is None
     (row,) = rows(OLD_KERNEL)
     assert (row["cwnd_segments"], row["cwnd_bytes"], row["rto_ns"]) == (10, None, 201_000_000)
 

@@ -171,6 +171,41 @@ def test_ordinary_user_records_the_rest_and_is_told_each_repair(tmp_path: Path) 
     }
 
 
+NO_RIGHT = ["setpriv", "--bounding-set=-net_raw,-net_admin,-sys_admin"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("before", "options", "why"),
+    [
+        ([], ["-i", "nosuch0"], "nosuch0: No such device exists"),
+        (["env", "PATH=/nowhere"], ["-i", "nosuch0"], "nosuch0: cannot listen: No such device"),
+        (NO_RIGHT, [], "no collector of packets works here"),
+    ],
+)
+def test_recording_without_the_packets_that_it_was_for_has_failed(
+    before: list[str], options: list[str], why: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "drive"
+    argv = [*before, *command(folder, *options, "--duration", "2.5")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (said,) = (line for line in done.stderr.splitlines() if line.startswith("Error"))
+    assert said.startswith(f"Error: {folder}: no packets were recorded: ")
+    assert why in said
+    assert list((folder / "mobile").glob("tcp_state-*")), "the rest is kept"
+    assert {run["outcome"] for run in manifest(folder)["collectors"]} >= {"ended"}
+
+
+@pytest.mark.root
+def test_recording_that_was_not_for_packets_needs_none(tmp_path: Path) -> None:
+    options = "--without", "tcpdump", "--without", "sniffer", "-i", "nosuch0", "--duration", "1"
+    argv = command(tmp_path / "drive", *options)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.root
 def test_packets_are_recorded_in_a_namespace_whose_loopback_is_down(tmp_path: Path) -> None:
     """So are the hosts of the testbed."""

@@ -16,7 +16,10 @@ from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
+from multitracer.protocols.tcp import tcp_profile
 from multitracer.rig.profiles import profile_name, with_tcp_profile
+from multitracer.rig.virtual_tcp import VirtualTcp
+from multitracer.rig.world import RigWorld
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.units import NS_PER_S
 from tests.rig.virtual import CLEAN, LOSSY, link, plan, rows, run
@@ -121,6 +124,20 @@ def test_a_link_that_is_dead_from_the_start_is_said(tmp_path: Path) -> None:
     for protocol in PROTOCOLS:
         with pytest.raises(InputError, match="test: nothing gets through the link at its start"):
             run(plan(protocol), tmp_path / protocol, link(dead))
+
+
+def test_a_tcp_that_gave_up_says_so_each_time_it_is_told_to_send() -> None:
+    scenario = link(BLACKOUT.replace("duration_s = 100", "duration_s = 4000"))
+    world = RigWorld(scenario, seed=1)
+    impatient = replace(tcp_profile("bsd"), max_retransmissions=2)
+    ends = VirtualTcp(world, mobile=impatient, fixed=impatient)
+    connection = ends.dial(60.0)
+    world.wait(30 * NS_PER_S, lambda: False)  # the blackout has begun
+    connection.settimeout(3000.0)
+    for octets in (b"x" * 100_000, b"x", b"x"):
+        with pytest.raises(OSError, match="timed out"):
+            connection.sendall(octets)
+    connection.close()
 
 
 # --- interruption ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.outages import resets
+from multitracer.diagnosis.outages import reset_episodes, resets
 from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_S
 
@@ -32,7 +32,9 @@ def find(case: Case) -> Iterator[Finding]:
     if near is None:
         return
     events, slot_ns = near.events, case.transfer.slot_ns
-    for begin, end, _, _, row in zip(*resets(near, "near.events"), strict=True):
+    found = resets(near, "near.events")
+    for episode in reset_episodes(near, slot_ns=slot_ns):
+        row, begin, end = found.row[episode[0]], found.begin[episode[0]], found.end[episode[-1]]
         begin_ns = int(events["time_ns"][row])
         end_ns = begin_ns + round(max(int(end - begin), 0) * slot_ns / case.transfer.speed)
         if begin_ns > case.transfer.end_ns or end_ns < case.transfer.begin_ns:
@@ -41,7 +43,9 @@ def find(case: Case) -> Iterator[Finding]:
         flushed = (events["event"] == "flushed") & inside
         octets = int(_sum(events, "unacked_bytes", flushed) + _sum(events, "unsent_bytes", flushed))
         cost_s = case.seconds(Use.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
-        why = _WHY.get(str(events["cause"][row]), "").format(attempts=_number(events, "attempts", int(row)))
+        cause = str(events["cause"][row])
+        why = _WHY.get(cause, "").format(attempts=_number(events, "attempts", int(row)))
+        why += ", and the other end asked for one, too" if len(episode) > 1 and cause == "n2" else ""
         down_s = (end - begin) * slot_ns / NS_PER_S
         down = f"it was down for {down_s:.1f} s" if down_s >= _SHOWN_S else "it went on at once"
         sentence = (
@@ -49,7 +53,8 @@ def find(case: Case) -> Iterator[Finding]:
             f"transfer{' ' + why if why else ''}; "
             f"{octets:,} bytes that it held were lost, and {down}."
         )
-        yield Finding(KIND, begin_ns, end_ns, cost_s, octets, rows("near.events", [int(row)]), sentence)
+        evidence = rows("near.events", found.row[episode].tolist())
+        yield Finding(KIND, begin_ns, end_ns, cost_s, octets, evidence, sentence)
 
 
 def _sum(events: Table, name: str, chosen: Array) -> int:
