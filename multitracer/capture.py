@@ -94,7 +94,9 @@ class SourceFile:
     without_time: int = 0
     """Packets with no time stamp (pcapng simple packet blocks)."""
     damaged: str | None = None
-    """Why reading stopped early, with the offset; None if the file is whole."""
+    """What is wrong, with its offset, if reading stopped early or bytes were lost; None for a whole file."""
+    lost_ranges: list[tuple[int, int]] = field(default_factory=list)
+    """First byte and end of each part of the (decompressed) file that tells nothing while packets follow."""
     stopped: bool = False
     """Whether reading stopped at the number of packets that was asked for, whether or not more followed."""
     interfaces: list[Interface] = field(default_factory=list)

@@ -18,14 +18,55 @@ if TYPE_CHECKING:
     from parsers._window import Readable
 
 
-_LARGEST_PACKET = 256 * 1024
+LARGEST_PACKET = 256 * 1024
 _LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
 """USB and D-Bus records may be larger than any packet of a network."""
 
 
+_MOST_GAPS = 1000
+"""A file with more damaged places is no capture any more; each costs a search."""
+
+
+class Damage:
+    """What is wrong with a file: the byte ranges that were lost, and why reading ended early, if it did."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self._source = source
+        self._reason: str | None = None
+        """What is wrong at the first damaged place."""
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether reading should end at the next damaged place."""
+        return len(self._source.lost_ranges) >= _MOST_GAPS
+
+    def lost(self, begin: int, end: int, reason: str) -> None:
+        """Note that the bytes from `begin` to `end` of the file tell nothing; reading went on behind them."""
+        ranges = self._source.lost_ranges
+        if ranges and ranges[-1][1] >= begin:
+            begin = ranges.pop()[0]
+        ranges.append((begin, end))
+        self._reason = self._reason or reason
+        self._source.damaged = self._words()
+
+    def ended(self, reason: str | None) -> None:
+        """Note why reading ended before the stream did; None if it did not."""
+        words = [self._words() if self._source.lost_ranges else None, reason]
+        self._source.damaged = "; ".join(word for word in words if word) or None
+
+    def _words(self) -> str:
+        ranges = self._source.lost_ranges
+        begin, end = ranges[0]
+        said = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
+        if len(ranges) == 1:
+            return said
+        total = sum(end - begin for begin, end in ranges)
+        return f"{said}; with {len(ranges) - 1} more such places {total} bytes are lost"
+
+
 def largest_packet(link_type: int) -> int:
     """Return the captured length in bytes beyond which a record must be damaged."""
-    return _LARGEST_OF_LINK.get(link_type, _LARGEST_PACKET)
+    return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)
 
 
 class Clock:

@@ -108,8 +108,7 @@ def _of_amount(files: list[SourceFile]) -> Iterator[_Weighed]:
 
 def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.damaged is not None:
-        text = f"The file is damaged ({file.damaged}); only what lies before the damage was read."
-        yield Severity.CAUTION, Note("damaged-file", 1, text, file.path)
+        yield Severity.CAUTION, Note("damaged-file", max(len(file.lost_ranges), 1), _damage(file), file.path)
     yield from _drops(file)
     yield from _time_of_file(file)
     left_out = sum(file.not_decoded.values())
@@ -124,6 +123,14 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     if ratio is not None and ratio > SUSPICIOUS_EXPANSION:
         text = f"The compressed file expands {ratio:,.0f} times: it may have been made to exhaust memory."
         yield Severity.CAUTION, Note("compression-bomb", 1, text, file.path)
+
+
+def _damage(file: SourceFile) -> str:
+    if not file.lost_ranges:
+        return f"The file is damaged ({file.damaged}); only what lies before the damage was read."
+    return (
+        f"The file is damaged ({file.damaged}): packets that were captured are missing there, and look lost."
+    )
 
 
 def _drops(file: SourceFile) -> Iterator[_Weighed]:

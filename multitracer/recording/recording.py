@@ -256,7 +256,9 @@ def _state(path: str) -> tuple[int, int] | None:
 
 def _damage(file: SourceFile) -> Iterator[str]:
     if file.damaged:
-        yield f"{file.path}: damaged after {count(file.packets, 'whole packet')}: {file.damaged}"
+        packets = count(file.packets, "whole packet")
+        read = f", {packets} read" if file.lost_ranges else f" after {packets}"
+        yield f"{file.path}: damaged{read}: {file.damaged}"
     yield from (f"{file.path}: {sentence}" for sentence in file.warnings)
 
 
