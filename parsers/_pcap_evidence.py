@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.tables import NOT_A_TIME
 from parsers._capture import LARGEST_PACKET
 from parsers._packets.layers import rows
 
@@ -56,6 +57,14 @@ class Fields:
         good &= self.original <= LARGEST_PACKET
         good &= self.fraction < dialect.ticks_per_second
         return good
+
+    def times_ns(self, dialect: Dialect) -> Ints:
+        """Return the times in ns since 1970; a fraction of a second that is none leaves no time."""
+        times = self.seconds * 1_000_000_000 + self.fraction * dialect.magic.tick_ns
+        wrong = self.fraction >= dialect.ticks_per_second
+        if wrong.any():
+            times[wrong] = NOT_A_TIME
+        return times
 
     def complete(self, dialect: Dialect) -> Mask:
         """Return where a record holds the whole packet, or as much as the snap length lets it."""

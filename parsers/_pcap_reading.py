@@ -100,7 +100,7 @@ class Reading:
             seen.at[:count] + dialect.header_bytes,
             fields.captured[:count],
             fields.original[:count],
-            (fields.seconds * 1_000_000_000 + fields.fraction * dialect.magic.tick_ns)[:count],
+            fields.times_ns(dialect)[:count],
             dialect.link_type,
         )
 

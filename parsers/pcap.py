@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
 from multitracer.capture import Capture, Interface, SourceFile
+from multitracer.tables import NOT_A_TIME
 from parsers._capture import Damage, decode_stream
 from parsers._format import Format, Match
 from parsers._pcap_dialect import PROBE_BYTES, dialect_of, is_magic
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
     from parsers._packets.decode import Records
     from parsers._window import Readable
+
+
+_NO_FRACTION = "a fraction of a second that is a second or more"
 
 
 def sniff(head: bytes) -> Match:
@@ -44,7 +50,9 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
     window.skip(dialect.first_record)
     reading = Reading(window, dialect, Damage(source))
     while not reading.done:
-        yield reading.batch()
+        records = reading.batch()
+        source.no_time(_NO_FRACTION, int(np.count_nonzero(records.time_ns == NOT_A_TIME)))
+        yield records
         reading.advance()
     reading.finish()
 

@@ -146,7 +146,8 @@ def _drops(file: SourceFile) -> Iterator[_Weighed]:
 
 def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.without_time:
-        text = f"{counted(file.without_time, 'packet')} without a time: nothing can be said of their timing."
+        many = counted(file.without_time, "packet")
+        text = f"{many} without a time ({file.untimed}): nothing can be said of their timing."
         severity = _weigh(file.without_time / max(file.packets, 1), caution=0, poor=0.01)
         yield severity, Note("no-time", file.without_time, text, file.path)
     if file.time_steps_back:
@@ -247,10 +248,12 @@ def _of_directions(analysis: Analysis) -> Iterator[_Weighed]:
             "the wire's (directions captured or stamped apart); RTT and flight are affected."
         )
         yield _weigh(early / packets, caution=0, poor=0.05), Note("ack-before-data", early, text)
-    backward = (analysis.directions["rtt_count"] > 0) & (analysis.directions["rtt_min_ns"] < 0)
-    negative = int(np.count_nonzero(backward))
+    negative = _total(analysis, "negative_rtts")
     if negative:
-        text = f"In {counted(negative, 'direction')} ACKs are stamped earlier than what they answer."
+        text = (
+            f"{counted(negative, 'ACK')} stamped earlier than what was acknowledged (the clock went "
+            "back, or two clocks stamped): none below zero is counted, the other round trips are uncertain."
+        )
         yield Severity.POOR, Note("negative-rtt", negative, text)
 
 

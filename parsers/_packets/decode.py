@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Capture, Mark, SourceFile
-from multitracer.tables import SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
+from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import Endpoints, Flows
@@ -194,6 +194,12 @@ class Decoder:
         there = record[row] == wanted  # what the first fragment began may not be TCP
         extra = [self._fragments.extra_bytes[w] for w in wanted[there].tolist()]
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
+
+    def keep_times(self, first_ns: int, last_ns: int) -> None:
+        """Take their times from the segments of the last file that are not between these two."""
+        begin = int(np.searchsorted(self._segments.values("file"), len(self.files) - 1))
+        time_ns = self._segments.values("time_ns")[begin:]
+        time_ns[(time_ns < first_ns) | (time_ns > last_ns)] = NOT_A_TIME
 
     def finish(self) -> Capture:
         """Return the capture; the decoder is used up."""
