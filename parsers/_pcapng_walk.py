@@ -28,7 +28,7 @@ _SMALLEST = {OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32, SECTIO
 _TAKEN_IN = frozenset((*_SMALLEST, INTERFACE_KIND, STATISTICS_KIND))
 _SMALLEST_BLOCK = 12
 _LARGEST_METADATA = 1 << 20
-"""Interface and section blocks beyond this are stepped over unread."""
+"""The options of interface and section blocks are read up to here."""
 _LARGEST_SPECULATED = 65_600
 _FAR = np.int64(1 << 40)
 _SAMPLE = 64
@@ -196,13 +196,13 @@ def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walke
     """Take in a block that is no packet; return what is wrong with it."""
     if block[-4:] != block[4:8]:
         return "the lengths at its two ends differ"
-    if len(block) > _LARGEST_METADATA:
-        return None
-    if kind == SECTION_KIND:
-        flaw = sections.begin_section(bytes(block), order)
+    head = bytes(block[:_LARGEST_METADATA])
+    if kind != SECTION_KIND:
+        return sections.other(kind, head, packets_before=walked.count)
+    flaw = sections.begin_section(head, order)
+    if flaw is None:  # or else what was found so far stays the section before's
         walked.begin_section(sections)
-        return flaw
-    return sections.other(kind, bytes(block), packets_before=walked.count)
+    return flaw
 
 
 def skip_giant(window: Window, sections: Sections) -> str | None:
@@ -211,6 +211,7 @@ def skip_giant(window: Window, sections: Sections) -> str | None:
     kind, length, order = _block_head(window, sections.order)
     if not order or kind in _SMALLEST:
         return f"the block at byte {offset} of type {kind} says it is {length} bytes long"
+    head = bytes(window.view[window.begin : window.begin + _LARGEST_METADATA])
     if window.skip(length) < length:
         return f"the block at byte {offset} of type {kind} is cut off: it says it is {length} bytes long"
-    return None
+    return sections.other(kind, head, packets_before=0)

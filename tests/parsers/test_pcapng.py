@@ -235,6 +235,33 @@ def test_an_unknown_version_is_refused() -> None:
     assert "version 9.0" in (facts.damaged or "")
 
 
+@pytest.mark.parametrize("orders", ["<<", "<>", "><"])
+def test_what_precedes_a_section_of_an_unknown_version_is_delivered(orders: str) -> None:
+    first, second = orders
+    good = section(first) + interface(order=first) + enhanced(ONE, order=first) * 7
+    odd = section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
+    facts = read(good + odd).files[0]
+    assert facts.packets == 7
+    assert facts.link_types == {1: 7}
+    assert "version 3.0 of pcapng is not known" in (facts.damaged or "")
+    assert f"byte {len(good)} " in (facts.damaged or "")
+    assert "interface" not in (facts.damaged or "")
+
+
+@pytest.mark.parametrize("size", [1_500_000, 5_000_000])
+def test_an_interface_with_a_huge_description_still_counts(size: int) -> None:
+    huge = interface(101, options=b"".join(option(3, b"x" * 60_000) for _ in range(size // 60_000)))
+    facts = read(section() + huge + interface(1) + enhanced(ONE, number=1)).files[0]
+    assert facts.damaged is None
+    assert facts.link_types == {1: 1}
+
+
+def test_a_section_header_with_huge_options_begins_a_section() -> None:
+    huge = section(options=b"".join(option(4, b"x" * 60_000) for _ in range(25)))
+    facts = read(section() + interface(101) + huge + interface(1) + enhanced(ONE)).files[0]
+    assert (facts.damaged, facts.link_types) == (None, {1: 1})
+
+
 def test_sniff_leaves_room_for_other_logs_in_the_same_container() -> None:
     assert pcapng.sniff(section("<")) == "maybe"
     assert pcapng.sniff(b"\n\r\r") == "no"
