@@ -48,6 +48,8 @@ class Mark(IntFlag):
     """Header lengths contradict each other; payload is the part that is there."""
     URGENT = 0x100
     """URG is set with a non-zero pointer."""
+    LENGTH_OVERWRITTEN = 0x200
+    """The file's original lengths were overwritten by the captured ones; the IP length gives the payload."""
 
 
 @dataclass(slots=True)

@@ -176,7 +176,7 @@ _MARKED = (
     (
         Mark.BAD_LENGTH,
         "bad-length",
-        "have header lengths that contradict each other; their payload is what is really there.",
+        "have lengths that contradict each other; payload is what is there (IP's if those were overwritten).",
         0.1,
     ),
     (

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 _TCP = 6
 _MOST_TUNNELS = 4
+_PROBED_RECORDS, _PROBED_SEGMENTS = 4000, 1000
+_MOST_UNCLEAR = 20_000
+"""Packets after which no more TCP is waited for."""
+_FEWEST_SEGMENTS = 10
+"""So many tell a file's rule from an odd packet."""
 _NAMES = {
     1: "icmp",
     2: "igmp",
@@ -86,6 +91,8 @@ class Decoder:
         self._syn_options = GrowingTable(SYN_OPTIONS)
         self._fragments = Fragments()
         self._records = 0
+        self._overwritten: tuple[SourceFile, bool] | None = None
+        """A file, and whether the original lengths in it were overwritten."""
 
     def add(self, records: Records, source: SourceFile, *, share: float | None = None) -> None:
         """Decode one block of `source`, which is `files[-1]`; its facts are brought up to date.
@@ -103,7 +110,10 @@ class Decoder:
     def _datagrams(self, records: Records, source: SourceFile, ledger: Ledger) -> list[Datagrams]:
         """Return the IP datagrams of a block that carry no further IP packets."""
         pending = []
+        overwritten = self._is_overwritten(records, source)
         for link_type, packets in by_link_type(records):
+            if overwritten:
+                _mark_overwritten(packets)
             source.link_types[link_type] = source.link_types.get(link_type, 0) + len(packets)
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
         found: list[Datagrams] = []
@@ -120,6 +130,17 @@ class Decoder:
             if not pending:
                 break
         return found
+
+    def _is_overwritten(self, records: Records, source: SourceFile) -> bool:
+        """Return whether the original lengths of a file were overwritten, as its first TCP packets show."""
+        if self._overwritten is None or self._overwritten[0] is not source:
+            share = _share_cut(records.first(_PROBED_RECORDS))
+            if share is None and source.packets < _MOST_UNCLEAR:
+                return False
+            self._overwritten = source, (share or 0) > 0.5
+            if self._overwritten[1]:
+                source.variant = ", ".join(filter(None, (source.variant, "original lengths overwritten")))
+        return self._overwritten[1]
 
     def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:
         """Note what fragments carry, and return the datagrams without the later ones."""
@@ -230,6 +251,25 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
         packets.marks |= datagrams.more_fragments[here].astype(np.uint16) * np.uint16(Mark.FRAGMENT)
         inner += ip_packets(packets, INSIDE[protocol], STEPS, ledger)
     return datagrams.keep(~tunnel), inner
+
+
+def _share_cut(records: Records) -> float | None:
+    """Return the share of TCP packets that IP makes longer than both lengths of the record, if known."""
+    cut, ledger = [np.empty(0, np.bool_)], Ledger({}, {})
+    for link_type, packets in by_link_type(records):
+        for part, version in ip_packets(packets, link(link_type), STEPS, ledger):
+            found = (ipv4 if version == 4 else ipv6)(part, ledger)
+            of_tcp = found.packets.pick(found.protocol == _TCP)
+            whole = records.captured[of_tcp.record] == records.original[of_tcp.record]
+            cut.append(whole & (of_tcp.marks & Mark.BAD_LENGTH != 0))
+    segments = np.concatenate(cut)[:_PROBED_SEGMENTS]
+    return float(segments.mean()) if len(segments) >= _FEWEST_SEGMENTS else None
+
+
+def _mark_overwritten(packets: Packets) -> None:
+    """Mark the packets whose two lengths are equal: what was cut off them cannot be seen."""
+    cut = packets.end == packets.stop
+    packets.marks |= np.where(cut, np.uint16(Mark.LENGTH_OVERWRITTEN), np.uint16(0))
 
 
 def by_link_type(records: Records) -> list[tuple[int, Packets]]:
