@@ -15,9 +15,10 @@ from parsers._packets.flows import Endpoints, Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.layers import UNTAGGED, Ledger, Packets
-from parsers._packets.one_way import joined_across_vlans
+from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
+from parsers._packets.trunk import joined_on_trunk
 from parsers._packets.tunnel import INSIDE
 
 if TYPE_CHECKING:
@@ -216,6 +217,19 @@ class Decoder:
         extra = [self._fragments.extra_bytes[w] for w in wanted[there].tolist()]
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
 
+    def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
+        """Join the flows that two VLANs of a trunk show twice, and say so."""
+        if not len(flows) or (flows["vlan"] == UNTAGGED).all():
+            return flows
+        ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
+        flows, segments_table.columns["flow"], joined = joined_on_trunk(flows, segments_table, ends)
+        if joined:
+            many = "1 connection was" if joined == 1 else f"{joined:,} connections were"
+            self.files[-1].warnings.append(
+                f"{many} captured on two VLANs of a trunk: all packets are there twice"
+            )
+        return flows
+
     def keep_times(self, first_ns: int, last_ns: int) -> None:
         """Take their times from the segments of the last file that are not between these two."""
         begin = int(np.searchsorted(self._segments.values("file"), len(self.files) - 1))
@@ -231,6 +245,7 @@ class Decoder:
             flow = segments_table["flow"]
             segments_table.columns["flow"] = renumbered[flow >> 1] << 1 | flow & 1
         flows, segments_table.columns["flow"] = joined_across_vlans(flows, segments_table["flow"])
+        flows = self._without_trunk(flows, segments_table)
         return Capture(
             self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish()
         )
