@@ -34,15 +34,17 @@ class Damage:
         self._source = source
         self._reason: str | None = None
         """What is wrong at the first damaged place."""
+        self._gaps = 0
 
     @property
     def is_too_much(self) -> bool:
         """Whether reading should end at the next damaged place."""
-        return len(self._source.lost_ranges) >= _MOST_GAPS
+        return self._gaps >= _MOST_GAPS
 
     def lost(self, begin: int, end: int, reason: str) -> None:
         """Note that the bytes from `begin` to `end` of the file tell nothing; reading went on behind them."""
         ranges = self._source.lost_ranges
+        self._gaps += 1
         if ranges and ranges[-1][1] >= begin:
             begin = ranges.pop()[0]
         ranges.append((begin, end))

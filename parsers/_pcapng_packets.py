@@ -76,6 +76,9 @@ def packet_records(
     damage = None
     if min(bad, unclosed) < len(records):
         damage = _what_is_wrong(window, blocks, min(bad, unclosed))
+        ends = blocks.packet + blocks.captured  # of a packet that is delivered
+        walked.damaged_at = int(blocks.start[bad] if bad <= unclosed else ends[unclosed])
+        walked.only_a_section = False
     return whole, damage
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 
 import numpy as np
@@ -191,11 +192,13 @@ def test_a_block_of_4_gib_that_is_not_there_is_damage() -> None:
     assert f"byte {len(good)}" in (facts.damaged or "")
 
 
-def test_a_packet_whose_closing_length_is_wrong_is_the_last_one() -> None:
+def test_reading_goes_on_behind_a_packet_whose_closing_length_is_wrong() -> None:
     bad = bytearray(enhanced(ONE))
     bad[-4] ^= 4
     facts = read(START + enhanced(ONE) + bytes(bad) + enhanced(ONE)).files[0]
-    assert facts.packets == 2
+    assert facts.packets == 3
+    end = len(START) + 2 * len(bad)
+    assert facts.lost_ranges == [(end - 5, end)]
     assert "two ends" in (facts.damaged or "")
 
 
@@ -208,10 +211,45 @@ def test_a_packet_longer_than_its_block_is_not_delivered() -> None:
 
 
 def test_a_packet_of_an_interface_described_later_is_not_delivered() -> None:
-    data = START + enhanced(ONE) + enhanced(ONE, number=1) + interface() + enhanced(ONE, number=1)
-    facts = read(data).files[0]
-    assert facts.packets == 1
+    before = START + enhanced(ONE)
+    facts = read(before + enhanced(ONE, number=1) + interface() + enhanced(ONE, number=1)).files[0]
+    assert facts.packets == 2
     assert "not described" in (facts.damaged or "")
+    assert facts.lost_ranges[0][0] == len(before)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_a_flipped_bit_in_a_length_costs_no_more_than_its_place(order: str) -> None:
+    for seed in range(120):
+        rng = random.Random(seed)
+        blocks = [
+            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 9, 1400)))), order=order)
+            for n in range(60)
+        ]
+        head = section(order) + interface(order=order)
+        number = rng.randrange(60)
+        at = len(head) + sum(map(len, blocks[:number])) + rng.choice((4, 20)) + rng.randrange(4)
+        data = bytearray(head + b"".join(blocks))
+        data[at] ^= 1 << rng.randrange(8)
+        found = read(bytes(data))
+        assert found.files[0].packets >= 59, seed
+        assert len(set(range(60)) - {number} - set(found.segments["seq"].tolist())) == 0
+        assert found.files[0].damaged or found.files[0].packets == 60
+
+
+def test_damage_longer_than_the_window_is_stepped_over() -> None:
+    garbage = b"\xff" * 9_000_000
+    data = START + enhanced(ONE) * 5
+    facts = read(data + garbage + enhanced(ONE) * 7).files[0]
+    assert facts.packets == 12
+    assert facts.lost_ranges == [(len(data), len(data) + len(garbage))]
+
+
+def test_behind_a_section_of_an_unknown_version_the_next_known_one_counts() -> None:
+    odd = section(version=(3, 0)) + interface() + enhanced(ONE) * 3
+    facts = read(START + enhanced(ONE) + odd + START + enhanced(ONE) * 2).files[0]
+    assert facts.packets == 3
+    assert "version 3.0" in (facts.damaged or "")
 
 
 @given(st.integers(28, len(START + enhanced(ONE) * 3) - 1))
