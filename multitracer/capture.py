@@ -48,6 +48,8 @@ class Mark(IntFlag):
     """Header lengths contradict each other; payload is the part that is there."""
     URGENT = 0x100
     """URG is set with a non-zero pointer."""
+    LENGTH_OVERWRITTEN = 0x200
+    """The file's original lengths were overwritten by the captured ones; the IP length gives the payload."""
 
 
 @dataclass(slots=True)
@@ -92,9 +94,13 @@ class SourceFile:
     """Packets stamped earlier than the packet before them."""
     largest_step_back_ns: int = 0
     without_time: int = 0
-    """Packets with no time stamp (pcapng simple packet blocks)."""
+    """Packets with no time stamp, or with one that cannot be."""
+    time_faults: dict[str, int] = field(default_factory=dict)
+    """Why a stamp cannot be -> packets of those without a time; the others have no stamp."""
     damaged: str | None = None
-    """Why reading stopped early, with the offset; None if the file is whole."""
+    """What is wrong, with its offset, if reading stopped early or bytes were lost; None for a whole file."""
+    lost_ranges: list[tuple[int, int]] = field(default_factory=list)
+    """First byte and end of each part of the (decompressed) file that tells nothing while packets follow."""
     stopped: bool = False
     """Whether reading stopped at the number of packets that was asked for, whether or not more followed."""
     interfaces: list[Interface] = field(default_factory=list)
@@ -106,6 +112,18 @@ class SourceFile:
     expansion_ratio: float | None = None
     """Decompressed over compressed size; above 200 warns."""
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def untimed(self) -> str:
+        """Why packets carry no time, in words; "" if all do."""
+        faults = dict(self.time_faults)
+        faults["pcapng's simple packets"] = self.without_time - sum(faults.values())
+        return ", ".join(f"{reason}: {n:,}" for reason, n in faults.items() if n > 0)
+
+    def no_time(self, reason: str, packets: int) -> None:
+        """Count packets whose stamp cannot be."""
+        if packets:
+            self.time_faults[reason] = self.time_faults.get(reason, 0) + packets
 
 
 @dataclass(slots=True)

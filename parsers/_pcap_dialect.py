@@ -14,7 +14,8 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from parsers._capture import largest_packet
-from parsers._packets.layers import rows
+from parsers._packets.layers import PAD_BYTES, rows
+from parsers._pcap_evidence import Chains
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,11 @@ FILE_HEADER_BYTES = 24
 PROBE_BYTES = 64 * 1024
 """How much of a file is looked at to tell dialects with the same magic number apart."""
 
-_PLAUSIBLE_RECORDS = 16
+_CLEAR_RECORDS = 16
+"""So many plausible records at the start leave no doubt."""
+_FEWEST_CHAINS = 2
+_RARE_FACTOR = 2
+"""A rare header needs so many times the evidence of the usual one."""
 _LARGEST_SPECULATED = 65_600
 
 
@@ -75,6 +80,11 @@ class Dialect:
     def largest(self) -> int:
         """Captured length beyond which a record must be damaged."""
         return largest_packet(self.link_type)
+
+    @property
+    def ticks_per_second(self) -> int:
+        """How far the sub-second field counts."""
+        return 1_000_000_000 // self.magic.tick_ns
 
     @property
     def description(self) -> str:
@@ -142,19 +152,35 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
     dialect = Dialect(order, magic, magic.headers[0], swapped, network & 0x03FF_FFFF, snap_length)
     first = head[dialect.first_record : dialect.first_record + 4]
     seconds = int.from_bytes(first, "little" if order == "<" else "big")
-    candidates = [replace(dialect, header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers]
-    return max(candidates, key=lambda candidate: _plausible_records(candidate, head))
+    return _likeliest(
+        [replace(dialect, header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
+    )
 
 
-def _plausible_records(dialect: Dialect, head: bytes) -> int:
-    """Return how many records at the start of a file make sense in a dialect; all, if none makes no sense."""
+def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
+    """Return the dialect that the records at the start of a file speak for, in doubt the usual one."""
+    usual, *rare = candidates
+    if not rare or _is_clear(usual, head):
+        return usual
+    padded = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
+    whole = len(head) < PROBE_BYTES
+    chains = [
+        Chains(padded, len(head), each, final=whole, near_s=None).count(each.first_record)
+        for each in candidates
+    ]
+    best = max(range(len(candidates)), key=chains.__getitem__)
+    return candidates[best] if chains[best] >= max(_FEWEST_CHAINS, _RARE_FACTOR * chains[0] + 1) else usual
+
+
+def _is_clear(dialect: Dialect, head: bytes) -> bool:
+    """Return whether the first records make sense in a dialect, as far as `head` reaches."""
     at = dialect.first_record
-    for count in range(_PLAUSIBLE_RECORDS):
+    for _ in range(_CLEAR_RECORDS):
         if at + 16 > len(head):
             break
         fraction = struct.unpack_from(dialect.order + "I", head, at + 4)[0]
         captured, original = dialect.lengths(head, at)
-        if captured > dialect.largest or captured > original or fraction >= 1_000_000_000:
-            return count
+        if captured > min(dialect.largest, original) or fraction >= dialect.ticks_per_second:
+            return False
         at += dialect.header_bytes + captured
-    return _PLAUSIBLE_RECORDS
+    return True

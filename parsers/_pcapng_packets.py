@@ -44,6 +44,8 @@ class _Blocks:
     original: Ints
     time_ns: Ints
     link_type: Ints
+    simple: Mask
+    """It has no time."""
     described: Mask
     """The interface was described before the packet."""
     closed: Mask
@@ -66,12 +68,17 @@ def packet_records(
     bad = _first_false(blocks.fits & blocks.described)
     unclosed = _first_false(blocks.closed)
     whole = records.first(min(bad, unclosed + 1))
+    beyond = (whole.time_ns == NOT_A_TIME) & ~blocks.simple[: len(whole)]
+    sections.source.no_time("a time beyond what 64 bits of nanoseconds hold", int(np.count_nonzero(beyond)))
     if not sections.has_all_comments:
         options_end = blocks.start + blocks.length - 4
         _note_comments(whole, options_end, walked, sections, first=packets_before + 1)
     damage = None
     if min(bad, unclosed) < len(records):
         damage = _what_is_wrong(window, blocks, min(bad, unclosed))
+        ends = blocks.packet + blocks.captured  # of a packet that is delivered
+        walked.damaged_at = int(blocks.start[bad] if bad <= unclosed else ends[unclosed])
+        walked.only_a_section = False
     return whole, damage
 
 
@@ -110,9 +117,8 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
     fits = (packet_at + captured + 4 <= length) & (captured <= largest)
     closed = _words(data, start + length - 4, walked, 1)[:, 0] == words[:, 1]
     packet = start + packet_at
-    return _Blocks(
-        start, length, packet, interface, captured, original, time_ns, link_type, described, closed, fits
-    )
+    told = (start, length, packet, interface, captured, original, time_ns, link_type)
+    return _Blocks(*told, simple, described, closed, fits)
 
 
 def _of_each(index: Ints, values: list[int]) -> Ints:

@@ -28,8 +28,10 @@ _SMALLEST = {OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32, SECTIO
 _TAKEN_IN = frozenset((*_SMALLEST, INTERFACE_KIND, STATISTICS_KIND))
 _SMALLEST_BLOCK = 12
 _LARGEST_METADATA = 1 << 20
-"""Interface and section blocks beyond this are stepped over unread."""
+"""The options of interface and section blocks are read up to here."""
 _LARGEST_SPECULATED = 65_600
+_LARGEST_BLOCK = 128 * 1024 * 1024
+"""As large as the largest packet, of USB; larger blocks are damage."""
 _FAR = np.int64(1 << 40)
 _SAMPLE = 64
 
@@ -54,6 +56,10 @@ class Walked:
         """Packet blocks so far."""
         self.damage: str | None = None
         """Why the walk cannot go on."""
+        self.damaged_at = 0
+        """Where the block begins at which it ended."""
+        self.only_a_section = False
+        """Whether what follows says nothing until a section begins."""
         self._pieces: list[Ints] = []
         self.begin_section(sections)
 
@@ -113,6 +119,32 @@ class _EnhancedPackets:
         return found
 
 
+def next_block(window: Window, begin: int, order: str, *, only_a_section: bool) -> int | None:
+    """Return where the first block of packet or section begins whose two lengths agree, from `begin` on."""
+    data, end = window.data, window.end
+    count = end - _SMALLEST_BLOCK - begin + 1
+    if count <= 0:
+        return None
+    kinds = np.ndarray((count,), order + "u4", data, offset=begin, strides=(1,))
+    wanted = kinds == SECTION_KIND
+    if not only_a_section:
+        for kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET):
+            wanted |= kinds == kind
+    for at in (np.flatnonzero(wanted) + begin).tolist():
+        head = bytes(window.view[at : at + _SMALLEST_BLOCK])
+        its_order = byte_order(head) if head[:4] == SECTION_KIND.to_bytes(4, "big") else order
+        if its_order and _is_closed(window, at, its_order):
+            return int(at)
+    return None
+
+
+def _is_closed(window: Window, at: int, order: str) -> bool:
+    kind, length = struct.unpack_from(order + "II", window.view, at)
+    if length & 3 or length < _SMALLEST[kind] or at + length > window.end:
+        return False
+    return bool(struct.unpack_from(order + "I", window.view, at + length - 4)[0] == length)
+
+
 def walk(window: Window, sections: Sections) -> Walked:
     """Find the packet blocks that are whole in the window, and move the window past what was read."""
     sections.forget()
@@ -162,11 +194,11 @@ def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
     """Take in the block at the window's begin; return whether the walk can go on behind it."""
     if len(window) < _SMALLEST_BLOCK:
         return False
-    at = window.begin
+    at = walked.damaged_at = window.begin
     kind, length, order = _block_head(window, sections.order)
     if not order:
         walked.damage = f"the section header at byte {window.offset} has no byte-order magic"
-    elif length < _SMALLEST.get(kind, _SMALLEST_BLOCK):
+    elif not _SMALLEST.get(kind, _SMALLEST_BLOCK) <= length <= _LARGEST_BLOCK:
         walked.damage = f"the block at byte {window.offset} of type {kind} says it is {length} bytes long"
     padded = length + 3 & ~3
     if walked.damage or at + padded > window.end:
@@ -196,13 +228,14 @@ def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walke
     """Take in a block that is no packet; return what is wrong with it."""
     if block[-4:] != block[4:8]:
         return "the lengths at its two ends differ"
-    if len(block) > _LARGEST_METADATA:
-        return None
-    if kind == SECTION_KIND:
-        flaw = sections.begin_section(bytes(block), order)
+    head = bytes(block[:_LARGEST_METADATA])
+    if kind != SECTION_KIND:
+        return sections.other(kind, head, packets_before=walked.count)
+    flaw = sections.begin_section(head, order)
+    walked.only_a_section = flaw is not None
+    if flaw is None:  # or else what was found so far stays the section before's
         walked.begin_section(sections)
-        return flaw
-    return sections.other(kind, bytes(block), packets_before=walked.count)
+    return flaw
 
 
 def skip_giant(window: Window, sections: Sections) -> str | None:
@@ -211,6 +244,7 @@ def skip_giant(window: Window, sections: Sections) -> str | None:
     kind, length, order = _block_head(window, sections.order)
     if not order or kind in _SMALLEST:
         return f"the block at byte {offset} of type {kind} says it is {length} bytes long"
+    head = bytes(window.view[window.begin : window.begin + _LARGEST_METADATA])
     if window.skip(length) < length:
         return f"the block at byte {offset} of type {kind} is cut off: it says it is {length} bytes long"
-    return None
+    return sections.other(kind, head, packets_before=0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
-from parsers import pcap, pcapng
+from parsers import erf, pcap, pcapng, snoop
 from parsers._capture import decode_file
 from parsers._fileset import in_order
 from parsers._lines import Lines
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MALLOC_THRESHOLD_BYTES = 31 << 20
 """Just below the largest that glibc adapts to."""
 
-BLOCKS = {pcap.FORMAT.name: pcap.blocks, pcapng.FORMAT.name: pcapng.blocks}
+BLOCKS = {module.FORMAT.name: module.blocks for module in (pcap, pcapng, snoop, erf)}
 """What yields the records of each capture format, one window at a time."""
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
+from parsers._foreign import kind_of, named
 from parsers._format import Format
 
 if TYPE_CHECKING:
@@ -129,6 +130,12 @@ def recognise(head: bytes, *, path: str) -> Format:
             return installed().formats[claims[0]]
         if claims:
             raise UnknownFormatError(f"{path}: could be any of {', '.join(claims)}; say which")
-    known = ", ".join(answers)
-    what = "the file is empty" if not head else f"no known format begins with {head[:8]!r}"
-    raise UnknownFormatError(f"{path}: {what}; installed formats: {known}")
+    raise UnknownFormatError(f"{path}: {_unknown(head, path)}")
+
+
+def _unknown(head: bytes, path: str) -> str:
+    if head and (said := named(head, path=path)):
+        return said
+    known = ", ".join(installed().formats)
+    what = f"no known format begins with {head[:8]!r}, it looks like {kind_of(head)}"
+    return f"{what if head else 'the file is empty'}; installed formats: {known}"

@@ -35,6 +35,8 @@ class Window:
         self.end = 0
         self.damage: str | None = None
         """Why the stream ended early, if it did."""
+        self.ended = False
+        """Nothing follows what was read."""
         # A buffered reader must not loop: what it had read when it met damage would be lost.
         self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
         self._size = size
@@ -70,8 +72,10 @@ class Window:
         self.data[:kept] = self.data[self.begin : self.end]
         self._first_offset += self.begin
         self.begin, self.end = 0, kept
-        while self.end < self._size and (n := self._read()):
+        while self.end < self._size and not self.ended:
+            n = self._read()
             self.end += n
+            self.ended = n == 0
         return self.end > kept
 
     def _read(self) -> int:

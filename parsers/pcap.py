@@ -1,33 +1,31 @@
 """The classic capture file, as tcpdump, Wireshark and their relatives write it.
 
-Source: draft-ietf-opsawg-pcap; the old and modified variants are told apart in `_pcap_dialect.py`.
+Source: draft-ietf-opsawg-pcap. `_pcap_dialect.py` tells the old and modified variants apart, and
+`_pcap_reading.py` walks over the records.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from multitracer.capture import Capture, Interface, SourceFile
-from parsers._capture import decode_stream
+from multitracer.tables import NOT_A_TIME
+from parsers._capture import Damage, decode_stream
 from parsers._format import Format, Match
-from parsers._lanes import walk_lanes
-from parsers._packets.decode import Records
-from parsers._packets.layers import rows
-from parsers._pcap_dialect import PROBE_BYTES, Dialect, dialect_of, is_magic
+from parsers._pcap_dialect import PROBE_BYTES, dialect_of, is_magic
+from parsers._pcap_reading import Reading
 from parsers._window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers._packets.layers import Ints
+    from parsers._packets.decode import Records
     from parsers._window import Readable
 
-_SAMPLE = 64
-"""Records that are walked over one by one before lanes are tried."""
-_ALL = 1 << 60
+
+_NO_FRACTION = "a fraction of a second that is a second or more"
 
 
 def sniff(head: bytes) -> Match:
@@ -50,79 +48,13 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
     tick_ns = float(dialect.magic.tick_ns)
     source.interfaces.append(Interface(dialect.link_type, dialect.snap_length, resolution_ns=tick_ns))
     window.skip(dialect.first_record)
-    more, damage = True, None
-    while more and not damage:
-        records, damage = _records(window, _walk(window, dialect), dialect)
-        giant = window.is_full and not damage
-        if giant:
-            records, damage = _skip_giant(window, dialect)
+    reading = Reading(window, dialect, Damage(source))
+    while not reading.done:
+        records = reading.batch()
+        source.no_time(_NO_FRACTION, int(np.count_nonzero(records.time_ns == NOT_A_TIME)))
         yield records
-        more = window.refill() or giant
-    source.damaged = damage or window.remains("record")
-
-
-def _walk(window: Window, dialect: Dialect) -> Ints:
-    """Return where the whole records in the window begin, and move the window past them."""
-    if dialect.swapped:
-        return np.array(_step_by_step(window, dialect, most=_ALL), np.int64)
-    sample = _step_by_step(window, dialect, most=_SAMPLE)
-    starts, window.begin = walk_lanes(window.data, window.begin, window.end, dialect, sample=sample)
-    rest = _step_by_step(window, dialect, most=_ALL)
-    return np.concatenate([np.array(sample, np.int64), starts, np.array(rest, np.int64)])
-
-
-def _step_by_step(window: Window, dialect: Dialect, *, most: int) -> list[int]:
-    """Return where up to `most` whole records begin, and move the window past them."""
-    lengths = struct.Struct(dialect.order + "II").unpack_from
-    view, at, end, header = window.view, window.begin, window.end, dialect.header_bytes
-    swapped = dialect.swapped
-    starts: list[int] = []
-    append = starts.append
-    while at + header <= end and len(starts) < most:
-        captured, original = lengths(view, at + 8)
-        following = at + header + (min(captured, original) if swapped else captured)
-        if following > end:
-            break
-        append(at)
-        at = following
-    window.begin = at
-    return starts
-
-
-def _records(window: Window, starts: Ints, dialect: Dialect) -> tuple[Records, str | None]:
-    """Return the records at `starts`, and why there are fewer if one lies about its length."""
-    words = rows(window.data, starts, 16).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
-    captured, original = words[:, 2], words[:, 3]
-    if dialect.swapped:
-        captured, original = np.minimum(captured, original), np.maximum(captured, original)
-    records = Records(
-        window.data,
-        starts + dialect.header_bytes,
-        captured,
-        original,
-        words[:, 0] * 1_000_000_000 + words[:, 1] * dialect.magic.tick_ns,
-        dialect.link_type,
-    )
-    too_long = np.flatnonzero(captured > dialect.largest)
-    if not len(too_long):
-        return records, None
-    bad = int(too_long[0])
-    return records.first(bad), _lie(window.offset_of(int(starts[bad])), int(captured[bad]))
-
-
-def _lie(offset: int, captured: int) -> str:
-    return f"the record at byte {offset} says it holds {captured} bytes, more than any packet has"
-
-
-def _skip_giant(window: Window, dialect: Dialect) -> tuple[Records, str | None]:
-    """Step over a record larger than the window; return it without its bytes, or what is wrong with it."""
-    records, damage = _records(window, np.array([window.begin]), dialect)
-    length = dialect.header_bytes + dialect.lengths(window.view, window.begin)[0]
-    offset = window.offset
-    if damage is None and window.skip(length) < length:
-        damage = f"the record at byte {offset} is cut off"
-    records.captured[:] = 0
-    return records.first(0 if damage else 1), damage
+        reading.advance()
+    reading.finish()
 
 
 def parse(stream: BinaryIO, *, path: str) -> Capture:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.capture import Capture, SourceFile
-from parsers._capture import decode_stream
+from parsers._capture import LARGEST_PACKET, Damage, decode_stream
 from parsers._format import Format, Match
 from parsers._pcapng_blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
 from parsers._pcapng_packets import packet_records
-from parsers._pcapng_walk import skip_giant, walk
+from parsers._pcapng_walk import Walked, next_block, skip_giant, walk
 from parsers._window import Window
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from parsers._packets.decode import Records
     from parsers._window import Readable
+
+OVERLAP_BYTES = LARGEST_PACKET + 4096
+"""A packet block that begins before the last so many bytes of a window lies in it whole."""
 
 
 def sniff(head: bytes) -> Match:
@@ -42,19 +45,68 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
     sections = Sections(source)
     sections.order = first_section(bytes(window.view[: min(len(window), SECTION_BYTES)]), source.path)
     source.variant = "little-endian" if sections.order == "<" else "big-endian"
-    packets = 0
-    more, damage = True, None
-    while more and not damage:
-        walked = walk(window, sections)
-        records, damage = packet_records(window, walked, sections, packets)
-        packets += len(records)
-        yield records
-        damage = damage or walked.damage
-        giant = window.is_full and not damage
-        if giant:
-            damage = skip_giant(window, sections)
-        more = window.refill() or giant
-    source.damaged = damage or window.remains("block")
+    reading = _Reading(window, sections, Damage(source))
+    while not reading.done:
+        yield reading.batch()
+        reading.advance()
+    reading.finish()
+
+
+class _Reading:
+    """The packets of one file, window by window; behind damage, from the next block on that is closed."""
+
+    def __init__(self, window: Window, sections: Sections, damage: Damage) -> None:
+        self.done = False
+        """There is nothing more to read."""
+        self._window, self._sections, self._damage = window, sections, damage
+        self._packets = 0
+        self._reason: str | None = None
+        """Why reading ended before the stream did."""
+        self._walked = Walked(sections)
+
+    def batch(self) -> Records:
+        """Return the packets of the window; their bytes are there until `advance`."""
+        self._walked = walk(self._window, self._sections)
+        records, damage = packet_records(self._window, self._walked, self._sections, self._packets)
+        self._packets += len(records)
+        self._reason = damage or self._walked.damage
+        return records
+
+    def advance(self) -> None:
+        """Read on, behind what is damaged or too large."""
+        window, walked = self._window, self._walked
+        if self._reason is None and window.is_full:
+            walked.damaged_at = window.begin
+            self._reason = skip_giant(window, self._sections)
+            window.refill()
+        elif self._reason is None and not window.refill():
+            walked.damaged_at = window.begin
+            self._reason = window.remains("block")
+            self.done = self._reason is None
+        if self._reason is not None:
+            self._resume(walked)
+
+    def _resume(self, walked: Walked) -> None:
+        """Go on at the next block, however far it is; without one reading is done."""
+        window, begin = self._window, walked.damaged_at + 4
+        lost = window.offset_of(walked.damaged_at)
+        found = None
+        while not self._damage.is_too_much:
+            found = next_block(window, begin, self._sections.order, only_a_section=walked.only_a_section)
+            if found is not None or window.ended:
+                break
+            window.begin = max(begin, window.end - OVERLAP_BYTES)
+            window.refill()
+            begin = window.begin
+        if found is None:
+            self.done = True
+        else:
+            self._damage.lost(lost, window.offset_of(found), self._reason or "")
+            self._reason, window.begin = None, found
+
+    def finish(self) -> None:
+        """Note what is wrong with the file."""
+        self._damage.ended(self._reason or self._window.remains("block"))
 
 
 def parse(stream: BinaryIO, *, path: str) -> Capture:

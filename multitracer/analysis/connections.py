@@ -8,6 +8,7 @@ Rules of the file
 - A sender's numbers began with its SYN; else one before its first segment; else one before what the other
   endpoint acknowledged first. These are the rules of tshark 4.0 (packet-tcp.c), which FIN and RST do not
   change; a SYN-ACK alone never begins a connection there.
+- A SYN together with RST or FIN begins nothing: no stack answers one.
 - The initiator is the sender of the first SYN, else the receiver of the first SYN-ACK, else the first sender.
 """
 
@@ -56,12 +57,18 @@ class Partition:
         return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
 
 
+def opens(flags: Array) -> Array:
+    """Return which segments may open a connection: those with SYN, and neither RST nor FIN."""
+    opening: Array = (flags & np.uint16(Flag.SYN | Flag.RST | Flag.FIN)) == Flag.SYN
+    return opening
+
+
 def partition(capture: Capture) -> Partition:
     """Return the connections of a capture, numbered in the order of their first segments."""
     flow, flags = capture.segments["flow"], capture.segments["flags"]
     begins, connection = _connections(flow >> 1, capture)
     forward_flow = flow[begins].copy()
-    syn_rows = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    syn_rows = np.flatnonzero(opens(flags))
     _turn_to_initiator(forward_flow, connection[syn_rows], flow[syn_rows], flags[syn_rows])
     direction = connection
     direction *= 2
@@ -128,7 +135,7 @@ def _grouped(key: Array, groups: int) -> tuple[Array, Array]:
 
 def _later_beginnings(pair: Array, first_of_pair: Array, capture: Capture) -> Array:
     """Return the rows that begin a connection on a flow that was in use before, ascending."""
-    syn_rows = np.flatnonzero(capture.segments["flags"] & np.uint16(Flag.SYN))
+    syn_rows = np.flatnonzero(opens(capture.segments["flags"]))
     by_pair = syn_rows[np.argsort(pair[syn_rows], kind="stable")]
     doubtful: Array = by_pair[_doubtful(by_pair, pair, capture)]
     doubtful = doubtful[doubtful != first_of_pair[pair[doubtful]]]
@@ -182,7 +189,7 @@ class _Pair:
 
 def _walk(pair: _Pair) -> Array:
     """Return the rows of one pair of endpoints that begin a further connection, by the rules of the file."""
-    syn = np.flatnonzero(pair.flags & np.uint16(Flag.SYN))
+    syn = np.flatnonzero(opens(pair.flags))
     begins = np.append(0, syn)
     shows, origin = zip(*(pair.origins(side, begins) for side in (0, 1)), strict=True)
     sides, numbers = pair.side[syn].tolist(), pair.seq[syn].tolist()

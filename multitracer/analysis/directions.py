@@ -104,14 +104,16 @@ def _sent(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
 def _first_and_last(
     rows: dict[str, Array], name: str, capture: Capture, captured: Array, bounds: Array
 ) -> None:
-    """Write the times of the first and the last segment that carries one."""
+    """Write the smallest and the largest time of the segments that carry one; a clock may go back."""
     time_ns = capture.segments["time_ns"]
     if any(file.without_time for file in capture.files):
         timed = np.flatnonzero(time_ns[captured] != NOT_A_TIME)
         captured, bounds = captured[timed], np.searchsorted(timed, bounds)
     there = np.flatnonzero(np.diff(bounds))
-    rows[f"first_{name}"][there] = time_ns[captured[bounds[:-1][there]]]
-    rows[f"last_{name}"][there] = time_ns[captured[bounds[1:][there] - 1]]
+    times, begins = time_ns[captured], bounds[:-1][there]
+    if len(there):
+        rows[f"first_{name}"][there] = np.minimum.reduceat(times, begins)
+        rows[f"last_{name}"][there] = np.maximum.reduceat(times, begins)
 
 
 def _again(found: Findings, rows: dict[str, Array]) -> None:
@@ -189,7 +191,9 @@ def _round_trips(found: Findings, rows: dict[str, Array], capture: Capture) -> N
     group, axis, samples = found.group, found.axis, found.samples
     sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
     rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
-    known = rtt != NOT_A_TIME
+    negative = (rtt < 0) & (rtt != NOT_A_TIME)
+    _put(rows["negative_rtts"], np.bincount(samples.direction[negative], minlength=group.directions))
+    known = rtt >= 0
     rtt, direction = rtt[known], samples.direction[known]
     rtt = rtt[np.lexsort((rtt, direction))]
     counts = np.bincount(direction, minlength=group.directions)

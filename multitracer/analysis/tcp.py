@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.connections import partition
+from multitracer.analysis.connections import opens, partition
 from multitracer.analysis.counted import Counted
 from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise, window_shift
 from multitracer.analysis.group import groups, has
@@ -162,7 +162,7 @@ def _closes(directions: Table) -> Array:
 def _syn_sent(capture: Capture, parts: Partition, *, answer: bool) -> Array:
     """Return per direction whether it holds a SYN, or a SYN-ACK."""
     flags = capture.segments["flags"]
-    rows = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    rows = np.flatnonzero(opens(flags))
     sent = np.zeros(2 * parts.connections, dtype=bool)
     sent[parts.direction[rows[has(flags[rows], Flag.ACK) == answer]]] = True
     return sent

@@ -109,8 +109,7 @@ def _of_amount(files: list[SourceFile]) -> Iterator[_Weighed]:
 
 def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.damaged is not None:
-        text = f"The file is damaged ({file.damaged}); only what lies before the damage was read."
-        yield Severity.CAUTION, Note("damaged-file", 1, text, file.path)
+        yield Severity.CAUTION, Note("damaged-file", max(len(file.lost_ranges), 1), _damage(file), file.path)
     yield from _drops(file)
     yield from _time_of_file(file)
     left_out = sum(file.not_decoded.values())
@@ -127,6 +126,14 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
         yield Severity.CAUTION, Note("compression-bomb", 1, text, file.path)
 
 
+def _damage(file: SourceFile) -> str:
+    if not file.lost_ranges:
+        return f"The file is damaged ({file.damaged}); only what lies before the damage was read."
+    return (
+        f"The file is damaged ({file.damaged}): packets that were captured are missing there, and look lost."
+    )
+
+
 def _drops(file: SourceFile) -> Iterator[_Weighed]:
     dropped = sum(interface.dropped_packets or 0 for interface in file.interfaces)
     if dropped:
@@ -140,7 +147,8 @@ def _drops(file: SourceFile) -> Iterator[_Weighed]:
 
 def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.without_time:
-        text = f"{counted(file.without_time, 'packet')} without a time: nothing can be said of their timing."
+        many = counted(file.without_time, "packet")
+        text = f"{many} without a time ({file.untimed}): nothing can be said of their timing."
         severity = _weigh(file.without_time / max(file.packets, 1), caution=0, poor=0.01)
         yield severity, Note("no-time", file.without_time, text, file.path)
     if file.time_steps_back:
@@ -169,7 +177,7 @@ _MARKED = (
     (
         Mark.BAD_LENGTH,
         "bad-length",
-        "have header lengths that contradict each other; their payload is what is really there.",
+        "have lengths that contradict each other; payload is what is there (IP's if those were overwritten).",
         0.1,
     ),
     (
@@ -241,10 +249,12 @@ def _of_directions(numbers: Counted) -> Iterator[_Weighed]:
             "the wire's (directions captured or stamped apart); RTT and flight are affected."
         )
         yield _weigh(early / packets, caution=0, poor=0.05), Note("ack-before-data", early, text)
-    backward = (numbers.directions["rtt_count"] > 0) & (numbers.directions["rtt_min_ns"] < 0)
-    negative = int(np.count_nonzero(backward))
+    negative = _total(numbers, "negative_rtts")
     if negative:
-        text = f"In {counted(negative, 'direction')} ACKs are stamped earlier than what they answer."
+        text = (
+            f"{counted(negative, 'ACK')} stamped earlier than what was acknowledged (the clock went "
+            "back, or two clocks stamped): none below zero is counted, the other round trips are uncertain."
+        )
         yield Severity.POOR, Note("negative-rtt", negative, text)
 
 

@@ -142,7 +142,8 @@ def diagnose(transfer: Transfer) -> Diagnosis:
         If packets of it carry no time.
     """
     if transfer.without_time:
-        many = f"{transfer.without_time:,} of its packets carry no time (pcapng's simple packets)"
+        why = "; ".join(file.untimed for file in transfer.layers.part.capture.files if file.untimed)
+        many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.layers.part.offset + transfer.layers.connection
         raise InputError(
             f"connection {number}: {many}, so nobody knows where its time went; choose another one"

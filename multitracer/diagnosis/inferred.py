@@ -125,7 +125,7 @@ def _acknowledged(transfer: Transfer, rows: Array) -> Array:
     timer's retransmission may have brought about tells nothing either: the first one may have been lost.
     """
     rtt, time = transfer.sender["rtt_ns"][rows], transfer.sender["time_ns"]
-    known = rtt != NOT_A_TIME
+    known = rtt >= 0  # one that is negative is the clock's fault
     verdicts = transfer.verdicts
     asked = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
     timers = np.append(np.sort(time[verdicts["row"][asked]]), np.iinfo(np.int64).max)

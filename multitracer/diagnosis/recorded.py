@@ -187,7 +187,7 @@ class Recorded:
 
     @property
     def without_time(self) -> int:
-        """How many of its segments carry no time (pcapng's simple packets)."""
+        """How many of its segments carry no time."""
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 

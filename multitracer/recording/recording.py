@@ -103,9 +103,9 @@ class Recording:
         told = list(self.notes)
         for file in (file for part in self.parts for file in part.capture.files):
             if file.damaged:
-                told.append(
-                    f"{file.path}: damaged after {count(file.packets, 'whole packet')}: {file.damaged}"
-                )
+                packets = count(file.packets, "whole packet")
+                read = f", {packets} read" if file.lost_ranges else f" after {packets}"
+                told.append(f"{file.path}: damaged{read}: {file.damaged}")
             told += [f"{file.path}: {sentence}" for sentence in file.warnings]
         return told
 

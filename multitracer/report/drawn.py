@@ -74,7 +74,7 @@ class Drawn:
     def worst_rtt(self) -> Worst | None:
         """Its largest RTT sample, whatever way it was found: stalls are what Karn's rule is silent about."""
         samples = self.tables.rtt_samples
-        samples = samples.take(samples["reverse"] == self.reverse)
+        samples = samples.take((samples["reverse"] == self.reverse) & (samples["rtt_ns"] >= 0))
         if not len(samples):
             return None
         row = int(np.argmax(samples["rtt_ns"]))

@@ -64,13 +64,34 @@ def ip_packets(
         for part, kinds in pending:
             for number, same in _alike(part, kinds, steps, ledger):
                 if number in (IPV4, IPV6):
-                    found.append((same, 4 if number == IPV4 else 6))
+                    found += by_version(same, 4 if number == IPV4 else 6)
                 else:
                     following.append(steps[number](same, ledger))
         pending = [(part, kinds) for part, kinds in following if len(part)]
     for part, _ in pending:
         ledger.dropped(f"more than {_MOST_HEADERS} headers before IP", len(part))
     return found
+
+
+def by_version(packets: Packets, said: int) -> list[tuple[Packets, int]]:
+    """Return the packets by their IP version, which the header before said, or they say themselves.
+
+    The first four bits of a packet decide where the lengths behind them, too, are those of that version.
+    """
+    here = packets.at < packets.end
+    other = 10 - said
+    turned = here & (packets.data[packets.at] >> 4 == other)
+    if not turned.any():
+        return [(packets, said)]
+    at, room = packets.at, packets.stop - packets.at
+    if other == 6:
+        payload = u16(packets.data, at + 4)
+        turned &= (at + 40 <= packets.end) & (payload > 0) & (payload + 40 <= room)
+    else:
+        header, total = (packets.data[at].astype(np.int64) & 0x0F) << 2, u16(packets.data, at + 2)
+        turned &= (at + 20 <= packets.end) & (header >= 20) & (total >= header) & (total <= room)
+    parts = [(packets.keep(~turned), said), (packets.keep(turned), other)]
+    return [(part, version) for part, version in parts if len(part)]
 
 
 def _alike(

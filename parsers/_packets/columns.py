@@ -65,6 +65,10 @@ class GrowingTable:
         for name, column in self._columns.items():
             column.append(columns[name], share=share)
 
+    def values(self, name: str) -> NDArray[Any]:
+        """Return what was appended to a column so far; a view."""
+        return self._columns[name].values
+
     def finish(self) -> Table:
         """Return the table."""
         return Table(self._schema, {name: column.values for name, column in self._columns.items()})

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Capture, Mark, SourceFile
-from multitracer.tables import SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
+from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import Endpoints, Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.layers import UNTAGGED, Ledger, Packets
-from parsers._packets.one_way import joined_across_vlans
+from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
+from parsers._packets.trunk import joined_on_trunk
 from parsers._packets.tunnel import INSIDE
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 _TCP = 6
 _MOST_TUNNELS = 4
+_PROBED_RECORDS, _PROBED_SEGMENTS = 4000, 1000
+_MOST_UNCLEAR = 20_000
+"""Packets after which no more TCP is waited for."""
+_FEWEST_SEGMENTS = 10
+"""So many tell a file's rule from an odd packet."""
 _NAMES = {
     1: "icmp",
     2: "igmp",
@@ -86,6 +92,8 @@ class Decoder:
         self._syn_options = GrowingTable(SYN_OPTIONS)
         self._fragments = Fragments()
         self._records = 0
+        self._overwritten: tuple[SourceFile, bool] | None = None
+        """A file, and whether the original lengths in it were overwritten."""
 
     def add(self, records: Records, source: SourceFile, *, share: float | None = None) -> None:
         """Decode one block of `source`, which is `files[-1]`; its facts are brought up to date.
@@ -103,7 +111,10 @@ class Decoder:
     def _datagrams(self, records: Records, source: SourceFile, ledger: Ledger) -> list[Datagrams]:
         """Return the IP datagrams of a block that carry no further IP packets."""
         pending = []
+        overwritten = self._is_overwritten(records, source)
         for link_type, packets in by_link_type(records):
+            if overwritten:
+                _mark_overwritten(packets)
             source.link_types[link_type] = source.link_types.get(link_type, 0) + len(packets)
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
         found: list[Datagrams] = []
@@ -120,6 +131,17 @@ class Decoder:
             if not pending:
                 break
         return found
+
+    def _is_overwritten(self, records: Records, source: SourceFile) -> bool:
+        """Return whether the original lengths of a file were overwritten, as its first TCP packets show."""
+        if self._overwritten is None or self._overwritten[0] is not source:
+            share = _share_cut(records.first(_PROBED_RECORDS))
+            if share is None and source.packets < _MOST_UNCLEAR:
+                return False
+            self._overwritten = source, (share or 0) > 0.5
+            if self._overwritten[1]:
+                source.variant = ", ".join(filter(None, (source.variant, "original lengths overwritten")))
+        return self._overwritten[1]
 
     def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:
         """Note what fragments carry, and return the datagrams without the later ones."""
@@ -195,6 +217,25 @@ class Decoder:
         extra = [self._fragments.extra_bytes[w] for w in wanted[there].tolist()]
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
 
+    def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
+        """Join the flows that two VLANs of a trunk show twice, and say so."""
+        if not len(flows) or (flows["vlan"] == UNTAGGED).all():
+            return flows
+        ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
+        flows, segments_table.columns["flow"], joined = joined_on_trunk(flows, segments_table, ends)
+        if joined:
+            many = "1 connection was" if joined == 1 else f"{joined:,} connections were"
+            self.files[-1].warnings.append(
+                f"{many} captured on two VLANs of a trunk: all packets are there twice"
+            )
+        return flows
+
+    def keep_times(self, first_ns: int, last_ns: int) -> None:
+        """Take their times from the segments of the last file that are not between these two."""
+        begin = int(np.searchsorted(self._segments.values("file"), len(self.files) - 1))
+        time_ns = self._segments.values("time_ns")[begin:]
+        time_ns[(time_ns < first_ns) | (time_ns > last_ns)] = NOT_A_TIME
+
     def finish(self) -> Capture:
         """Return the capture; the decoder is used up."""
         segments_table = self._segments.finish()
@@ -204,6 +245,7 @@ class Decoder:
             flow = segments_table["flow"]
             segments_table.columns["flow"] = renumbered[flow >> 1] << 1 | flow & 1
         flows, segments_table.columns["flow"] = joined_across_vlans(flows, segments_table["flow"])
+        flows = self._without_trunk(flows, segments_table)
         return Capture(
             self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish()
         )
@@ -224,6 +266,25 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
         packets.marks |= datagrams.more_fragments[here].astype(np.uint16) * np.uint16(Mark.FRAGMENT)
         inner += ip_packets(packets, INSIDE[protocol], STEPS, ledger)
     return datagrams.keep(~tunnel), inner
+
+
+def _share_cut(records: Records) -> float | None:
+    """Return the share of TCP packets that IP makes longer than both lengths of the record, if known."""
+    cut, ledger = [np.empty(0, np.bool_)], Ledger({}, {})
+    for link_type, packets in by_link_type(records):
+        for part, version in ip_packets(packets, link(link_type), STEPS, ledger):
+            found = (ipv4 if version == 4 else ipv6)(part, ledger)
+            of_tcp = found.packets.pick(found.protocol == _TCP)
+            whole = records.captured[of_tcp.record] == records.original[of_tcp.record]
+            cut.append(whole & (of_tcp.marks & Mark.BAD_LENGTH != 0))
+    segments = np.concatenate(cut)[:_PROBED_SEGMENTS]
+    return float(segments.mean()) if len(segments) >= _FEWEST_SEGMENTS else None
+
+
+def _mark_overwritten(packets: Packets) -> None:
+    """Mark the packets whose two lengths are equal: what was cut off them cannot be seen."""
+    cut = packets.end == packets.stop
+    packets.marks |= np.where(cut, np.uint16(Mark.LENGTH_OVERWRITTEN), np.uint16(0))
 
 
 def by_link_type(records: Records) -> list[tuple[int, Packets]]:

@@ -176,6 +176,10 @@ def _bounded(packets: Packets, length: Ints) -> Packets:
     unknown = length == 0
     if beyond.any():
         marks = marks | np.where(beyond, np.uint16(Mark.BAD_LENGTH), np.uint16(0))
+    believed = packets.marks & Mark.LENGTH_OVERWRITTEN != 0
+    if believed.any():
+        marks = np.where(beyond, marks, marks & ~np.uint16(Mark.LENGTH_OVERWRITTEN))
+        packets = replace(packets, stop=np.where(believed & beyond, stop, packets.stop))
     if unknown.any():
         marks = marks | np.where(unknown, np.uint16(Mark.LENGTH_FROM_CAPTURE), np.uint16(0))
         stop = np.where(unknown, packets.stop, stop)

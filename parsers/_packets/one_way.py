@@ -51,7 +51,7 @@ def joined_across_vlans(flows: Table, directed: Flow) -> tuple[Table, Flow]:
 
 def _opposite_pairs(flows: Table, one_way: Ints) -> tuple[Ints, Ints]:
     """Return the rows of flows that are the two directions of the same endpoints, and nothing else is."""
-    a, b = (_endpoints(flows, side)[one_way] for side in "ab")
+    a, b = (endpoints_that_sort(flows, side)[one_way] for side in "ab")
     swapped: Mask = a > b
     low, high = np.where(swapped, b, a), np.where(swapped, a, b)
     order = np.lexsort((one_way, high, low))
@@ -64,7 +64,7 @@ def _opposite_pairs(flows: Table, one_way: Ints) -> tuple[Ints, Ints]:
     return one_way[order[pair[opposite]]], one_way[order[pair[opposite] + 1]]
 
 
-def _endpoints(flows: Table, side: str) -> NDArray[np.bytes_]:
+def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
     """Return IP version, port and address of one side as bytes that sort."""
     joined = np.empty((len(flows), _ENDPOINT_BYTES), np.uint8)
     joined[:, 0] = flows["ip_version"]

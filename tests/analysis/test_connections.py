@@ -106,6 +106,15 @@ def test_segments_of_one_pair_of_endpoints_are_told_apart(segments, expected):
     assert split(segments) == expected
 
 
+@pytest.mark.parametrize("also", [RST, FIN, RST | FIN])
+def test_a_syn_with_rst_or_fin_opens_no_connection(also):
+    stray = [Segment(0, 70_000, flags=SYN | also), Segment(1, 90_000, flags=SYN_ACK | also, ack=7)]
+    assert split([*transfer(100, 500), *stray]) == [1] * 10
+    alone = analyse(capture([Segment(0, 9, flags=SYN | also), Segment(1, 5, flags=SYN)]))
+    assert alone.connections["syn_seen"].tolist() == [True]
+    assert not analyse(capture(stray[:1])).connections["syn_seen"][0]
+
+
 def test_connections_are_numbered_by_their_first_segments():
     mixed = [*transfer(100, 500, pair=1), *transfer(100, 500, pair=0), *transfer(900, 300, pair=1)]
     assert split(mixed) == [1] * 8 + [2] * 8 + [3] * 8

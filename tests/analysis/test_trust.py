@@ -163,6 +163,9 @@ def test_a_pause_of_the_sender_is_no_step_of_the_clock():
 def test_round_trips_below_zero_are_noticed():
     back = [data(0, time_ns=START_NS + 9 * MS), ack(100, time_ns=START_NS)]
     assert judged(back)[1]["negative-rtt"].count == 1
+    directions = analyse(capture(back)).directions
+    assert directions["rtt_count"].tolist() == [0, 0]
+    assert directions["negative_rtts"].tolist() == [1, 0]
 
 
 def test_the_worst_reason_comes_first_and_decides():

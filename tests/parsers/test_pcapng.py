@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 
 import numpy as np
@@ -191,11 +192,13 @@ def test_a_block_of_4_gib_that_is_not_there_is_damage() -> None:
     assert f"byte {len(good)}" in (facts.damaged or "")
 
 
-def test_a_packet_whose_closing_length_is_wrong_is_the_last_one() -> None:
+def test_reading_goes_on_behind_a_packet_whose_closing_length_is_wrong() -> None:
     bad = bytearray(enhanced(ONE))
     bad[-4] ^= 4
     facts = read(START + enhanced(ONE) + bytes(bad) + enhanced(ONE)).files[0]
-    assert facts.packets == 2
+    assert facts.packets == 3
+    end = len(START) + 2 * len(bad)
+    assert facts.lost_ranges == [(end - 5, end)]
     assert "two ends" in (facts.damaged or "")
 
 
@@ -208,10 +211,45 @@ def test_a_packet_longer_than_its_block_is_not_delivered() -> None:
 
 
 def test_a_packet_of_an_interface_described_later_is_not_delivered() -> None:
-    data = START + enhanced(ONE) + enhanced(ONE, number=1) + interface() + enhanced(ONE, number=1)
-    facts = read(data).files[0]
-    assert facts.packets == 1
+    before = START + enhanced(ONE)
+    facts = read(before + enhanced(ONE, number=1) + interface() + enhanced(ONE, number=1)).files[0]
+    assert facts.packets == 2
     assert "not described" in (facts.damaged or "")
+    assert facts.lost_ranges[0][0] == len(before)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_a_flipped_bit_in_a_length_costs_no_more_than_its_place(order: str) -> None:
+    for seed in range(120):
+        rng = random.Random(seed)
+        blocks = [
+            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 9, 1400)))), order=order)
+            for n in range(60)
+        ]
+        head = section(order) + interface(order=order)
+        number = rng.randrange(60)
+        at = len(head) + sum(map(len, blocks[:number])) + rng.choice((4, 20)) + rng.randrange(4)
+        data = bytearray(head + b"".join(blocks))
+        data[at] ^= 1 << rng.randrange(8)
+        found = read(bytes(data))
+        assert found.files[0].packets >= 59, seed
+        assert len(set(range(60)) - {number} - set(found.segments["seq"].tolist())) == 0
+        assert found.files[0].damaged or found.files[0].packets == 60
+
+
+def test_damage_longer_than_the_window_is_stepped_over() -> None:
+    garbage = b"\xff" * 9_000_000
+    data = START + enhanced(ONE) * 5
+    facts = read(data + garbage + enhanced(ONE) * 7).files[0]
+    assert facts.packets == 12
+    assert facts.lost_ranges == [(len(data), len(data) + len(garbage))]
+
+
+def test_behind_a_section_of_an_unknown_version_the_next_known_one_counts() -> None:
+    odd = section(version=(3, 0)) + interface() + enhanced(ONE) * 3
+    facts = read(START + enhanced(ONE) + odd + START + enhanced(ONE) * 2).files[0]
+    assert facts.packets == 3
+    assert "version 3.0" in (facts.damaged or "")
 
 
 @given(st.integers(28, len(START + enhanced(ONE) * 3) - 1))
@@ -233,6 +271,33 @@ def test_an_unknown_version_is_refused() -> None:
     facts = read(section(version=(9, 0)) + interface() + enhanced(ONE)).files[0]
     assert facts.packets == 0
     assert "version 9.0" in (facts.damaged or "")
+
+
+@pytest.mark.parametrize("orders", ["<<", "<>", "><"])
+def test_what_precedes_a_section_of_an_unknown_version_is_delivered(orders: str) -> None:
+    first, second = orders
+    good = section(first) + interface(order=first) + enhanced(ONE, order=first) * 7
+    odd = section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
+    facts = read(good + odd).files[0]
+    assert facts.packets == 7
+    assert facts.link_types == {1: 7}
+    assert "version 3.0 of pcapng is not known" in (facts.damaged or "")
+    assert f"byte {len(good)} " in (facts.damaged or "")
+    assert "interface" not in (facts.damaged or "")
+
+
+@pytest.mark.parametrize("size", [1_500_000, 5_000_000])
+def test_an_interface_with_a_huge_description_still_counts(size: int) -> None:
+    huge = interface(101, options=b"".join(option(3, b"x" * 60_000) for _ in range(size // 60_000)))
+    facts = read(section() + huge + interface(1) + enhanced(ONE, number=1)).files[0]
+    assert facts.damaged is None
+    assert facts.link_types == {1: 1}
+
+
+def test_a_section_header_with_huge_options_begins_a_section() -> None:
+    huge = section(options=b"".join(option(4, b"x" * 60_000) for _ in range(25)))
+    facts = read(section() + interface(101) + huge + interface(1) + enhanced(ONE)).files[0]
+    assert (facts.damaged, facts.link_types) == (None, {1: 1})
 
 
 def test_sniff_leaves_room_for_other_logs_in_the_same_container() -> None:

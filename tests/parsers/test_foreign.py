@@ -1,0 +1,131 @@
+"""Files of other tools that are not read: named, with the command that works."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import struct
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.errors import UnknownFormatError
+from parsers import detect
+from tests.parsers.frames import EPOCH_S, frame, pcap_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITABLE = {
+    "5views": "5View",
+    "k12text": "K12xx",
+    "lanalyzer": "LANalyzer",
+    "netmon1": "Network Monitor 1",
+    "netmon2": "Network Monitor 2",
+    "nettl": "nettl",
+    "ngsniffer": "DOS Sniffer",
+    "ngwsniffer_1_1": "NetXRay",
+    "ngwsniffer_2_0": "NetXRay",
+    "visual": "Visual Networks",
+}
+"""What editcap writes -> how it is named."""
+
+
+def said(path: Path) -> str:
+    """Return what is said of a file that is not read."""
+    with pytest.raises(UnknownFormatError) as caught:
+        detect(path)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def of(tmp_path: Path, content: bytes) -> str:
+    """Return what is said of a file with this content."""
+    (tmp_path / "a file").write_bytes(content)
+    return said(tmp_path / "a file")
+
+
+@pytest.mark.skipif(not shutil.which("editcap"), reason="editcap is not installed")
+@pytest.mark.parametrize("kind", WRITABLE)
+def test_what_editcap_writes_is_named_with_the_command_that_works(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "in.pcap").write_bytes(pcap_file([frame(seq=n, payload=b"x" * 50) for n in range(9)]))
+    subprocess.run(["editcap", "-F", kind, "in.pcap", "it"], cwd=tmp_path, check=True)
+    told = said(tmp_path / "it")
+    assert WRITABLE[kind] in told
+    _, _, command = told.partition("convert it: ")
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, capture_output=True)
+    assert detect(tmp_path / "out.pcapng").name == "pcapng"
+
+
+def diag_frame(body: bytes) -> bytes:
+    """Return a frame of DIAG: check sequence of RFC 1662, escaped."""
+    register = 0xFFFF
+    for byte in body:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x8408 if register & 1 else 0)
+    whole = body + struct.pack("<H", register ^ 0xFFFF)
+    return whole.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e") + b"\x7e"
+
+
+@pytest.mark.parametrize("head", [b"\x10\0", b"\x98\x01\0\0\x01\0\0\0\x10\0"])
+def test_a_log_of_diag_is_named_even_if_its_first_frame_is_cut(head: bytes, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    frames = [diag_frame(head + rng.randbytes(rng.randrange(20, 200))) for _ in range(60)]
+    told = of(tmp_path, b"".join(frames)[7:])
+    assert "DIAG" in told
+    assert f"scat -t qc -d '{tmp_path}/a file' -F out.pcap" in told
+
+
+def test_observers_are_named(tmp_path: Path) -> None:  # editcap 4.0 cannot read those that it writes
+    assert "Observer" in of(tmp_path, b"ObserverPktBufferVersion=15.00" + bytes(500))
+
+
+def test_etherpeek_netmetrix_iptrace_and_tsh_are_named(tmp_path: Path) -> None:
+    peek = struct.pack(">BB9I", 7, 0, 9000, 40, 1, 2, 3, 0, 0, 5, 10) + bytes(12)
+    assert "EtherPeek" in (told := of(tmp_path, peek + bytes(500)))
+    assert "editcap" in told
+    assert "NetMetrix" in of(tmp_path, struct.pack(">II", 0x6476, 4) + bytes(500))
+    assert "iptrace" in of(tmp_path, b"iptrace 2.0" + bytes(500))
+    rng = random.Random(6)
+    tsh = [
+        struct.pack(">II", EPOCH_S + n, 1 << 24 | rng.randrange(10**6)) + frame(seq=n)[14:50]
+        for n in range(9)
+    ]
+    assert "TSH" in of(tmp_path, b"".join(tsh))
+
+
+def test_results_scripts_and_link_traces_are_named(tmp_path: Path) -> None:
+    flent = json.dumps({"metadata": {"DATA_FILENAME": "rrul.flent.gz", "DURATION": 60}, "raw_values": {}})
+    assert "flent" in of(tmp_path, flent.encode())
+    script = b"// slow start\n0   socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0  < S 0:0(0) win 32792\n"
+    assert "packetdrill" in of(tmp_path, script)
+    assert "Mahimahi" in of(tmp_path, b"".join(b"%d\n" % (n // 3) for n in range(3000)))
+    assert "Mahimahi" not in of(tmp_path, b"".join(b"%d\n" % (n % 7) for n in range(3000)))
+    assert "text2pcap" in of(tmp_path, b"000000 00 0e b6 00 00 02 00 0e b6 00 00 01 08 00\n")
+    printed = b"12:00:00.123456 IP 10.0.0.1.80 > 10.0.0.2.1000: Flags [S], seq 1, win 500\n"
+    assert "tcpdump -w" in of(tmp_path, printed)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b'{"a": 1}\n', "JSON"),
+        (b"<a/>\n", "XML"),
+        ("Grüße\n".encode() * 900, "text"),
+        (b"\x7fELF\x02\0\0", "binary"),
+        (b"caf\xe9 au lait" * 9, "binary"),
+    ],
+)
+def test_what_nobody_knows_is_told_by_its_looks(content: bytes, kind: str, tmp_path: Path) -> None:
+    told = of(tmp_path, content)
+    assert told.startswith("no known format begins with")
+    assert f"it looks like {kind}; installed formats: " in told
+
+
+def test_noise_gets_no_name(tmp_path: Path) -> None:
+    rng = random.Random(8)
+    for _ in range(200):
+        content = rng.choice((rng.randbytes(2000), bytes(rng.randrange(1, 2000)), rng.randbytes(4) * 400))
+        assert "looks like binary" in of(tmp_path, b"\xfe" + content)
