@@ -112,6 +112,33 @@ def test_a_lost_ack_is_not_a_late_one() -> None:
     assert said(without_sack(lost_ack()))[0][1] is Necessity.ACK_LOST
 
 
+def copy_behind_the_edge(*, above: bool) -> list[Segment]:
+    """RTT 600 ms; the host refuses segment 2 and sends it anew; one delayed ACK covers it and segment 1."""
+    return [
+        *opened(600),
+        sent(600, 0),
+        acked(1200, 1, echo=600),
+        sent(1200, 1),
+        sent(1201, 2),
+        *([sent(1202, 3)] if above else []),
+        sent(1204, 2),
+        acked(1900, 4 if above else 3, echo=1200),
+        *([acked(1903, 4, echo=1200)] if above else []),
+    ]
+
+
+def test_the_echo_of_a_delayed_ack_says_nothing_of_a_copy_behind_the_left_edge() -> None:
+    """RFC 7323, 4.3: the ACK echoes segment 1 whichever copy of segment 2 came with it."""
+    assert said(copy_behind_the_edge(above=False)) == [(Cause.LOCAL_DROP, Necessity.NECESSARY)]
+    assert not proof(copy_behind_the_edge(above=False)) & Evidence.EIFEL
+
+
+def test_no_ack_is_delayed_behind_a_hole_so_the_echo_tells_again() -> None:
+    """Had segment 2 been missing when segment 3 came, that would have been acknowledged at once."""
+    assert said(copy_behind_the_edge(above=True))[0][1] is Necessity.SPURIOUS
+    assert proof(copy_behind_the_edge(above=True)) & Evidence.EIFEL
+
+
 def test_an_ack_sooner_than_the_shortest_round_trip_answers_the_first_copy() -> None:
     early = [
         *opened(600),

@@ -51,8 +51,8 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
 
     The first ACK that covers a retransmission echoes what last moved the receiver's left edge (RFC 7323,
     section 4.3). If that was sent before, the retransmission cannot have moved it. Of one that lay behind
-    the left edge only then something is said if the edge was not moved by a retransmission either: the ACK
-    may have been delayed until both had arrived.
+    the left edge this says nothing: the ACK of what moved it may have been delayed until both had arrived.
+    It cannot have been where data from above had arrived before it; those are acknowledged at once.
     """
     answer, row = copies.answer, copies.row
     stamped = has(copies.of_rows("marks", row), Mark.HAS_TIMESTAMPS)
@@ -61,12 +61,27 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     echo, own = copies.of_rows("tsecr", answer), copies.of_rows("tsval", row)
     edge = np.where(answer > 0, copies.reached[np.minimum(answer, copies.nowhere) - 1], 0)
     at_edge = copies.begin <= edge
-    resent = copies.first_sent(row)[copies.grid.cell(edge)]
-    edge_first = (resent >= answer) | ((echo - copies.of_rows("tsval", resent)).view(np.int32) < 0)
     older = (echo - own).view(np.int32) < 0
-    earlier = stamped & older & (at_edge | edge_first)
+    earlier = stamped & older & (at_edge | _in_order_before(copies, edge, echo))
     itself = stamped & ~older & at_edge
     return earlier, itself
+
+
+def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
+    """Return behind which data had arrived that were sent once, before it, so that no ACK was delayed.
+
+    Nor may what is echoed be a retransmission: it would have filled a hole of which no ACK came through.
+    """
+    answer, row = copies.answer, copies.row
+    covered = copies.reached[np.minimum(answer, copies.nowhere - 1)]
+    firsts, agains = copies.first_sent(copies.sent), copies.first_sent(row)
+    above = np.zeros(len(copies), dtype=bool)
+    for unit in (copies.end, covered - 1):
+        cell = copies.grid.cell(unit)
+        above |= (copies.end <= unit) & (unit < covered) & (firsts[cell] < row) & (agains[cell] > answer)
+    first_again = np.append(row, copies.nowhere)[np.searchsorted(row, firsts[copies.grid.cell(edge)])]
+    resent = (first_again >= answer) | ((echo - copies.of_rows("tsval", first_again)).view(np.int32) < 0)
+    return above & resent
 
 
 def f_rto(copies: Copies) -> Array:
