@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.corpus.judged import Corpus, by_tcptrace, by_tshark, ours
-from tests.corpus.transfers import SIZE
+from tests.corpus.transfers import FORGETFUL, RENEGING, SIZE
 
 if TYPE_CHECKING:
     from tests.corpus.judged import Score
@@ -59,12 +59,23 @@ def table(corpus: Corpus) -> str:
     return f"{lines}| tcptrace, both | {resent:,} | {out_of_order} | {nothing} |\n"
 
 
+def rows_without_memory(folder: Path) -> str:
+    """Return the lines of senders that forget SACKs, and of receivers that renege."""
+    lines = ""
+    for kind, numbers in (("senders that forget SACKs", FORGETFUL), ("receivers that renege", RENEGING)):
+        scores = ours(Corpus.of(numbers, folder))
+        for stamped, what in ((True, "with timestamps"), (False, "without")):
+            lines += row(f"MultiTracer, {kind}, {what}", scores[stamped])
+    return lines
+
+
 def main() -> int:
     """Run, print, write; return the exit status."""
     with tempfile.TemporaryDirectory() as folder:
         corpus = Corpus.of(range(SIZE), Path(folder))
         found = table(corpus)
         stamped = ours(corpus)[True]
+        found += rows_without_memory(Path(folder))
     sys.stdout.write(found)
     text = PAGE.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)

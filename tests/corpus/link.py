@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.tcp import Endpoint, Packet, TcpProfile
@@ -48,6 +48,16 @@ class Road:
     """How much longer the very first packet takes each way: the radio channel is set up."""
 
 
+@dataclass(frozen=True)
+class Habits:
+    """What hosts make of SACKs that RFC 2018 lets them."""
+
+    sender: Literal["heeds", "forgets", "ignores"] = "heeds"
+    """It keeps what SACKs said over a timeout, drops it then (section 8), or never reads them."""
+    reneges: float = 0
+    """Probability that the receiver throws away what it holds out of order, at each arrival (section 8)."""
+
+
 def capture_file(path: Path, captures: Iterable[list[bytes]]) -> Path:
     """Write captures (records of packets) as one file, one after the other."""
     with path.open("wb") as file:
@@ -84,6 +94,7 @@ class Transfer:
     size_bytes: int
     seed: int
     """Also which port and hour it has."""
+    habits: Habits = Habits()
     sent: dict[str, list[Sent]] = field(default_factory=lambda: {side: [] for side in ADDRESSES})
     captures: dict[str, list[bytes]] = field(default_factory=dict)
 
@@ -94,6 +105,8 @@ class Transfer:
         self._last_ns = dict.fromkeys(ADDRESSES, 0)
         self._waiting = dict.fromkeys(ADDRESSES, 0)
         self._seen = {side: RangeSet() for side in ADDRESSES}
+        self._whims = Random(f"whims {self.seed}")
+        self._reneged: list[tuple[int, RangeSet]] = []
         self._isn: dict[str, int] = {}
         self._timeouts = dict.fromkeys(ADDRESSES, 0)
         self._after_timeout = dict.fromkeys(ADDRESSES, False)
@@ -139,6 +152,8 @@ class Transfer:
         records.append(pcap_record(data, time_ns=time_ns, snap_bytes=_SNAP_BYTES))
         if outgoing:
             self._note(host, packet, frame=len(records))
+        elif host.name == "mobile" and self.habits.sender == "ignores":
+            host.sockets[0].connection.sender.sack = False
 
     def _note(self, host: Host, packet: Packet, *, frame: int) -> None:
         segment, side = packet.segment, host.name
@@ -160,6 +175,8 @@ class Transfer:
         expired = sender.counters.timeouts > self._timeouts[host.name]
         self._timeouts[host.name] = sender.counters.timeouts
         if expired:
+            if self.habits.sender == "forgets":
+                sender.scoreboard.clear()
             self._after_timeout[host.name] = True
             return "timeout"
         if sender.ca_state is CaState.LOSS and self._after_timeout[host.name]:
@@ -196,7 +213,17 @@ class Transfer:
     def _arrive(self, side: str, note: Sent, data: bytes) -> None:
         self._waiting[side] -= 1
         note.arrived_ns = self.now_ns
+        if side == "mobile" and self.habits.reneges:
+            self._renege(self.hosts["fixed"])
         self.hosts[_FAR[side]].deliver(data)
+
+    def _renege(self, host: Host) -> None:
+        """Throw away, at random, what a receiver holds out of order."""
+        receiver = host.sockets[0].connection.receiver if host.sockets else None
+        if receiver is None or not receiver._early or self._whims.random() >= self.habits.reneges:
+            return
+        self._reneged.append((self.now_ns, receiver._ranges))
+        receiver._early, receiver._ranges, receiver._recent = [], RangeSet(), []
 
     # --- the truth ---
 
@@ -210,19 +237,29 @@ class Transfer:
 
     def _necessity(self, side: str, at: int) -> str:
         resent = self.sent[side][at]
-        had = RangeSet()
-        for earlier in self.sent[side][:at]:
-            if earlier.arrived_ns is not None and earlier.begin < earlier.end:
-                had.add(earlier.begin, earlier.end)
-        if not any(left <= resent.begin and resent.end <= right for left, right in had):
-            return "necessary"
         copies = [each for each in self.sent[side][at:] if each.begin == resent.begin < each.end]
         came_ns = min((c.arrived_ns for c in copies if c.arrived_ns is not None), default=_LONGEST_NS)
+        had = RangeSet()
+        for earlier in self.sent[side][:at]:
+            if not self._is_gone(earlier, came_ns):
+                had.add(earlier.begin, earlier.end)
+        if not had.covers(resent.begin, resent.end):
+            return "necessary"
+        kept_ns = self._thrown_ns(resent.begin, came_ns)
         told = any(
-            ack.arrived_ns is not None and ack.sent_ns < came_ns and _covers(ack, resent)
+            ack.arrived_ns is not None and kept_ns < ack.sent_ns < came_ns and _covers(ack, resent)
             for ack in self.sent[_FAR[side]]
         )
         return "spurious" if told else "ack-lost"
+
+    def _is_gone(self, sent: Sent, before_ns: int) -> bool:
+        """Return whether a packet never arrived, or the receiver threw its data away before a moment."""
+        return sent.arrived_ns is None or sent.arrived_ns <= self._thrown_ns(sent.begin, before_ns)
+
+    def _thrown_ns(self, unit: int, before_ns: int) -> int:
+        """Return when the receiver last threw a unit away before a moment; -1 if it did not."""
+        times = [ns for ns, thrown in self._reneged if ns < before_ns and thrown.holding(unit) is not None]
+        return max(times, default=-1)
 
 
 def _covers(ack: Sent, resent: Sent) -> bool:

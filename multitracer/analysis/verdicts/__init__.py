@@ -23,6 +23,7 @@ from multitracer.analysis.verdicts.answers import (
     hole,
     ignored,
     lost_behind,
+    sacked_before,
 )
 from multitracer.analysis.verdicts.arrivals import arrived_at, came_at, had_before, told_in_time
 from multitracer.analysis.verdicts.copies import Copies
@@ -39,9 +40,16 @@ if TYPE_CHECKING:
 __all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "word"]
 
 _SPEAKS_FOR_ARRIVAL = np.uint32(
-    Evidence.EIFEL | Evidence.F_RTO | Evidence.EARLY_ACK | Evidence.HELD | Evidence.ACK_IGNORED
+    Evidence.EIFEL
+    | Evidence.F_RTO
+    | Evidence.EARLY_ACK
+    | Evidence.HELD
+    | Evidence.SACKED
+    | Evidence.ACK_IGNORED
 )
-_SPEAKS_FOR_LOSS = np.uint32(Evidence.ECHOED | Evidence.HOLE | Evidence.LOST_BEHIND | Evidence.NO_D_SACK)
+_SPEAKS_FOR_LOSS = np.uint32(
+    Evidence.ECHOED | Evidence.HOLE | Evidence.LOST_BEHIND | Evidence.NO_D_SACK | Evidence.RENEGED
+)
 """Signs in the sender's packets; those that a receiver's trace refutes are no evidence."""
 _AT_SENDER = (0, 1)
 """Of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
@@ -115,14 +123,20 @@ def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
     quiet = undisputed(copies, reported, sends_sack=sends_sack)
     # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
     held_before = held(copies) & ~quiet
-    proofs = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held_before}
+    proofs = {
+        Evidence.EARLY_ACK: early(copies),
+        Evidence.HELD: held_before,
+        Evidence.SACKED: sacked_before(copies),
+    }
     duplicate, unheard = reported < copies.nowhere, ignored(copies)
     arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate, Evidence.ACK_IGNORED: unheard}
+    proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived))
     needed = {
         Evidence.ECHOED: itself,
         Evidence.HOLE: hole(copies),
         Evidence.LOST_BEHIND: lost_behind(copies),
         Evidence.NO_D_SACK: quiet,
+        Evidence.RENEGED: copies.reneged,
     }
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
     unanswered &= (echoed | duplicate) & ~_any(proofs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
+from multitracer.analysis.verdicts.reports import CROSSING_NS
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -21,18 +22,17 @@ if TYPE_CHECKING:
 
 _JITTER_NS = NS_PER_MS // 5
 """Of hosts: where a round trip takes less, its length says nothing."""
-_CROSSING_NS = 10 * NS_PER_MS
-"""So long an ACK may take from the interface to TCP, and a retransmission the other way."""
 SURELY_EARLY = 0.75
 """Of the shortest round trip: samples may hold a delay of the ACK that the answer to a duplicate has not."""
 
 
 def early(copies: Copies) -> Array:
-    """Return which were reported sooner than the shortest round trip after they were sent, or before."""
-    there = copies.report < copies.nowhere
-    if copies.min_rtt_ns == NA:
-        return there & (copies.report < copies.row)
-    soon = copies.after_ns(copies.report) < SURELY_EARLY * copies.min_rtt_ns - _JITTER_NS
+    """Return which were reported sooner than the shortest round trip after they were sent.
+
+    Or acknowledged before they were sent.
+    """
+    there = (copies.report < copies.nowhere) & ~sacked_before(copies)
+    soon = copies.after_ns(copies.report) < _sooner_than_answers_ns(copies)
     return there & ((copies.report < copies.row) | soon)
 
 
@@ -40,10 +40,20 @@ def ignored(copies: Copies) -> Array:
     """Return which had been reported so long before that the sender cannot have taken the ACK for good.
 
     An ACK that crosses a retransmission within the host is younger. With header compression a damaged ACK
-    passes the capture, and TCP discards it for its checksum.
+    passes the capture, and TCP discards it for its checksum, with the SACK blocks in it.
     """
-    long_before: Array = -copies.after_ns(copies.report) > _CROSSING_NS
-    return long_before & (copies.report < copies.row)
+    first = np.minimum(copies.answer, copies.unread)
+    long_before: Array = -copies.after_ns(first) > CROSSING_NS
+    return long_before & (first < copies.row) & ~sacked_before(copies)
+
+
+def sacked_before(copies: Copies) -> Array:
+    """Return which a SACK had reported before they were sent, and the receiver kept them.
+
+    After a timeout a sender may have dropped its scoreboard (RFC 2018, section 8); many have none.
+    """
+    before: Array = copies.sacked < copies.row
+    return before
 
 
 def eifel(copies: Copies) -> tuple[Array, Array]:
@@ -84,11 +94,18 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
     return above & resent
 
 
-def f_rto(copies: Copies) -> Array:
-    """Return which were reported by an ACK that lacks data sent once, before them, that arrived later.
+def f_rto(copies: Copies, proved: Array) -> Array:
+    """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
 
     Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
-    It generalises the second ACK of RFC 5682 to any retransmission.
+    That it was their first copy is known if they were sent once, or acknowledged before the next could be,
+    or if the next is proved to have come in vain (but not where the receiver throws away what it held). It
+    generalises the second ACK of RFC 5682.
+
+    Parameters
+    ----------
+    proved : ndarray of bool
+        Of which retransmissions an earlier copy is known to have arrived.
     """
     report = copies.report
     there = (report < copies.nowhere) & (report > copies.row)
@@ -96,8 +113,30 @@ def f_rto(copies: Copies) -> Array:
     cell = copies.grid.cell(lacking)
     sent, again = copies.first_sent(copies.sent)[cell], copies.first_sent(copies.row)[cell]
     came = np.searchsorted(copies.reached, lacking, side="right")
-    lacked: Array = there & (sent < copies.row) & (came < copies.nowhere) & (again > came)
-    return lacked
+    soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
+    first = (again > came) | (soon_ns < _sooner_than_answers_ns(copies))
+    lacked = there & (sent < copies.row) & (came < copies.nowhere)
+    depends = lacked & (again < copies.nowhere) & ~copies.reneged.any()
+    return _spread(lacked & first, depends, proved, copies, again)
+
+
+def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: Array) -> Array:
+    """Return what is known, or depends on a retransmission at row `again` that is known or proved.
+
+    That one ends further on, so one pass from the highest end downward settles all.
+    """
+    which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
+    order = np.argsort(-copies.end, kind="stable")
+    found, shown = known.tolist(), (known | proved).tolist()
+    for i in order[depends[order] & ~known[order]].tolist():
+        found[i] = shown[which[i]]
+        shown[i] = shown[i] or found[i]
+    return np.array(found, dtype=bool)
+
+
+def _sooner_than_answers_ns(copies: Copies) -> float:
+    """Return a time within which nothing is answered; 0 if no round trip was measured."""
+    return max(SURELY_EARLY * max(copies.min_rtt_ns, 0) - _JITTER_NS, 0)
 
 
 def held(copies: Copies) -> Array:

@@ -52,6 +52,8 @@ class Evidence(IntFlag):
     """An ACK for what filled a hole below it covered it, and data never resent: the receiver held both."""
     ACK_IGNORED = 0x8_0000
     """An ACK that covers it had been captured long before: damaged, as the sender took no notice of it."""
+    SACKED = 0x20_0000
+    """A SACK had reported it before it was sent: the sender had forgotten, or does not read them."""
     ECHOED = 0x0040
     """The ACK echoes the timestamp of this very copy: it brought something new."""
     HOLE = 0x0080
@@ -60,6 +62,8 @@ class Evidence(IntFlag):
     """What had been sent behind the earlier copy was not acknowledged either until it was sent again."""
     NO_D_SACK = 0x0100
     """The receiver, which sends SACK, answered this copy without calling it a duplicate."""
+    RENEGED = 0x40_0000
+    """A SACK had reported it, but later ACKs stopped before it: the receiver threw it away (RFC 2018, 8)."""
     CA_STATE = 0x0200
     """The kernel's congestion state when it was sent."""
     CWND_DROP = 0x0400
