@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.corpus.judged import Corpus, by_tcptrace, by_tshark, ours
+from tests.corpus.judged import Corpus, away, by_tcptrace, by_tshark, ours
 from tests.corpus.transfers import FORGETFUL, RENEGING, SIZE
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def table(corpus: Corpus) -> str:
     judges = {
         "MultiTracer": ours(corpus),
         "MultiTracer, `--receiver`": ours(corpus, with_receiver=True),
+        "MultiTracer, half-way": away(corpus, "middle"),
+        "MultiTracer, at the receiver": away(corpus, "fixed"),
         "tshark": by_tshark(corpus),
     }
     for stamped, what in ((True, "with timestamps"), (False, "without")):

@@ -32,7 +32,7 @@ def early(copies: Copies) -> Array:
     Or acknowledged before they were sent.
     """
     there = (copies.report < copies.nowhere) & ~sacked_before(copies)
-    soon = copies.after_ns(copies.report) < _sooner_than_answers_ns(copies)
+    soon = copies.after_ns(copies.report) < sooner_than_answers_ns(copies)
     return there & ((copies.report < copies.row) | soon)
 
 
@@ -94,7 +94,7 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
     return above & resent
 
 
-def f_rto(copies: Copies, proved: Array) -> Array:
+def f_rto(copies: Copies, proved: Array, *, within_ns: float = 0) -> Array:
     """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
 
     Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
@@ -106,6 +106,8 @@ def f_rto(copies: Copies, proved: Array) -> Array:
     ----------
     proved : ndarray of bool
         Of which retransmissions an earlier copy is known to have arrived.
+    within_ns : float
+        So soon nothing is answered, as of `sooner_than_answers_ns`.
     """
     report = copies.report
     there = (report < copies.nowhere) & (report > copies.row)
@@ -114,7 +116,7 @@ def f_rto(copies: Copies, proved: Array) -> Array:
     sent, again = copies.first_sent(copies.sent)[cell], copies.first_sent(copies.row)[cell]
     came = np.searchsorted(copies.reached, lacking, side="right")
     soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
-    first = (again > came) | (soon_ns < _sooner_than_answers_ns(copies))
+    first = (again > came) | (soon_ns < within_ns)
     lacked = there & (sent < copies.row) & (came < copies.nowhere)
     depends = lacked & (again < copies.nowhere) & ~copies.reneged.any()
     return _spread(lacked & first, depends, proved, copies, again)
@@ -134,7 +136,7 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
     return np.array(found, dtype=bool)
 
 
-def _sooner_than_answers_ns(copies: Copies) -> float:
+def sooner_than_answers_ns(copies: Copies) -> float:
     """Return a time within which nothing is answered; 0 if no round trip was measured."""
     return max(SURELY_EARLY * max(copies.min_rtt_ns, 0) - _JITTER_NS, 0)
 

@@ -55,15 +55,17 @@ class Copies:
     """The shortest round trip measured, by whatever means; NA if none was."""
 
     @classmethod
-    def of(cls, segments: Table, sacks: Table, *, reverse: bool) -> Self:
+    def of(cls, segments: Table, sacks: Table, *, reverse: bool, at_sender: bool = True) -> Self:
         """Return the retransmissions of a direction.
 
         Parameters
         ----------
         segments, sacks : Table
-            TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection, captured at the sender.
+            TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection.
         reverse : bool
             Whose data.
+        at_sender : bool
+            Whether they were captured at its sender; elsewhere nothing tells which ACKs came there damaged.
         """
         own = segments["reverse"] == reverse
         kind = segments["kind"]
@@ -77,7 +79,7 @@ class Copies:
         reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], 0))
         answer = np.searchsorted(reached, end[row])
         reports = Reports.of(segments, sacks, reverse=reverse)
-        damaged = _damaged(segments, back, row)[reports.row]
+        damaged = at_sender & _damaged(segments, back, row)[reports.row]
         said = reported(reports.chosen(~damaged), row, begin[row], end[row], reached)
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(

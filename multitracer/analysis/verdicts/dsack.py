@@ -47,9 +47,9 @@ def dsacked(copies: Copies, sacks: Table) -> Array:
     return reported
 
 
-def peer_sends_sack(sacks: Table, segments: Table, *, reverse: bool) -> bool:
+def peer_sends_sack(copies: Copies, sacks: Table) -> bool:
     """Return whether the receiver of a direction was seen to send SACK blocks."""
-    return bool((segments["reverse"][sacks["row"]] != reverse).any())
+    return bool((copies.segments["reverse"][sacks["row"]] != copies.reverse).any())
 
 
 def undisputed(copies: Copies, reported: Array, *, sends_sack: bool) -> Array:

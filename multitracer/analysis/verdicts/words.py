@@ -54,6 +54,10 @@ class Evidence(IntFlag):
     """An ACK that covers it had been captured long before: damaged, as the sender took no notice of it."""
     SACKED = 0x20_0000
     """A SACK had reported it before it was sent: the sender had forgotten, or does not read them."""
+    PASSED_BEFORE = 0x80_0000
+    """Away from the sender: an ACK or SACK that covers it had passed the capture point before it did."""
+    EARLY_STAMP = 0x100_0000
+    """By its own timestamp the ACK left the receiver before this copy could have arrived there."""
     ECHOED = 0x0040
     """The ACK echoes the timestamp of this very copy: it brought something new."""
     HOLE = 0x0080
@@ -81,7 +85,7 @@ class Evidence(IntFlag):
     NO_ANSWER = 0x1_0000
     """No ACK that covers it was captured."""
     NOT_AT_SENDER = 0x2_0000
-    """The capture was not made at the sender: what it saw, and when, is not known."""
+    """The capture was not made at the sender: a rule that needs what it saw, and when, was not applied."""
 
 
 def word(value: Cause | Necessity) -> str:
