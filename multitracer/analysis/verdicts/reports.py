@@ -77,21 +77,33 @@ def reported(reports: Reports, row: Array, begin: Array, end: Array, reached: Ar
     reached : ndarray of int64
         Per row of `segments`, the highest unit acknowledged so far.
     """
-    nowhere = len(reached)
-    by = reports.covering(begin, end, nowhere=nowhere)
-    reneged = np.zeros(len(row), dtype=bool)
-    answer = np.searchsorted(reached, end)
-    for stop in _stops(reports, reached).tolist():
-        bound = reached[stop]
-        held = (by < np.minimum(row, stop)) & (stop <= answer)
-        gone = held & (end > bound)
-        doubtful = held & (answer == stop) & (row < stop)  # it may have come before the ACK was sent
-        if gone.any() or doubtful.any():
-            later = reports.chosen(reports.row > stop)
-            anew = later.covering(begin, end, nowhere=nowhere)
-            by = np.where(gone | doubtful, anew, by)
-            reneged |= gone & (by > row)
-    return Reported(by, reneged)
+    nowhere, answer = len(reached), np.searchsorted(reached, end)
+    stops = _stops(reports, reached)
+    ever = reports.covering(begin, end, nowhere=nowhere)
+    anew = _within_epochs(reports, stops, np.minimum(row, answer), begin, end, nowhere=nowhere)
+    by = np.where((anew < row) | (ever < row), anew, ever)
+    next_stop = np.append(stops, nowhere)[np.searchsorted(stops, row)]
+    gone = (by < row) & (next_stop < answer)
+    doubtful = (
+        (by < row) & (next_stop == answer) & (answer < nowhere)
+    )  # it may have come before that ACK left
+    reneged = gone | ((ever < row) & (anew > row))
+    return Reported(np.where(gone | doubtful, nowhere, by), reneged)
+
+
+def _within_epochs(
+    reports: Reports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
+) -> Array:
+    """Return the row by which they had reported each range since the last stop before `row`.
+
+    Each epoch, from one stop to the next, gets a stretch of sequence space of its own.
+    """
+    lowest = min(reports.left.min(initial=0), begin.min(initial=0))
+    span = max(reports.right.max(initial=0), end.max(initial=0)) - lowest + 1
+    theirs = span * np.searchsorted(stops, reports.row, side="right") - lowest
+    mine = span * np.searchsorted(stops, row) - lowest
+    apart = Reports(reports.row, reports.left + theirs, reports.right + theirs)
+    return apart.covering(begin + mine, end + mine, nowhere=nowhere)
 
 
 def _stops(reports: Reports, reached: Array) -> Array:
