@@ -165,6 +165,13 @@ def test_an_ack_that_the_sender_ignored_counts_as_lost() -> None:
     assert proof(ignored) & Evidence.ACK_IGNORED
 
 
+def test_an_echo_that_is_the_earlier_copy_s_too_tells_of_neither() -> None:
+    """A clock that ticks every 500 ms: both copies carry the same timestamp."""
+    coarse = [*opened(600), sent(600, 0), sent(601, 1), sent(900, 0), acked(1500, 2, echo=1)]
+    coarse = [replace(s, stamp=(1, s.stamp[1])) if s.side == 0 and s.stamp else s for s in coarse]
+    assert not proof(coarse) & (Evidence.ECHOED | Evidence.EIFEL)
+
+
 # --- senders that forget SACKs, receivers that renege (RFC 2018, section 8) ---
 
 

@@ -63,6 +63,7 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     section 4.3). If that was sent before, the retransmission cannot have moved it. Of one that lay behind
     the left edge this says nothing: the ACK of what moved it may have been delayed until both had arrived.
     It cannot have been where data from above had arrived before it; those are acknowledged at once.
+    An echo is the retransmission's only if its timestamp is not the earlier copy's, too: clocks are coarse.
     """
     answer, row = copies.answer, copies.row
     stamped = has(copies.of_rows("marks", row), Mark.HAS_TIMESTAMPS)
@@ -73,7 +74,8 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     at_edge = copies.begin <= edge
     older = (echo - own).view(np.int32) < 0
     earlier = stamped & older & (at_edge | _in_order_before(copies, edge, echo))
-    itself = stamped & ~older & at_edge
+    newer = (own - copies.of_rows("tsval", copies.earlier)).view(np.int32) > 0
+    itself = stamped & ~older & at_edge & (newer | (copies.earlier == copies.nowhere))
     return earlier, itself
 
 
