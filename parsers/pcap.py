@@ -14,7 +14,8 @@ from multitracer.capture import Capture, Interface, SourceFile
 from multitracer.tables import NOT_A_TIME
 from parsers._capture import Damage, decode_stream
 from parsers._format import Format, Match
-from parsers._pcap_dialect import PROBE_BYTES, dialect_of, is_magic
+from parsers._pcap_choice import dialect_of
+from parsers._pcap_dialect import PROBE_BYTES, is_magic
 from parsers._pcap_reading import Reading
 from parsers._window import Window
 

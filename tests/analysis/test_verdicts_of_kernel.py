@@ -16,6 +16,7 @@ import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.tcp_state import join_events
 from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, judge
+from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.collectors.running import PATIENCE_S
 from tests.collectors.transfer import PORT, SINK, SOURCE, Recorded, recorders
@@ -59,9 +60,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     joined = join_events(events, flows=capture.flows, connections=analysis.connections)
     own = joined.take((joined["connection"] == 1) & ~joined["reverse"])
     segments, sacks = analysis.tcp_segments(1), analysis.sack_blocks(1)
-    vantage = int(analysis.directions["vantage"][0])
     by_packets, by_kernel = (
-        judge(segments, sacks, reverse=False, vantage=vantage, beside=beside)
+        judge(segments, sacks, reverse=False, vantage=Vantage.NEAR_SENDER, beside=beside)
         for beside in (Beside(), Beside(events=own))
     )
     again = int(analysis.directions["retransmitted_bytes"][0])

@@ -104,12 +104,13 @@ def test_the_receiver_s_capture_makes_them_certain(corpus: Corpus) -> None:
             assert rows[frame]["evidence"].startswith("receiver")
 
 
-def test_a_capture_at_the_receiver_says_that_it_does_not_know(corpus: Corpus) -> None:
+def test_a_capture_at_the_receiver_tells_what_order_proves(corpus: Corpus) -> None:
     rows = [r for r in lines(corpus.receiver) if r["kind"] == "retransmission" and r["src"] == "10.1.1.1"]
-    assert rows
-    assert {(r["cause"], r["necessity"], r["evidence"]) for r in rows} == {
-        ("unknown", "undecided", "not-at-sender")
-    }
+    truth = {frame: verdict for at in range(6) for frame, verdict in corpus.truth(at, "fixed").items()}
+    right = [r for r in rows if r["necessity"] == truth[int(r["frame"])][1]]
+    assert len(right) >= 0.9 * len(rows) > 10
+    unknown = {r["frame"] for r in rows if r["cause"] == "unknown" or r["necessity"] == "undecided"}
+    assert unknown == {r["frame"] for r in rows if "not-at-sender" in r["evidence"]}
 
 
 def test_a_session_adds_what_its_logs_know(sample_session: Path) -> None:

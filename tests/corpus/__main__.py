@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.corpus.judged import Corpus, by_tcptrace, by_tshark, ours
-from tests.corpus.transfers import SIZE
+from tests.corpus.judged import Corpus, away, by_tcptrace, by_tshark, ours
+from tests.corpus.transfers import FORGETFUL, RENEGING, SIZE
 
 if TYPE_CHECKING:
     from tests.corpus.judged import Score
@@ -49,6 +49,8 @@ def table(corpus: Corpus) -> str:
     judges = {
         "MultiTracer": ours(corpus),
         "MultiTracer, `--receiver`": ours(corpus, with_receiver=True),
+        "MultiTracer, half-way": away(corpus, "middle"),
+        "MultiTracer, at the receiver": away(corpus, "fixed"),
         "tshark": by_tshark(corpus),
     }
     for stamped, what in ((True, "with timestamps"), (False, "without")):
@@ -59,12 +61,23 @@ def table(corpus: Corpus) -> str:
     return f"{lines}| tcptrace, both | {resent:,} | {out_of_order} | {nothing} |\n"
 
 
+def rows_without_memory(folder: Path) -> str:
+    """Return the lines of senders that forget SACKs, and of receivers that renege."""
+    lines = ""
+    for kind, numbers in (("senders that forget SACKs", FORGETFUL), ("receivers that renege", RENEGING)):
+        scores = ours(Corpus.of(numbers, folder))
+        for stamped, what in ((True, "with timestamps"), (False, "without")):
+            lines += row(f"MultiTracer, {kind}, {what}", scores[stamped])
+    return lines
+
+
 def main() -> int:
     """Run, print, write; return the exit status."""
     with tempfile.TemporaryDirectory() as folder:
         corpus = Corpus.of(range(SIZE), Path(folder))
         found = table(corpus)
         stamped = ours(corpus)[True]
+        found += rows_without_memory(Path(folder))
     sys.stdout.write(found)
     text = PAGE.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)

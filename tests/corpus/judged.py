@@ -13,6 +13,7 @@ import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.segment_class import SegmentClass, classify
 from multitracer.analysis.verdicts import Beside, Cause, Necessity, judge, word
+from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.corpus.link import capture_file
 from tests.corpus.transfers import transfer
@@ -65,6 +66,18 @@ class Score:
         known = {pair: n for pair, n in self.cause.items() if pair[0] != "unknown"}
         return sum(n for (truth, said), n in known.items() if truth == said) / max(sum(known.values()), 1)
 
+    @property
+    def wrong_necessities(self) -> float:
+        """The share of which something else is said than what is true."""
+        wrong = sum(n for (truth, said), n in self.necessity.items() if said not in (truth, "undecided"))
+        return wrong / max(self.retransmissions, 1)
+
+    @property
+    def wrong_causes(self) -> float:
+        """The same of causes."""
+        wrong = sum(n for (truth, said), n in self.cause.items() if said not in (truth, "unknown"))
+        return wrong / max(self.retransmissions, 1)
+
     def add(self, truth: tuple[str, str], cause: str, necessity: str) -> None:
         """Count one retransmission."""
         self.cause[truth[0], cause] += 1
@@ -79,6 +92,7 @@ class Corpus:
     transfers: list[Transfer]
     sender: Path
     receiver: Path
+    middle: Path
 
     @classmethod
     def of(cls, numbers: Iterable[int], folder: Path) -> Corpus:
@@ -88,14 +102,15 @@ class Corpus:
             each.run()
         paths = [
             capture_file(folder / f"{side}.pcap", (each.captures[side] for each in transfers))
-            for side in ("mobile", "fixed")
+            for side in ("mobile", "fixed", "middle")
         ]
         return cls(chosen, transfers, *paths)
 
-    def truth(self, at: int) -> dict[int, tuple[str, str]]:
+    def truth(self, at: int, point: str = "mobile") -> dict[int, tuple[str, str]]:
         """Return (cause, necessity) of the retransmissions of the at-th transfer, by frame of the file."""
-        before = sum(len(each.captures["mobile"]) for each in self.transfers[:at])
-        return {before + frame: verdict for frame, verdict in self.transfers[at].verdicts("mobile").items()}
+        before = sum(len(each.captures[point]) for each in self.transfers[:at])
+        found = self.transfers[at].verdicts("mobile", point=point)
+        return {before + frame: verdict for frame, verdict in found.items()}
 
 
 def ours(corpus: Corpus, *, with_receiver: bool = False) -> dict[bool, Score]:
@@ -121,6 +136,27 @@ def _score(
     for frame in said.keys() & truth.keys():
         row = said[frame]
         score.add(truth[frame], word(Cause(row["cause"])), word(Necessity(row["necessity"])))
+
+
+def away(corpus: Corpus, point: str) -> dict[bool, Score]:
+    """Return how we do by a capture that was not made at the sender: "middle", or "fixed" for the receiver's.
+
+    Only what is a retransmission there: of those whose first copy did not pass nothing is said.
+    """
+    path = {"middle": corpus.middle, "fixed": corpus.receiver}[point]
+    found = analyse(parsers.read_capture([str(path)]))
+    vantage = {"middle": Vantage.BETWEEN, "fixed": Vantage.NEAR_RECEIVER}[point]
+    scores = {True: Score(), False: Score()}
+    for at, each in enumerate(corpus.transfers):
+        segments, truth = found.tcp_segments(at + 1), corpus.truth(at, point)
+        again = classify(segments, at_sender=(False, False)) == SegmentClass.RETRANSMISSION
+        verdicts = judge(segments, found.sack_blocks(at + 1), reverse=False, vantage=vantage)
+        for row in verdicts.rows():
+            frame = int(segments["frame"][row["row"]])
+            if again[row["row"]] and frame in truth:
+                verdict = word(Cause(row["cause"])), word(Necessity(row["necessity"]))
+                scores[each.profile.timestamps].add(truth[frame], *verdict)
+    return scores
 
 
 def _called_out_of_order(segments: Table, vantage: int) -> int:

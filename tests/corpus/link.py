@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.tcp import Endpoint, Packet, TcpProfile
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+POINTS = ("mobile", "middle", "fixed")
+"""Where captures are made: at the sender of the data, half-way, and at its receiver."""
 ADDRESSES = {"mobile": bytes([10, 1, 1, 1]), "fixed": bytes([10, 1, 1, 2])}
 FIRST_PORT = 10_000
 """Each transfer has a port and an hour of its own, so that their captures can be one file."""
@@ -48,6 +50,16 @@ class Road:
     """How much longer the very first packet takes each way: the radio channel is set up."""
 
 
+@dataclass(frozen=True)
+class Habits:
+    """What hosts make of SACKs that RFC 2018 lets them."""
+
+    sender: Literal["heeds", "forgets", "ignores"] = "heeds"
+    """It keeps what SACKs said over a timeout, drops it then (section 8), or never reads them."""
+    reneges: float = 0
+    """Probability that the receiver throws away what it holds out of order, at each arrival (section 8)."""
+
+
 def capture_file(path: Path, captures: Iterable[list[bytes]]) -> Path:
     """Write captures (records of packets) as one file, one after the other."""
     with path.open("wb") as file:
@@ -61,8 +73,6 @@ def capture_file(path: Path, captures: Iterable[list[bytes]]) -> Path:
 class Sent:
     """A packet that left a host, and what became of it."""
 
-    frame: int
-    """Its number in the capture of its own host, from 1."""
     sent_ns: int
     begin: int
     end: int
@@ -73,6 +83,8 @@ class Sent:
     resent: bool
     cause: str
     arrived_ns: int | None = None
+    frames: dict[str, int] = field(default_factory=dict)
+    """Its number in the captures on its way: "middle", and the host that it went to."""
 
 
 @dataclass
@@ -84,6 +96,7 @@ class Transfer:
     size_bytes: int
     seed: int
     """Also which port and hour it has."""
+    habits: Habits = Habits()
     sent: dict[str, list[Sent]] = field(default_factory=lambda: {side: [] for side in ADDRESSES})
     captures: dict[str, list[bytes]] = field(default_factory=dict)
 
@@ -94,10 +107,12 @@ class Transfer:
         self._last_ns = dict.fromkeys(ADDRESSES, 0)
         self._waiting = dict.fromkeys(ADDRESSES, 0)
         self._seen = {side: RangeSet() for side in ADDRESSES}
+        self._whims = Random(f"whims {self.seed}")
+        self._reneged: list[tuple[int, RangeSet]] = []
         self._isn: dict[str, int] = {}
         self._timeouts = dict.fromkeys(ADDRESSES, 0)
         self._after_timeout = dict.fromkeys(ADDRESSES, False)
-        self.captures = {side: [] for side in ADDRESSES}
+        self.captures = {point: [] for point in POINTS}
         self.hosts = {
             side: Host(side, address=ADDRESSES[side], profile=self.profile, world=self)  # type: ignore[arg-type]
             for side in ADDRESSES
@@ -135,10 +150,19 @@ class Transfer:
 
     def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
         """Capture a packet at a host; note what leaves."""
-        records, time_ns = self.captures[host.name], _BEGIN_NS + self.seed * _LONGEST_NS + self.now_ns
-        records.append(pcap_record(data, time_ns=time_ns, snap_bytes=_SNAP_BYTES))
+        records = self._record(host.name, data)
         if outgoing:
             self._note(host, packet, frame=len(records))
+        elif host.name == "mobile" and self.habits.sender == "ignores":
+            host.sockets[0].connection.sender.sack = False
+
+    def _record(self, point: str, data: bytes) -> list[bytes]:
+        time_ns = _BEGIN_NS + self.seed * _LONGEST_NS + self.now_ns
+        self.captures[point].append(pcap_record(data, time_ns=time_ns, snap_bytes=_SNAP_BYTES))
+        return self.captures[point]
+
+    def _pass(self, note: Sent, data: bytes) -> None:
+        note.frames["middle"] = len(self._record("middle", data))
 
     def _note(self, host: Host, packet: Packet, *, frame: int) -> None:
         segment, side = packet.segment, host.name
@@ -152,7 +176,8 @@ class Transfer:
         blocks = tuple(((left - far) % 2**32, (right - far) % 2**32) for left, right in segment.sack_blocks)
         ack = (segment.ack - far) % 2**32 if segment.flags & 0x10 else -1
         cause = self._cause(host) if resent else ""
-        self.sent[side].append(Sent(frame, self.now_ns, begin, end, ack, blocks, resent, cause))
+        self.sent[side].append(Sent(self.now_ns, begin, end, ack, blocks, resent, cause))
+        self.sent[side][-1].frames[side] = frame
 
     def _cause(self, host: Host) -> str:
         """Return why the host sends again now, by its own counters and state."""
@@ -160,6 +185,8 @@ class Transfer:
         expired = sender.counters.timeouts > self._timeouts[host.name]
         self._timeouts[host.name] = sender.counters.timeouts
         if expired:
+            if self.habits.sender == "forgets":
+                sender.scoreboard.clear()
             self._after_timeout[host.name] = True
             return "timeout"
         if sender.ca_state is CaState.LOSS and self._after_timeout[host.name]:
@@ -176,6 +203,9 @@ class Transfer:
         if self._waiting[side] >= self.path.queue_packets:
             return True
         if self._luck.random() < (self.path.loss if way == "data" else self.path.ack_loss):
+            if self._whims.random() < 0.5:  # behind the middle
+                halfway_ns = max(self.now_ns, self._free_ns[side], self._last_ns[side] - self.path.delay_ns)
+                self._loop.at(halfway_ns + self.path.delay_ns // 2, partial(self._pass, note, data))
             return True
         duration_ns = len(data) * 8 * NS_PER_S // self.path.rate_bps
         begin_ns = self._not_stalled(max(self.now_ns, self._free_ns[side]), way)
@@ -184,6 +214,7 @@ class Transfer:
         arrival_ns = max(self._free_ns[side] + self.path.delay_ns + extra_ns, self._last_ns[side])
         self._last_ns[side] = arrival_ns
         self._waiting[side] += 1
+        self._loop.at(arrival_ns - self.path.delay_ns // 2, partial(self._pass, note, data))
         self._loop.at(arrival_ns, partial(self._arrive, side, note, data))
         return True
 
@@ -196,33 +227,54 @@ class Transfer:
     def _arrive(self, side: str, note: Sent, data: bytes) -> None:
         self._waiting[side] -= 1
         note.arrived_ns = self.now_ns
+        note.frames[_FAR[side]] = len(self.captures[_FAR[side]]) + 1
+        if side == "mobile" and self.habits.reneges:
+            self._renege(self.hosts["fixed"])
         self.hosts[_FAR[side]].deliver(data)
+
+    def _renege(self, host: Host) -> None:
+        """Throw away, at random, what a receiver holds out of order."""
+        receiver = host.sockets[0].connection.receiver if host.sockets else None
+        if receiver is None or not receiver._early or self._whims.random() >= self.habits.reneges:
+            return
+        self._reneged.append((self.now_ns, receiver._ranges))
+        receiver._early, receiver._ranges, receiver._recent = [], RangeSet(), []
 
     # --- the truth ---
 
-    def verdicts(self, side: str) -> dict[int, tuple[str, str]]:
-        """Return (cause, necessity) of each retransmission of a side, by frame of that side's capture."""
+    def verdicts(self, side: str, *, point: str = "") -> dict[int, tuple[str, str]]:
+        """Return (cause, necessity) of a side's retransmissions, by frame of its or `point`'s capture."""
         return {
-            sent.frame: (sent.cause, self._necessity(side, at))
+            sent.frames[point or side]: (sent.cause, self._necessity(side, at))
             for at, sent in enumerate(self.sent[side])
-            if sent.resent
+            if sent.resent and (point or side) in sent.frames
         }
 
     def _necessity(self, side: str, at: int) -> str:
         resent = self.sent[side][at]
-        had = RangeSet()
-        for earlier in self.sent[side][:at]:
-            if earlier.arrived_ns is not None and earlier.begin < earlier.end:
-                had.add(earlier.begin, earlier.end)
-        if not any(left <= resent.begin and resent.end <= right for left, right in had):
-            return "necessary"
         copies = [each for each in self.sent[side][at:] if each.begin == resent.begin < each.end]
         came_ns = min((c.arrived_ns for c in copies if c.arrived_ns is not None), default=_LONGEST_NS)
+        had = RangeSet()
+        for earlier in self.sent[side][:at]:
+            if not self._is_gone(earlier, came_ns):
+                had.add(earlier.begin, earlier.end)
+        if not had.covers(resent.begin, resent.end):
+            return "necessary"
+        kept_ns = self._thrown_ns(resent.begin, came_ns)
         told = any(
-            ack.arrived_ns is not None and ack.sent_ns < came_ns and _covers(ack, resent)
+            ack.arrived_ns is not None and kept_ns < ack.sent_ns < came_ns and _covers(ack, resent)
             for ack in self.sent[_FAR[side]]
         )
         return "spurious" if told else "ack-lost"
+
+    def _is_gone(self, sent: Sent, before_ns: int) -> bool:
+        """Return whether a packet never arrived, or the receiver threw its data away before a moment."""
+        return sent.arrived_ns is None or sent.arrived_ns <= self._thrown_ns(sent.begin, before_ns)
+
+    def _thrown_ns(self, unit: int, before_ns: int) -> int:
+        """Return when the receiver last threw a unit away before a moment; -1 if it did not."""
+        times = [ns for ns, thrown in self._reneged if ns < before_ns and thrown.holding(unit) is not None]
+        return max(times, default=-1)
 
 
 def _covers(ack: Sent, resent: Sent) -> bool:

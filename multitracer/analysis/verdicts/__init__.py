@@ -1,9 +1,10 @@
 """A verdict on every retransmission: its cause, whether it was needed, and the evidence for both.
 
-One file for each kind of evidence: `answers.py` (timestamps, F-RTO, the shortest round trip), `dsack.py`,
-`arrivals.py` (the receiver's trace, the link's log), `trigger.py` (cause, by packets), `kernel_says.py`
-(cause, by the sender's kernel). `judge` weighs them: what is known of arrivals decides; without it a proof
-that an earlier copy arrived comes before a sign that it did not. docs/verdicts.md tells the rules.
+One file for each kind of evidence: `answers.py` (timestamps, F-RTO, the shortest round trip), `reports.py`
+(SACK), `dsack.py`, `stamps.py` (the receiver's clock), `arrivals.py` (the receiver's trace, the link's log),
+`trigger.py` (cause, by packets), `kernel_says.py` (cause, by the sender's kernel), `away.py` (captures made
+elsewhere). `judge` weighs them: what is known of arrivals decides; without it a proof that an earlier copy
+arrived comes before a sign that it did not. docs/verdicts.md tells the rules.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from multitracer.analysis.verdicts.answers import (
     hole,
     ignored,
     lost_behind,
+    sacked_before,
+    sooner_than_answers_ns,
 )
 from multitracer.analysis.verdicts.arrivals import arrived_at, came_at, had_before, told_in_time
+from multitracer.analysis.verdicts.away import passed_before, trigger_away, untold
 from multitracer.analysis.verdicts.copies import Copies
 from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, peer_sends_sack, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
+from multitracer.analysis.verdicts.stamps import left_before
 from multitracer.analysis.verdicts.trigger import causes, trigger_of
 from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
 from multitracer.tables import NA, Table
@@ -39,9 +44,18 @@ if TYPE_CHECKING:
 __all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "word"]
 
 _SPEAKS_FOR_ARRIVAL = np.uint32(
-    Evidence.EIFEL | Evidence.F_RTO | Evidence.EARLY_ACK | Evidence.HELD | Evidence.ACK_IGNORED
+    Evidence.EIFEL
+    | Evidence.F_RTO
+    | Evidence.EARLY_ACK
+    | Evidence.HELD
+    | Evidence.SACKED
+    | Evidence.PASSED_BEFORE
+    | Evidence.EARLY_STAMP
+    | Evidence.ACK_IGNORED
 )
-_SPEAKS_FOR_LOSS = np.uint32(Evidence.ECHOED | Evidence.HOLE | Evidence.LOST_BEHIND | Evidence.NO_D_SACK)
+_SPEAKS_FOR_LOSS = np.uint32(
+    Evidence.ECHOED | Evidence.HOLE | Evidence.LOST_BEHIND | Evidence.NO_D_SACK | Evidence.RENEGED
+)
 """Signs in the sender's packets; those that a receiver's trace refutes are no evidence."""
 _AT_SENDER = (0, 1)
 """Of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
@@ -75,29 +89,29 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside:
     reverse : bool
         Whose data: False the initiator's, True the responder's.
     vantage : int
-        Where the capture was made, as in the directions table. Away from the sender nothing is concluded.
+        Where the capture was made, as in the directions table. Away from the sender only what the order of
+        packets proves is concluded, and of the cause what the sender must have seen.
     beside : Beside
         What else is known.
     """
-    copies = Copies.of(segments, sacks, reverse=reverse)
-    if vantage not in _AT_SENDER:
-        nothing = np.zeros(len(copies), dtype=np.uint8)
-        why = np.full(len(copies), Evidence.NOT_AT_SENDER, dtype=np.uint32)
-        return _table(copies, nothing, nothing, why)
-    cause, why = _cause(copies, sacks, beside)
-    necessity, proof = _necessity(copies, sacks)
-    if beside.arrived is not None:
+    at_sender = vantage in _AT_SENDER
+    copies = Copies.of(segments, sacks, reverse=reverse, at_sender=at_sender)
+    cause, why = _cause(copies, sacks, beside) if at_sender else _cause_away(copies, sacks)
+    necessity, proof = _necessity(copies, sacks, at_sender=at_sender)
+    if beside.arrived is not None and at_sender:
         _by_arrivals(copies, beside.arrived, necessity, proof)
     if beside.receiver is not None:
         _by_receiver(copies, beside.receiver, necessity, proof)
     _settle_local_drops(cause, necessity)
+    if not at_sender:
+        open_still = (cause == Cause.UNKNOWN) | (necessity == Necessity.UNDECIDED)
+        why[open_still] |= np.uint32(Evidence.NOT_AT_SENDER)
     return _table(copies, cause, necessity, why | proof)
 
 
 def _cause(copies: Copies, sacks: Table, beside: Beside) -> tuple[Array, Array]:
     trigger = trigger_of(copies)
-    sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
-    cause, evidence = causes(copies, trigger, sends_sack=sends_sack)
+    cause, evidence = causes(copies, trigger, sends_sack=peer_sends_sack(copies, sacks))
     if beside.state is not None:
         by_readings(copies, trigger, beside.state, cause, evidence)
     if beside.events is not None:
@@ -107,38 +121,73 @@ def _cause(copies: Copies, sacks: Table, beside: Beside) -> tuple[Array, Array]:
     return cause, evidence
 
 
-def _necessity(copies: Copies, sacks: Table) -> tuple[Array, Array]:
-    """Return Necessity and Evidence from the sender's trace alone."""
-    echoed, itself = eifel(copies)
-    reported = dsacked(copies, sacks)
-    sends_sack = peer_sends_sack(sacks, copies.segments, reverse=copies.reverse)
-    quiet = undisputed(copies, reported, sends_sack=sends_sack)
-    # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
-    held_before = held(copies) & ~quiet
-    proofs = {Evidence.EARLY_ACK: early(copies), Evidence.F_RTO: f_rto(copies), Evidence.HELD: held_before}
-    duplicate, unheard = reported < copies.nowhere, ignored(copies)
-    arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate, Evidence.ACK_IGNORED: unheard}
-    needed = {
-        Evidence.ECHOED: itself,
-        Evidence.HOLE: hole(copies),
-        Evidence.LOST_BEHIND: lost_behind(copies),
-        Evidence.NO_D_SACK: quiet,
-    }
-    unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
-    unanswered &= (echoed | duplicate) & ~_any(proofs)
+def _cause_away(copies: Copies, sacks: Table) -> tuple[Array, Array]:
+    """Return Cause and Evidence from a trace that was not made at the sender."""
+    return causes(copies, trigger_away(copies), sends_sack=peer_sends_sack(copies, sacks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """What one trace shows of each retransmission: evidence, and where it was shown."""
+
+    proofs: dict[Evidence, Array]
+    """An earlier copy arrived, and an ACK that does not answer this one says so."""
+    arrived: dict[Evidence, Array]
+    """An earlier copy arrived."""
+    needed: dict[Evidence, Array]
+    """None did."""
+    lost: Array
+    """No ACK of an earlier copy got through."""
+    unclear: Array
+    """Whether one did is open."""
+
+
+def _necessity(copies: Copies, sacks: Table, *, at_sender: bool) -> tuple[Array, Array]:
+    """Return Necessity and Evidence from one trace alone."""
+    signs = _signs(copies, sacks, at_sender=at_sender)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
-    necessity[_any(needed)] = Necessity.NECESSARY
-    necessity[_any(proofs) | _any(arrived)] = Necessity.SPURIOUS
-    necessity[unanswered | unheard] = Necessity.ACK_LOST
+    necessity[_any(signs.needed)] = Necessity.NECESSARY
+    necessity[_any(signs.proofs) | _any(signs.arrived)] = Necessity.SPURIOUS
+    necessity[signs.lost] = Necessity.ACK_LOST
+    necessity[signs.unclear] = Necessity.UNDECIDED
     evidence = np.zeros(len(copies), dtype=np.uint32)
-    for signs, decisive in (
-        (proofs | arrived, necessity != Necessity.NECESSARY),
-        (needed, necessity == Necessity.NECESSARY),
+    for shown_by, decisive in (
+        (signs.proofs | signs.arrived, necessity != Necessity.NECESSARY),
+        (signs.needed, necessity == Necessity.NECESSARY),
     ):
-        for bit, shown in signs.items():
+        for bit, shown in shown_by.items():
             evidence[shown & decisive] |= np.uint32(bit)
     evidence[copies.answer == copies.nowhere] |= np.uint32(Evidence.NO_ANSWER)
     return necessity, evidence
+
+
+def _signs(copies: Copies, sacks: Table, *, at_sender: bool) -> _Signs:
+    echoed, itself = eifel(copies)
+    reported = dsacked(copies, sacks)
+    duplicate = reported < copies.nowhere
+    quiet = undisputed(copies, reported, sends_sack=peer_sends_sack(copies, sacks))
+    # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
+    proofs = {Evidence.HELD: held(copies) & ~quiet, Evidence.SACKED: sacked_before(copies)}
+    arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate}
+    needed = {
+        Evidence.ECHOED: itself,
+        Evidence.HOLE: hole(copies),
+        Evidence.NO_D_SACK: quiet,
+        Evidence.RENEGED: copies.reneged,
+    }
+    if at_sender:
+        proofs[Evidence.EARLY_ACK], arrived[Evidence.ACK_IGNORED] = early(copies), ignored(copies)
+        needed[Evidence.LOST_BEHIND] = lost_behind(copies)
+        lost, unclear = arrived[Evidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
+    else:
+        proofs[Evidence.PASSED_BEFORE] = passed_before(copies)
+        lost, unclear = untold(copies)
+    within_ns = sooner_than_answers_ns(copies) if at_sender else 0
+    proofs[Evidence.EARLY_STAMP] = left_before(copies, within_ns)
+    proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), within_ns=within_ns)
+    unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
+    unanswered &= (echoed | duplicate) & ~_any(proofs)
+    return _Signs(proofs, arrived, needed, unanswered | lost, unclear)
 
 
 def _any(signs: dict[Evidence, Array]) -> Array:

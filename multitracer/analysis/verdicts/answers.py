@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
+from multitracer.analysis.verdicts.reports import CROSSING_NS
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -21,18 +22,17 @@ if TYPE_CHECKING:
 
 _JITTER_NS = NS_PER_MS // 5
 """Of hosts: where a round trip takes less, its length says nothing."""
-_CROSSING_NS = 10 * NS_PER_MS
-"""So long an ACK may take from the interface to TCP, and a retransmission the other way."""
 SURELY_EARLY = 0.75
 """Of the shortest round trip: samples may hold a delay of the ACK that the answer to a duplicate has not."""
 
 
 def early(copies: Copies) -> Array:
-    """Return which were reported sooner than the shortest round trip after they were sent, or before."""
-    there = copies.report < copies.nowhere
-    if copies.min_rtt_ns == NA:
-        return there & (copies.report < copies.row)
-    soon = copies.after_ns(copies.report) < SURELY_EARLY * copies.min_rtt_ns - _JITTER_NS
+    """Return which were reported sooner than the shortest round trip after they were sent.
+
+    Or acknowledged before they were sent.
+    """
+    there = (copies.report < copies.nowhere) & ~sacked_before(copies)
+    soon = copies.after_ns(copies.report) < sooner_than_answers_ns(copies)
     return there & ((copies.report < copies.row) | soon)
 
 
@@ -40,10 +40,20 @@ def ignored(copies: Copies) -> Array:
     """Return which had been reported so long before that the sender cannot have taken the ACK for good.
 
     An ACK that crosses a retransmission within the host is younger. With header compression a damaged ACK
-    passes the capture, and TCP discards it for its checksum.
+    passes the capture, and TCP discards it for its checksum, with the SACK blocks in it.
     """
-    long_before: Array = -copies.after_ns(copies.report) > _CROSSING_NS
-    return long_before & (copies.report < copies.row)
+    first = np.minimum(copies.answer, copies.unread)
+    long_before: Array = -copies.after_ns(first) > CROSSING_NS
+    return long_before & (first < copies.row) & ~sacked_before(copies)
+
+
+def sacked_before(copies: Copies) -> Array:
+    """Return which a SACK had reported before they were sent, and the receiver kept them.
+
+    After a timeout a sender may have dropped its scoreboard (RFC 2018, section 8); many have none.
+    """
+    before: Array = copies.sacked < copies.row
+    return before
 
 
 def eifel(copies: Copies) -> tuple[Array, Array]:
@@ -51,8 +61,9 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
 
     The first ACK that covers a retransmission echoes what last moved the receiver's left edge (RFC 7323,
     section 4.3). If that was sent before, the retransmission cannot have moved it. Of one that lay behind
-    the left edge only then something is said if the edge was not moved by a retransmission either: the ACK
-    may have been delayed until both had arrived.
+    the left edge this says nothing: the ACK of what moved it may have been delayed until both had arrived.
+    It cannot have been where data from above had arrived before it; those are acknowledged at once.
+    An echo is the retransmission's only if its timestamp is not the earlier copy's, too: clocks are coarse.
     """
     answer, row = copies.answer, copies.row
     stamped = has(copies.of_rows("marks", row), Mark.HAS_TIMESTAMPS)
@@ -61,19 +72,44 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     echo, own = copies.of_rows("tsecr", answer), copies.of_rows("tsval", row)
     edge = np.where(answer > 0, copies.reached[np.minimum(answer, copies.nowhere) - 1], 0)
     at_edge = copies.begin <= edge
-    resent = copies.first_sent(row)[copies.grid.cell(edge)]
-    edge_first = (resent >= answer) | ((echo - copies.of_rows("tsval", resent)).view(np.int32) < 0)
     older = (echo - own).view(np.int32) < 0
-    earlier = stamped & older & (at_edge | edge_first)
-    itself = stamped & ~older & at_edge
+    earlier = stamped & older & (at_edge | _in_order_before(copies, edge, echo))
+    newer = (own - copies.of_rows("tsval", copies.earlier)).view(np.int32) > 0
+    itself = stamped & ~older & at_edge & (newer | (copies.earlier == copies.nowhere))
     return earlier, itself
 
 
-def f_rto(copies: Copies) -> Array:
-    """Return which were reported by an ACK that lacks data sent once, before them, that arrived later.
+def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
+    """Return behind which data had arrived that were sent once, before it, so that no ACK was delayed.
+
+    Nor may what is echoed be a retransmission: it would have filled a hole of which no ACK came through.
+    """
+    answer, row = copies.answer, copies.row
+    covered = copies.reached[np.minimum(answer, copies.nowhere - 1)]
+    firsts, agains = copies.first_sent(copies.sent), copies.first_sent(row)
+    above = np.zeros(len(copies), dtype=bool)
+    for unit in (copies.end, covered - 1):
+        cell = copies.grid.cell(unit)
+        above |= (copies.end <= unit) & (unit < covered) & (firsts[cell] < row) & (agains[cell] > answer)
+    first_again = np.append(row, copies.nowhere)[np.searchsorted(row, firsts[copies.grid.cell(edge)])]
+    resent = (first_again >= answer) | ((echo - copies.of_rows("tsval", first_again)).view(np.int32) < 0)
+    return above & resent
+
+
+def f_rto(copies: Copies, proved: Array, *, within_ns: float = 0) -> Array:
+    """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
 
     Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
-    It generalises the second ACK of RFC 5682 to any retransmission.
+    That it was their first copy is known if they were sent once, or acknowledged before the next could be,
+    or if the next is proved to have come in vain (but not where the receiver throws away what it held). It
+    generalises the second ACK of RFC 5682.
+
+    Parameters
+    ----------
+    proved : ndarray of bool
+        Of which retransmissions an earlier copy is known to have arrived.
+    within_ns : float
+        So soon nothing is answered, as of `sooner_than_answers_ns`.
     """
     report = copies.report
     there = (report < copies.nowhere) & (report > copies.row)
@@ -81,8 +117,30 @@ def f_rto(copies: Copies) -> Array:
     cell = copies.grid.cell(lacking)
     sent, again = copies.first_sent(copies.sent)[cell], copies.first_sent(copies.row)[cell]
     came = np.searchsorted(copies.reached, lacking, side="right")
-    lacked: Array = there & (sent < copies.row) & (came < copies.nowhere) & (again > came)
-    return lacked
+    soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
+    first = (again > came) | (soon_ns < within_ns)
+    lacked = there & (sent < copies.row) & (came < copies.nowhere)
+    depends = lacked & (again < copies.nowhere) & ~copies.reneged.any()
+    return _spread(lacked & first, depends, proved, copies, again)
+
+
+def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: Array) -> Array:
+    """Return what is known, or depends on a retransmission at row `again` that is known or proved.
+
+    That one ends further on, so one pass from the highest end downward settles all.
+    """
+    which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
+    order = np.argsort(-copies.end, kind="stable")
+    found, shown = known.tolist(), (known | proved).tolist()
+    for i in order[depends[order] & ~known[order]].tolist():
+        found[i] = shown[which[i]]
+        shown[i] = shown[i] or found[i]
+    return np.array(found, dtype=bool)
+
+
+def sooner_than_answers_ns(copies: Copies) -> float:
+    """Return a time within which nothing is answered; 0 if no round trip was measured."""
+    return max(SURELY_EARLY * max(copies.min_rtt_ns, 0) - _JITTER_NS, 0)
 
 
 def held(copies: Copies) -> Array:

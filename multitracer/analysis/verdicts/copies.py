@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, first_painters, span_minimum
+from multitracer.analysis.intervals import distinct, span_minimum
 from multitracer.analysis.kind import Kind
+from multitracer.analysis.verdicts.grid import Grid
+from multitracer.analysis.verdicts.reports import CROSSING_NS, Reports, reported
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -17,24 +19,6 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 _NO_COPY = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Sequence space cut where anything sent begins or ends; a cell is the stretch between two edges."""
-
-    edges: Array
-
-    def cell(self, unit: Array) -> Array:
-        """Return the cell that holds each unit; -1 for one that nothing sent lies around."""
-        found = np.searchsorted(self.edges, unit, side="right") - 1
-        return np.where((found >= 0) & (found < len(self.edges) - 1), found, -1)
-
-    def first(self, rows: Array, begin: Array, end: Array, *, nobody: int) -> Array:
-        """Return for each cell, and for the cell -1, the first of `rows` that covers it, else `nobody`."""
-        left, right = np.searchsorted(self.edges, begin), np.searchsorted(self.edges, end)
-        painter = first_painters(left, right, max(len(self.edges) - 1, 0))
-        return np.append(np.append(rows, nobody)[painter], nobody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +38,12 @@ class Copies:
     """Row of the last copy before that begins at the same unit, else of the first with its first unit."""
     answer: Array
     """Row of the first ACK that covers it, cumulatively."""
-    report: Array
-    """Row of the first ACK or SACK that covers it."""
+    sacked: Array
+    """Row of the first SACK that covers it, if the receiver kept what it reported."""
+    reneged: Array
+    """A SACK had reported it before, but the receiver threw it away (RFC 2018, section 8)."""
+    unread: Array
+    """Row of the first SACK that covers it in an ACK that the sender cannot have taken for good."""
     reached: Array
     """Per row of `segments`: the highest unit acknowledged so far."""
     highest: Array
@@ -67,15 +55,17 @@ class Copies:
     """The shortest round trip measured, by whatever means; NA if none was."""
 
     @classmethod
-    def of(cls, segments: Table, sacks: Table, *, reverse: bool) -> Self:
+    def of(cls, segments: Table, sacks: Table, *, reverse: bool, at_sender: bool = True) -> Self:
         """Return the retransmissions of a direction.
 
         Parameters
         ----------
         segments, sacks : Table
-            TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection, captured at the sender.
+            TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection.
         reverse : bool
             Whose data.
+        at_sender : bool
+            Whether they were captured at its sender; elsewhere nothing tells which ACKs came there damaged.
         """
         own = segments["reverse"] == reverse
         kind = segments["kind"]
@@ -88,15 +78,20 @@ class Copies:
         back = ~own & (segments["ack_bytes"] != NA)
         reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], 0))
         answer = np.searchsorted(reached, end[row])
-        reports = _reports(segments, sacks, reverse=reverse)
+        reports = Reports.of(segments, sacks, reverse=reverse)
+        damaged = at_sender & _damaged(segments, back, row)[reports.row]
+        said = reported(reports.chosen(~damaged), row, begin[row], end[row], reached)
+        unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
             segments, reverse, sent, row,
             _earlier(sent, row, begin, end, grid, nowhere=len(segments)),
             answer,
-            np.minimum(answer, _sacked(begin[row], end[row], reports, nowhere=len(segments))),
+            said.row,
+            said.reneged,
+            unread,
             reached,
             np.maximum.accumulate(np.where(occupies, end, 0)),
-            _sacked_up_to(len(segments), reports),
+            reports.highest(len(segments)),
             grid,
             _shortest(segments, own),
         )  # fmt: skip
@@ -113,6 +108,12 @@ class Copies:
     def nowhere(self) -> int:
         """The row that there is not."""
         return len(self.segments)
+
+    @property
+    def report(self) -> Array:
+        """Row of the first ACK or SACK that covers each."""
+        first: Array = np.minimum(self.answer, self.sacked)
+        return first
 
     @property
     def begin(self) -> Array:
@@ -158,33 +159,19 @@ def _earlier(sent: Array, row: Array, begin: Array, end: Array, grid: Grid, *, n
     return np.where(earlier < row, earlier, nowhere)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reports:
-    """SACK blocks of one direction's data, D-SACKs left out, in capture order."""
-
-    row: Array
-    left: Array
-    right: Array
-
-
-def _reports(segments: Table, sacks: Table, *, reverse: bool) -> _Reports:
-    real = ~sacks["dsack"] & (sacks["left_bytes"] < sacks["right_bytes"])
-    real &= segments["reverse"][sacks["row"]] != reverse
-    return _Reports(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
-
-
-def _sacked(begin: Array, end: Array, reports: _Reports, *, nowhere: int) -> Array:
-    """Return the row by which SACKs had reported both the first and the last unit of each range."""
-    edges = distinct(np.concatenate([reports.left, reports.right]))
-    grid = Grid(edges)
-    first = grid.first(reports.row, reports.left, reports.right, nobody=nowhere)
-    return np.maximum(first[grid.cell(begin)], first[grid.cell(end - 1)])
-
-
-def _sacked_up_to(rows: int, reports: _Reports) -> Array:
-    highest = np.zeros(rows, dtype=np.int64)
-    np.maximum.at(highest, reports.row, reports.right)
-    return np.maximum.accumulate(highest)
+def _damaged(segments: Table, back: Array, row: Array) -> Array:
+    """Return which ACKs the sender cannot have taken for good: long after, it sent what they cover again."""
+    damaged = np.zeros(len(segments), dtype=bool)
+    if not len(row):
+        return damaged
+    acks, begin = np.flatnonzero(back), segments["seq_bytes"][row]
+    time_ns = segments["time_ns"]
+    lowest = np.append(np.minimum.accumulate(begin[::-1])[::-1], np.iinfo(np.int64).max)
+    latest_ns = np.maximum.accumulate(time_ns[row])
+    after = np.searchsorted(latest_ns, time_ns[acks] + CROSSING_NS, side="right")
+    after = np.maximum(after, np.searchsorted(row, acks))
+    damaged[acks] = lowest[after] < segments["ack_bytes"][acks]
+    return damaged
 
 
 def _shortest(segments: Table, own: Array) -> int:

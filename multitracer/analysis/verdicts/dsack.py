@@ -47,16 +47,20 @@ def dsacked(copies: Copies, sacks: Table) -> Array:
     return reported
 
 
-def peer_sends_sack(sacks: Table, segments: Table, *, reverse: bool) -> bool:
+def peer_sends_sack(copies: Copies, sacks: Table) -> bool:
     """Return whether the receiver of a direction was seen to send SACK blocks."""
-    return bool((segments["reverse"][sacks["row"]] != reverse).any())
+    return bool((copies.segments["reverse"][sacks["row"]] != copies.reverse).any())
 
 
 def undisputed(copies: Copies, reported: Array, *, sends_sack: bool) -> Array:
-    """Return which were answered, late enough, by a receiver that would have called them duplicates."""
+    """Return which were answered, late enough, by a receiver that would have called them duplicates.
+
+    A SYN or a FIN alone is never called one: a block reports data.
+    """
     if not sends_sack or copies.min_rtt_ns == NA:
         return np.zeros(len(copies), dtype=bool)
     answered = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
+    answered &= copies.of_rows("payload_bytes", copies.row) > 0
     late = copies.after_ns(copies.answer) >= copies.min_rtt_ns
     undisputed: Array = answered & late & (reported == copies.nowhere)
     return undisputed

@@ -66,20 +66,21 @@ class Trigger:
     """Nothing was sent between it and the copy before."""
     too_soon: Array
     """Sooner after the copy before than any answer."""
+    is_complete: bool = True
+    """Whether it is all that the sender knew; of a capture made elsewhere some of it is missing."""
 
 
 def trigger_of(copies: Copies) -> Trigger:
     """Return what the sender's packets show before each retransmission."""
     segments, row = copies.segments, copies.row
     time_ns = segments["time_ns"]
-    back = np.flatnonzero((segments["reverse"] != copies.reverse) & (segments["ack_bytes"] != NA))
     before = np.maximum(row - 1, 0)
     una = np.where(row > 0, copies.reached[before], 0)
     earlier_ns = np.where(copies.earlier < copies.nowhere, copies.of_rows("time_ns", copies.earlier), 0)
     advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)]
     newest = copies.end >= copies.highest[before]
-    waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), _rto_ns(copies)
-    duplicates = _duplicates(copies, back, before, una)
+    waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), timeout_ns(copies)
+    duplicates = duplicates_until(copies, before, una)
     return Trigger(
         _silent(copies, una, waited_ns, rto_ns),
         duplicates,
@@ -113,8 +114,10 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
     return silent
 
 
-def _duplicates(copies: Copies, back: Array, before: Array, una: Array) -> Array:
-    """Return how many duplicate ACKs had arrived since the ACK number last grew."""
+def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
+    """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`."""
+    segments = copies.segments
+    back = np.flatnonzero((segments["reverse"] != copies.reverse) & (segments["ack_bytes"] != NA))
     duplicate = np.zeros(len(copies.segments) + 1, dtype=np.int64)
     duplicate[1 + back] = (copies.segments["kind"][back] & np.uint32(Kind.DUPLICATE_ACK)) != 0
     count = np.cumsum(duplicate)
@@ -123,18 +126,25 @@ def _duplicates(copies: Copies, back: Array, before: Array, una: Array) -> Array
     return since
 
 
-def _rto_ns(copies: Copies) -> Array:
-    """Return the timeout that RFC 6298 gives before each retransmission; one second without a sample."""
+def timeout_ns(copies: Copies, *, beyond_ns: int = 0) -> Array:
+    """Return the timeout that RFC 6298 gives before each retransmission; one second without a sample.
+
+    Parameters
+    ----------
+    beyond_ns : int
+        How much longer a round trip is to the sender than to where the capture was made.
+    """
     segments = copies.segments
     own = segments["reverse"] == copies.reverse
     by = next((n for n in ("rtt_timestamp_ns", "rtt_ns") if (segments[n][own] > 0).any()), "rtt_ns")
     rows = np.flatnonzero(own & (segments[by] > 0))
-    answered_ns = segments["time_ns"][rows] + segments[by][rows]
+    rtt_ns = segments[by][rows] + beyond_ns
+    answered_ns = segments["time_ns"][rows] + rtt_ns
     order = np.argsort(answered_ns, kind="stable")
-    rows, n = rows[order], len(rows)
+    rows, rtt_ns, n = rows[order], rtt_ns[order], len(rows)
     samples = Table(RTT_SAMPLES, {
         "time_ns": answered_ns[order], "reverse": np.full(n, copies.reverse), "row": rows,
-        "answer_row": rows, "rtt_ns": segments[by][rows], "provenance": np.zeros(n, dtype=np.uint8),
+        "answer_row": rows, "rtt_ns": rtt_ns, "provenance": np.zeros(n, dtype=np.uint8),
     })  # fmt: skip
     states = reconstruct_rto(samples, profile=LINUX)
     last = np.searchsorted(states["time_ns"], segments["time_ns"][copies.row], side="right") - 1
@@ -176,7 +186,9 @@ class _Sender:
         self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
         self._directly = trigger.directly.tolist()
         self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
-        self._probes = probes
+        self._probes, self._is_complete = probes, trigger.is_complete
+        self._unclear = 0
+        """Below this, something had been resent for a reason that is not known."""
         self._state = Cause.UNKNOWN
         """What acknowledgments have resent: SLOW_START, FAST, or UNKNOWN for nothing."""
         self._recover = 0
@@ -193,8 +205,10 @@ class _Sender:
             return Cause.LOCAL_DROP
         if self._silent[i]:
             return self._by_timer(i, una)
-        if self._state is Cause.UNKNOWN and self._seen[i]:
+        if self._state is Cause.UNKNOWN and self._seen[i] and una >= self._unclear:
             self._enter(Cause.FAST, i)
+        if self._state is Cause.UNKNOWN and not self._is_complete:
+            self._unclear = self._highest[i]
         return self._state
 
     def _is_refused(self, i: int) -> bool:

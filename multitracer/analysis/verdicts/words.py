@@ -52,6 +52,12 @@ class Evidence(IntFlag):
     """An ACK for what filled a hole below it covered it, and data never resent: the receiver held both."""
     ACK_IGNORED = 0x8_0000
     """An ACK that covers it had been captured long before: damaged, as the sender took no notice of it."""
+    SACKED = 0x20_0000
+    """A SACK had reported it before it was sent: the sender had forgotten, or does not read them."""
+    PASSED_BEFORE = 0x80_0000
+    """Away from the sender: an ACK or SACK that covers it had passed the capture point before it did."""
+    EARLY_STAMP = 0x100_0000
+    """By its own timestamp the ACK left the receiver before this copy could have arrived there."""
     ECHOED = 0x0040
     """The ACK echoes the timestamp of this very copy: it brought something new."""
     HOLE = 0x0080
@@ -60,6 +66,8 @@ class Evidence(IntFlag):
     """What had been sent behind the earlier copy was not acknowledged either until it was sent again."""
     NO_D_SACK = 0x0100
     """The receiver, which sends SACK, answered this copy without calling it a duplicate."""
+    RENEGED = 0x40_0000
+    """A SACK had reported it, but later ACKs stopped before it: the receiver threw it away (RFC 2018, 8)."""
     CA_STATE = 0x0200
     """The kernel's congestion state when it was sent."""
     CWND_DROP = 0x0400
@@ -77,7 +85,7 @@ class Evidence(IntFlag):
     NO_ANSWER = 0x1_0000
     """No ACK that covers it was captured."""
     NOT_AT_SENDER = 0x2_0000
-    """The capture was not made at the sender: what it saw, and when, is not known."""
+    """The capture was not made at the sender: a rule that needs what it saw, and when, was not applied."""
 
 
 def word(value: Cause | Necessity) -> str:

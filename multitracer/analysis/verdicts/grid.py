@@ -1,0 +1,31 @@
+"""Sequence space as a grid of cells, so that each stretch of it is looked at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import first_painters
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Sequence space cut where anything sent begins or ends; a cell is the stretch between two edges."""
+
+    edges: Array
+
+    def cell(self, unit: Array) -> Array:
+        """Return the cell that holds each unit; -1 for one that nothing sent lies around."""
+        found = np.searchsorted(self.edges, unit, side="right") - 1
+        return np.where((found >= 0) & (found < len(self.edges) - 1), found, -1)
+
+    def first(self, rows: Array, begin: Array, end: Array, *, nobody: int) -> Array:
+        """Return for each cell, and for the cell -1, the first of `rows` that covers it, else `nobody`."""
+        left, right = np.searchsorted(self.edges, begin), np.searchsorted(self.edges, end)
+        painter = first_painters(left, right, max(len(self.edges) - 1, 0))
+        return np.append(np.append(rows, nobody)[painter], nobody)
