@@ -12,6 +12,8 @@ from multitracer.analysis.kind import Kind
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.tables import Array, Table
 
 
@@ -38,19 +40,22 @@ class SegmentClass(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-def classify(segments: Table, *, at_sender: tuple[bool, bool]) -> Array:
+def classify(
+    segments: Mapping[str, Array] | Table, *, at_sender: tuple[bool, bool] | tuple[Array, Array]
+) -> Array:
     """Return the SegmentClass of each segment, uint8.
 
     Parameters
     ----------
-    segments : Table
-        TCP_SEGMENTS of one connection.
-    at_sender : tuple of bool
-        Whether the capture was made at the sender of the initiator's data, and of the responder's. There,
-        what fills a hole of the capture was sent before: nothing leaves a sender out of order.
+    segments : Table or mapping of str to ndarray
+        The columns flags, kind, reverse and payload_bytes of TCP_SEGMENTS.
+    at_sender : tuple of bool, or of ndarray of bool
+        Whether the capture was made at the sender of the initiator's data, and of the responder's; of each
+        segment's connection where they are of several. There, what fills a hole of the capture was sent
+        before: nothing leaves a sender out of order.
     """
     flags, kind = segments["flags"], segments["kind"]
-    found = np.full(len(segments), SegmentClass.ACK, dtype=np.uint8)
+    found = np.full(len(flags), SegmentClass.ACK, dtype=np.uint8)
     fills = (kind & np.uint32(Kind.OUT_OF_ORDER)) != 0
     resent = fills & np.where(segments["reverse"], at_sender[1], at_sender[0])
     resent |= (kind & np.uint32(Kind.RETRANSMISSION)) != 0

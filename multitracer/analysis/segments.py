@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.directions import LARGEST_SHIFT, is_dsack
-from multitracer.analysis.group import Group, has
+from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.kernel import examine
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.outstanding import Blocks, outstanding
@@ -115,12 +115,37 @@ class Connection:
         return delay
 
 
-def _starts_on_axis(found: Findings, side: Array) -> Array:
+def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
+    """Return what the segments of all connections are, many connections at once.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (n_segments,)
+        The columns flags, payload_bytes, reverse, seq_bytes and kind as TCP_SEGMENTS has them, in capture
+        order.
+    """
+    segments = capture.segments
+    columns = {
+        "flags": segments["flags"],
+        "payload_bytes": segments["payload_bytes"],
+        "reverse": (partition.direction & 1).astype(bool),
+        "seq_bytes": np.zeros(len(segments), dtype=np.int64),
+        "kind": np.zeros(len(segments), dtype=np.uint32),
+    }
+    for group in groups(capture, partition):
+        found = examine(group, capture)
+        direction = np.repeat(np.arange(group.directions), np.diff(group.bounds))
+        columns["seq_bytes"][group.rows] = _starts_on_axis(found, direction) - found.axis.origin[direction]
+        columns["kind"][group.rows] = _kinds(found, capture)
+    return columns
+
+
+def _starts_on_axis(found: Findings, direction: Array) -> Array:
     """Return where each segment begins, relative to the piece at or before it, else to the reference."""
     group, pieces, axis = found.group, found.axis.pieces, found.axis
     last = np.searchsorted(pieces.position, np.arange(len(group)), side="right") - 1
-    known = last >= pieces.bounds[side]
-    near, seq = axis.reference[side], axis.reference_seq[side]
+    known = last >= pieces.bounds[direction]
+    near, seq = axis.reference[direction], axis.reference_seq[direction]
     near[known] = pieces.start[last[known]]
     seq[known] = group.seq[pieces.position[last[known]]]
     return near + (group.seq - seq).view(np.int32)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.segment_class import SegmentClass, classify
+from multitracer.analysis.segments import outline
 from multitracer.analysis.two_points import match
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.diagnosis.transfer import Transfer
@@ -22,7 +23,7 @@ from multitracer.tcp import Vantage
 if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array
 
 NO_VERDICT = 255
 """Of `cause` and `necessity` of a segment that is no retransmission."""
@@ -69,52 +70,47 @@ def main_part(recording: Recording) -> Part:
 
 def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:
     """Return what is concluded of each segment of a part of a recording."""
+    partition, directions = part.analysis.partition, part.analysis.directions
     found = SegmentVerdicts.blank(len(part.capture.segments))
-    for number in range(1, len(part) + 1):
-        _fill(found, recording, part, number)
+    if not len(part):
+        return found
+    segments = outline(part.capture, partition)
+    at_sender = directions["vantage"] == Vantage.NEAR_SENDER
+    forward = partition.direction & ~1
+    found.kind[:] = classify(segments, at_sender=(at_sender[forward], at_sender[forward + 1]))
+    found.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, part)[partition.direction]
+    resent = np.flatnonzero(found.kind == SegmentClass.RETRANSMISSION)
+    for direction in np.unique(partition.direction[resent]).tolist():
+        _judge(found, recording, part, direction)
     return found
 
 
-def _fill(found: SegmentVerdicts, recording: Recording, part: Part, number: int) -> None:
-    """Write what is known of one connection into its rows, in place."""
-    directions = part.analysis.directions
-    own = part.analysis.partition.rows_of(number - 1)
-    segments = part.analysis.tcp_segments(number)
-    pair = slice(2 * (number - 1), 2 * number)
-    forward, back = (directions["vantage"][pair] == Vantage.NEAR_SENDER).tolist()
-    kind = classify(segments, at_sender=(forward, back))
-    found.kind[own] = kind
-    found.seq_rel[own] = segments["seq_bytes"] - _first_data_unit(segments, directions["syn"][pair] > 0)
-    resent = kind == SegmentClass.RETRANSMISSION
-    for reverse in (False, True):
-        asked = np.flatnonzero(resent & (segments["reverse"] == reverse))
-        if len(asked):
-            transfer = Transfer.of(recording, part.offset + number, reverse=reverse)
-            _carry(found, own, segments, asked, transfer, is_here=transfer.layers.part is part)
+def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
+    """Return where each direction's first data byte lies: behind the SYN, else the first that was seen."""
+    directions, direction = part.analysis.directions, part.analysis.partition.direction
+    data = np.flatnonzero(segments["payload_bytes"] > 0)
+    never = np.iinfo(np.int64).max
+    first = np.full(len(directions), never)
+    np.minimum.at(first, direction[data], segments["seq_bytes"][data])
+    first[first == never] = 0
+    first[directions["syn"] > 0] = 1
+    return first
 
 
-def _first_data_unit(segments: Table, has_syn: Array) -> Array:
-    """Return for each segment where its direction's first data byte lies: behind the SYN, else the first."""
-    first = [1, 1]
-    for side in (0, 1):
-        if not has_syn[side]:
-            data = segments["seq_bytes"][
-                (segments["reverse"] == bool(side)) & (segments["payload_bytes"] > 0)
-            ]
-            first[side] = int(data.min()) if len(data) else 0
-    return np.where(segments["reverse"], first[1], first[0])
-
-
-def _carry(
-    found: SegmentVerdicts, own: Array, segments: Table, asked: Array, transfer: Transfer, *, is_here: bool
-) -> None:
-    """Write the verdicts of a transfer at the rows of `segments` that are `asked`, in place."""
+def _judge(found: SegmentVerdicts, recording: Recording, part: Part, direction: int) -> None:
+    """Write the verdicts on the retransmissions of a direction into its rows, in place."""
+    index, reverse = divmod(direction, 2)
+    own = part.analysis.partition.rows_of(index)
+    mine = part.analysis.partition.direction[own] == direction
+    asked = np.flatnonzero(mine & (found.kind[own] == SegmentClass.RETRANSMISSION))
+    transfer = Transfer.of(recording, part.offset + index + 1, reverse=bool(reverse))
     verdicts = transfer.verdicts
-    if is_here:
+    if transfer.layers.part is part:
         at, which = _same(asked, verdicts["row"])
     else:
-        index, which = match(segments, asked, transfer.sender, verdicts["row"])
-        at = asked[index]
+        here = part.analysis.tcp_segments(index + 1)
+        there, which = match(here, asked, transfer.sender, verdicts["row"])
+        at = asked[there]
     found.cause[own[asked]] = Cause.UNKNOWN
     found.necessity[own[asked]] = Necessity.UNDECIDED
     for name in ("cause", "necessity", "evidence"):
