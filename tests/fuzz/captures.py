@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import FormatError
-from parsers import pcap, pcapng
+from parsers import erf, pcap, pcapng, snoop
 from tests.parsers import frames as build
+from tests.parsers.test_erf import record
 from tests.parsers.test_link_types import FRAMES, TUNNELS
+from tests.parsers.test_snoop import snoop_file
 
 if TYPE_CHECKING:
     import random
@@ -168,7 +170,33 @@ def _any_block(rng: random.Random, order: str) -> bytes:
             return build.block(kind, rng.randbytes(40), order)
 
 
-GRAMMARS: tuple[Callable[[random.Random], bytes], ...] = (pcap_by_grammar, pcapng_by_grammar)
+def snoop_by_grammar(rng: random.Random) -> bytes:
+    """Return a snoop file, now and then of another link type, or with a stamp that cannot be."""
+    packets = []
+    for _ in range(rng.choice((0, 1, 5, 40))):
+        data = link_frame(rng, 1)
+        kept = data[: rng.choice((None, None, 96, 54, rng.randint(0, 80)))]
+        packets.append((kept, len(data), rng.getrandbits(32), rng.choice((0, 5, 999_999, 1 << 31))))
+    return snoop_file(packets, link=rng.choice((4, 4, 4, 0, 2, 8, 9)))
+
+
+def erf_by_grammar(rng: random.Random) -> bytes:
+    """Return an ERF file of Ethernet, raw IP and whatever else."""
+    headers, out = rng.choice((0, 0, 1, 3)), []
+    for number in range(rng.choice((5, 8, 40))):
+        data = link_frame(rng, 1)
+        kind = 2 if rng.random() < 0.9 else rng.choice((1, 3, 10, 21, 22, 24, 27, 48))
+        time_ns = build.EPOCH_S * 10**9 + number * rng.choice((1000, 10**9))
+        out.append(record(data[:1500], len(data), time_ns, kind=kind, headers=headers))
+    return b"".join(out)
+
+
+GRAMMARS: tuple[Callable[[random.Random], bytes], ...] = (
+    pcap_by_grammar,
+    pcapng_by_grammar,
+    snoop_by_grammar,
+    erf_by_grammar,
+)
 
 
 def any_capture(rng: random.Random, samples: list[bytes]) -> bytes:
@@ -181,14 +209,22 @@ def any_capture(rng: random.Random, samples: list[bytes]) -> bytes:
 
 def read_or_refuse(data: bytes) -> Capture | None:
     """Return what the bytes hold, or None if they were refused as they may be."""
-    fmt = pcapng if data[:4] == b"\n\r\r\n" else pcap
     refused = None
     try:
-        return fmt.parse(io.BytesIO(data), path="fuzz")
+        return _parser(data)(io.BytesIO(data), path="fuzz")
     except FormatError as error:
         refused = error
     assert (refused.path, refused.offset is None, bool(refused.reason)) == ("fuzz", False, True)
     return None
+
+
+def _parser(data: bytes) -> Callable[..., Capture]:
+    """Return what reads the bytes; pcap's, which refuses it, of what nobody knows."""
+    if data[:4] == b"\n\r\r\n":
+        return pcapng.parse
+    if data[:8] == b"snoop\0\0\0":
+        return snoop.parse
+    return erf.parse if erf.FORMAT.sniff(data[:4096]) == "yes" else pcap.parse
 
 
 def check(capture: Capture) -> None:
