@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, ev
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE
 from multitracer.tables import NA, NOT_A_TIME, Schema, Table
+from tests.analysis.judging import proof, said, without_sack, without_stamps
 from tests.analysis.test_engine_equals_oracle import exchanges, transfers
 from tests.analysis.test_slow_links import (
     MSS,
@@ -29,42 +30,9 @@ from tests.analysis.test_slow_links import (
     slow_handshake,
     stall,
 )
-from tests.analysis.traffic import ACK, FIN, MS, Segment, capture
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tests.analysis.traffic import ACK, MS, Segment, capture
 
 NEAR_SENDER = 1
-
-
-def verdicts(
-    segments: Sequence[Segment], *, vantage: int = NEAR_SENDER, **beside: Any
-) -> list[dict[str, Any]]:
-    analysis = analyse(capture(list(segments)))
-    table = judge(
-        analysis.tcp_segments(1),
-        analysis.sack_blocks(1),
-        reverse=False,
-        vantage=vantage,
-        beside=Beside(**beside),
-    )
-    return list(table.rows())
-
-
-def said(segments: Sequence[Segment], **how: Any) -> list[tuple[Cause, Necessity]]:
-    return [(Cause(row["cause"]), Necessity(row["necessity"])) for row in verdicts(segments, **how)]
-
-
-def proof(segments: Sequence[Segment], **how: Any) -> Evidence:
-    return Evidence(verdicts(segments, **how)[-1]["evidence"])
-
-
-def without_stamps(segments: Sequence[Segment]) -> list[Segment]:
-    return [replace(segment, stamp=None) for segment in segments]
-
-
-def without_sack(segments: Sequence[Segment]) -> list[Segment]:
-    return [replace(segment, sack=()) for segment in segments]
 
 
 def test_a_stall_makes_a_timeout_spurious_by_timestamps_and_d_sack() -> None:
@@ -170,177 +138,6 @@ def test_an_echo_that_is_the_earlier_copy_s_too_tells_of_neither() -> None:
     coarse = [*opened(600), sent(600, 0), sent(601, 1), sent(900, 0), acked(1500, 2, echo=1)]
     coarse = [replace(s, stamp=(1, s.stamp[1])) if s.side == 0 and s.stamp else s for s in coarse]
     assert not proof(coarse) & (Evidence.ECHOED | Evidence.EIFEL)
-
-
-# --- senders that forget SACKs, receivers that renege (RFC 2018, section 8) ---
-
-
-def block(first: int, last: int) -> tuple[tuple[int, int], ...]:
-    return ((C + first * MSS, C + last * MSS),)
-
-
-def go_back_n(*answers: Segment) -> list[Segment]:
-    """RTT 600 ms; of segments 1 to 4 the first is lost; after the timer 1, then 2 and 3 are sent again."""
-    return [
-        *opened(600),
-        sent(600, 0),
-        acked(1200, 1, echo=600),
-        *(sent(1200 + i, i) for i in range(1, 5)),
-        *(acked(1801 + i, 1, echo=600, sack=block(2, 3 + i)) for i in range(3)),
-        sent(3300, 1),
-        sent(3301, 2),
-        sent(3302, 3),
-        *answers,
-    ]
-
-
-@pytest.mark.parametrize("strip", [list, without_stamps])
-def test_what_a_sack_had_reported_is_sent_again_in_vain(strip: Any) -> None:
-    kept = strip(go_back_n(acked(3900, 5, echo=3300)))
-    assert [necessity for _, necessity in said(kept)] == [
-        Necessity.NECESSARY,
-        Necessity.SPURIOUS,
-        Necessity.SPURIOUS,
-    ]
-    assert proof(kept) & Evidence.SACKED
-    assert not proof(kept) & Evidence.ACK_IGNORED
-
-
-@pytest.mark.parametrize("strip", [list, without_stamps])
-def test_a_receiver_that_throws_away_what_it_reported_needs_it_again(strip: Any) -> None:
-    acks = [acked(3900 + i, 2 + i, echo=3300 + i) for i in range(3)]
-    reneged = strip(go_back_n(*acks))
-    assert [necessity for _, necessity in said(reneged)] == 3 * [Necessity.NECESSARY]
-    assert proof(reneged) & Evidence.RENEGED
-
-
-def test_of_a_damaged_ack_nothing_was_read_not_even_its_blocks() -> None:
-    """The ACK of segments 1 and 2 is damaged: TCP discards it, and the SACK of segment 4 in it."""
-    damaged = [
-        *opened(600),
-        sent(600, 0),
-        acked(1200, 1, echo=600),
-        *(sent(1200 + i, i) for i in range(1, 5)),
-        acked(1800, 3, echo=1202, sack=block(4, 5)),
-        *(sent(3300 + i, i) for i in range(1, 5)),
-        acked(3950, 5, echo=3303),
-    ]
-    assert [necessity for _, necessity in said(damaged)][1::2] == [Necessity.ACK_LOST, Necessity.ACK_LOST]
-
-
-def test_an_ack_that_stops_short_of_data_sent_in_vain_left_before_either_copy_came() -> None:
-    """No option at all: segment 2 is acknowledged at once when it is sent again, so 1 had arrived before."""
-    late = [
-        *opened(600),
-        sent(600, 0),
-        acked(1200, 1, echo=600),
-        sent(1200, 1),
-        sent(1201, 2),
-        sent(2300, 1),
-        acked(5200, 2, echo=1200),
-        sent(5200, 2),
-        acked(5206, 3, echo=1201),
-    ]
-    plain = without_stamps(late)
-    assert [necessity for _, necessity in said(plain)] == [Necessity.SPURIOUS, Necessity.SPURIOUS]
-
-
-def test_no_block_reports_a_fin_so_its_absence_says_nothing() -> None:
-    """The FIN and its copy arrive; the receiver sends SACKs, but has no data to call duplicate."""
-    closing = [
-        *opened(600),
-        *(sent(600 + i, i) for i in range(2)),
-        acked(1200, 1, echo=600, sack=block(0, 1)),
-        acked(1201, 2, echo=601),
-        at(1300, 0, C + 2 * MSS, flags=FIN | ACK),
-        at(2800, 0, C + 2 * MSS, flags=FIN | ACK),
-        at(3400, 1, S, ack=C + 2 * MSS + 1, echo=1300),
-    ]
-    assert not proof(without_stamps(closing)) & Evidence.NO_D_SACK
-
-
-# --- away from the sender ---
-
-
-@pytest.mark.parametrize("vantage", [2, 3])
-def test_what_the_order_of_packets_proves_holds_at_any_point(vantage: int) -> None:
-    assert said(stall(), vantage=vantage) == [(Cause.TIMEOUT, Necessity.SPURIOUS)]
-    assert {Evidence.EIFEL, Evidence.D_SACK, Evidence.F_RTO} <= set(proof(stall(), vantage=vantage))
-    assert said(fast_retransmit(), vantage=vantage) == [(Cause.FAST, Necessity.NECESSARY)]
-    assert not proof(fast_retransmit(), vantage=vantage) & Evidence.NOT_AT_SENDER
-
-
-def at_receiver(*then: Segment, stamped: bool = True) -> list[Segment]:
-    """RTT 600 ms, at the receiver: segment 1 is acknowledged at once, and comes again 1.4 s later."""
-    seen = [
-        at(0, 0, C - 1, flags=2, ack=0),
-        said_at(0, S - 1, C, echo=0, flags=2 | ACK),
-        heard_at(600, C, 0, said=0),
-        heard_at(600, C, MSS, said=0),
-        said_at(601, S, C + MSS, echo=600),
-        heard_at(1200, C + MSS, MSS, said=601),
-        said_at(1201, S, C + 2 * MSS, echo=1200),
-        heard_at(2600, C + MSS, MSS, said=601),
-        said_at(2601, S, C + 2 * MSS, echo=1200),
-        *then,
-    ]
-    return seen if stamped else without_stamps(seen)
-
-
-def said_at(ms: int, seq: int, ack: int, *, echo: int, **how: Any) -> Segment:
-    """Return what the receiver sends, stamped by its clock."""
-    return replace(at(ms, 1, seq, ack=ack, **how), stamp=(5000 + ms, echo))
-
-
-def heard_at(ms: int, seq: int, payload: int, *, said: int) -> Segment:
-    """Return what arrives from the sender, which had heard what the receiver said at a time."""
-    return replace(at(ms, 0, seq, payload), stamp=(ms, 5000 + said))
-
-
-@pytest.mark.parametrize(("heard", "necessity"), [(1201, Necessity.SPURIOUS), (2601, Necessity.ACK_LOST)])
-def test_what_the_sender_echoes_tells_which_ack_reached_it(heard: int, necessity: Necessity) -> None:
-    """The copy passes long after the ACK; next the sender echoes that ACK, or only the copy's own."""
-    seen = at_receiver(heard_at(3900, C + 2 * MSS, MSS, said=heard))
-    assert said(seen, vantage=2) == [(Cause.TIMEOUT, necessity)]
-    assert proof(seen, vantage=2) & Evidence.PASSED_BEFORE
-
-
-def test_without_timestamps_it_is_open_whether_the_ack_was_lost_or_late() -> None:
-    late = at_receiver(heard_at(5900, C + 2 * MSS, MSS, said=0), stamped=False)
-    assert said(late, vantage=2)[0][1] is Necessity.UNDECIDED
-    assert {Evidence.PASSED_BEFORE, Evidence.NOT_AT_SENDER} <= set(proof(late, vantage=2))
-
-
-@pytest.mark.parametrize("vantage", [2, 3])
-def test_early_acks_and_refusals_are_the_sender_s_alone(vantage: int) -> None:
-    early = [
-        *opened(600),
-        sent(600, 0),
-        acked(1200, 1, echo=600),
-        sent(1200, 1),
-        sent(1200.1, 1),
-        acked(1300, 2, echo=0),
-    ]
-    assert said(without_stamps(early), vantage=vantage) == [(Cause.UNKNOWN, Necessity.UNDECIDED)]
-    assert proof(without_stamps(early), vantage=vantage) == Evidence.NOT_AT_SENDER
-
-
-def test_the_ack_s_own_timestamp_shows_that_it_left_before_the_copy_could_arrive() -> None:
-    """RTT 600 ms; the ACK of segment 1 was held for 3 s behind its clock; that of the copy is lost."""
-    held_up = [
-        at(0, 0, C - 1, flags=2, ack=0),
-        said_at(600, S - 1, C, echo=0, flags=2 | ACK),
-        at(600, 0, C),
-        sent(600, 0),
-        said_at(1200, S, C + MSS, echo=600),
-        sent(1200, 1),
-        sent(2600, 1),
-        replace(said_at(4800, S, C + 2 * MSS, echo=1200), stamp=(5000 + 1800, 1200)),
-        sent(4800, 2),
-        said_at(5400, S, C + 3 * MSS, echo=4800),
-    ]
-    assert said(held_up)[0][1] is Necessity.SPURIOUS
-    assert proof(held_up) & Evidence.EARLY_STAMP
 
 
 # --- what beside the capture is known ---
