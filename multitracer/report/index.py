@@ -11,7 +11,6 @@ from urllib.parse import quote
 from multitracer.errors import InputError
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
-from multitracer.report.sections import verdict_of
 from multitracer.report.write import Request, summary, write_report
 from multitracer.words import count, printable
 
@@ -85,7 +84,7 @@ def file_name(title: str, taken: set[str]) -> str:
 
 def _row(each: Input, name: str) -> Markup:
     parts = each.recording.parts
-    verdict = verdict_of(parts)
+    verdict = each.recording.trust
     connections = len(each.recording)
     return element(
         "tr",

@@ -11,12 +11,9 @@ from multitracer.tcp import Vantage
 from multitracer.words import count, duration, printable, rate, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
 
-_VERDICTS = ("good", "caution", "poor")
 _SAYS = {
     "good": "✓ Trust: good. Nothing that matters speaks against these numbers.",
     "caution": "! Trust: caution. Read the numbers with this in mind:",
@@ -25,22 +22,16 @@ _SAYS = {
 _NOTES = 50
 
 
-def verdict_of(parts: Sequence[Part]) -> str:
-    """Return the worst verdict of the captures."""
-    return max((part.analysis.trust.verdict for part in parts), key=_VERDICTS.index, default="poor")
-
-
 _FAST = (
     "The link ran {:g} times as fast as a real one. These numbers, and those of the table below, are as they "
     "were recorded; the figure is drawn in the link's own seconds."
 )
 
 
-def trust_section(parts: Sequence[Part]) -> Markup:
+def trust_section(recording: Recording) -> Markup:
     """Return how far the captures can be trusted, with every reason."""
-    trusts = [(part, part.analysis.trust) for part in parts]
-    verdict = verdict_of(parts)
-    several = len(parts) > 1
+    trusts = [(part, part.analysis.trust) for part in recording.parts]
+    several = len(trusts) > 1
     said = [
         element("li", f"{printable(part.point.name)}: " if several else "", printable(note.sentence))
         for part, trust in trusts
@@ -48,9 +39,9 @@ def trust_section(parts: Sequence[Part]) -> Markup:
     ]
     return element(
         "section",
-        element("h2", _SAYS[verdict]),
+        element("h2", _SAYS[recording.trust]),
         element("ul", said[:_NOTES], more(len(said) - _NOTES)) if said else None,
-        class_=f"trust {verdict}",
+        class_=f"trust {recording.trust}",
         aria_label="How far the capture can be trusted",
     )
 

@@ -20,7 +20,7 @@ from multitracer.report.embed import embed
 from multitracer.report.figure_section import figure_section
 from multitracer.report.page import document, write
 from multitracer.report.provenance import digests, provenance_section
-from multitracer.report.sections import summary_section, trust_section, verdict_of
+from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.sentence import NOTHING, sentence
 from multitracer.words import printable, size
 
@@ -105,8 +105,8 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
 
 def _opening(recording: Recording, drawn: Drawn | None, request: Request) -> list[Markup | None]:
     """Return why it was slow and how far that can be trusted; a doubt comes first."""
-    opening = [_diagnosis(recording, drawn, request), trust_section(recording.parts)]
-    return opening if verdict_of(recording.parts) == "good" else opening[::-1]
+    opening = [_diagnosis(recording, drawn, request), trust_section(recording)]
+    return opening if recording.trust == "good" else opening[::-1]
 
 
 def _diagnosis(recording: Recording, drawn: Drawn | None, request: Request) -> Markup | None:

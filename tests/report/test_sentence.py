@@ -9,7 +9,9 @@ import pytest
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.logs import Point
+from multitracer.recording.inputs import Inputs
 from multitracer.recording.part import Part
+from multitracer.recording.recording import Recording
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.write import NOTHING, choose, summary
@@ -148,5 +150,6 @@ def test_a_capture_that_talks_much_is_cut_short(number: int):
 def test_the_worst_verdict_of_several_captures_counts():
     whole = part(capture(transfer(50, 30)))
     one_sided = part(capture([s for s in transfer(50, 30) if s.side == 0]))
-    assert 'class="trust good"' in trust_section([whole])
-    assert 'class="trust good"' not in trust_section([whole, one_sided])
+    inputs = Inputs("both", [])
+    assert 'class="trust good"' in trust_section(Recording(inputs, [whole]))
+    assert 'class="trust good"' not in trust_section(Recording(inputs, [whole, one_sided]))
