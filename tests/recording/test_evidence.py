@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import lzma
@@ -66,6 +67,38 @@ def test_a_log_that_the_manifest_lists_is_named(folder: Path) -> None:
     write_manifest(folder, Manifest("drive", files=[LogFile("mobile/acme.bin", "mobile")]))
     (only,) = open_recording(folder).warnings
     assert only.startswith(f"{folder}/mobile/acme.bin: no known format")
+
+
+def test_a_log_that_the_manifest_lists_and_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:
+    """One that somebody packed is there all the same."""
+    (folder / "mobile" / "tcp-0.pcap.gz").write_bytes(
+        gzip.compress((folder / "mobile" / "tcp-0.pcap").read_bytes())
+    )
+    (folder / "mobile" / "tcp-0.pcap").unlink()
+    listed = ("mobile/tcp-0.pcap", "mobile/tcp_state.jsonl", "../x", "a\0b", "mobile/tcpdump.log", "tables/t")
+    write_manifest(
+        folder,
+        Manifest(
+            "drive",
+            files=[LogFile(path, "mobile") for path in listed],
+            collectors=[CollectorRun("tcpdump", "mobile")],
+        ),
+    )
+    warnings = _warnings_everywhere(folder, tmp_path)
+    assert [sentence.endswith("listed in the manifest, but not there") for sentence in warnings] == [True] * 3
+    assert f"{folder}/mobile/tcp_state.jsonl: listed in the manifest, but not there" in warnings
+
+
+def test_a_folder_in_a_hosts_folder_and_a_dead_link_are_named(folder: Path) -> None:
+    (folder / "mobile" / "more").mkdir()
+    (folder / "mobile" / "more" / "tcp_state.jsonl").write_text("{}")
+    (folder / "fixed").symlink_to(folder / "mobile")
+    (folder / "mobile" / "tcp-1.pcap").symlink_to(folder / "absent")
+    assert sorted(open_recording(folder).warnings) == [
+        f"{folder}/fixed: a link to a folder, or to nothing; passed over",
+        f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; passed over",
+        f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; passed over",
+    ]
 
 
 def test_damage_that_shows_only_in_the_reading_is_told_once_the_log_is_read(
