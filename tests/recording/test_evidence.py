@@ -149,6 +149,10 @@ def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch:
 def test_a_filter_that_leaves_nothing_says_so(folder: Path) -> None:
     done = run("analyze", "--from", "100", folder)
     assert "Warning: no TCP segment lies between --from and --to" in done.stderr
+    for command in (("report", "-o", "r.html"), ("export", "series", "-o", "series")):
+        done = run(*command, "--from", "100", folder, cwd=folder.parent)
+        assert "Warning: no TCP segment lies between --from and --to" in done.stderr, command
+    assert "no TCP segment lies between" in (folder.parent / "r.html").read_text("utf-8")
 
 
 def test_a_radio_log_of_another_time_is_not_passed_over_in_silence(folder: Path) -> None:
@@ -216,3 +220,11 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
         "drive.html",
         "index.html",
     ]
+
+
+@pytest.mark.parametrize("stated", [0, -3, 5000])
+def test_a_speed_that_no_link_has_is_named(folder: Path, stated: float) -> None:
+    write_manifest(folder, Manifest("drive", variables=Variables(speed=stated)))
+    recording = open_recording(folder)
+    assert recording.speed == 1
+    assert recording.warnings == [f"drive: no link has the speed {stated} of manifest.json; 1 is taken"]
