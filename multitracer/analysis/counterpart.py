@@ -59,7 +59,7 @@ class Counterparts:
         """Return a connection of the near capture (from 1) in the far one, None if it is not there."""
         candidates = self._by_ends.get(_ends(self.near, connection), [])
         other = self._most_alike(connection, candidates)
-        if other is None and not candidates:
+        if other is None:
             other = self._translated(connection)
         return None if other is None else Counterpart(other, self._is_turned(connection, other))
 

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _TIME = "time_ns"
+_DISTANCE = {"unit": "s", "meaning": "how much later the nearest row is", "source": "join_nearest"}
+_OF_EVENT = {
+    "event": {"unit": "", "meaning": "number of the event, from 0", "source": "epochs"},
+    "since_event_s": {"unit": "s", "meaning": "time since the event", "source": "epochs"},
+}
 
 
 def join_nearest(
@@ -63,11 +68,14 @@ def join_nearest(
         known, others, left_on="at", right_on="there", direction="nearest", tolerance=_duration(within)
     ).set_index("order")
     rows = near["row"].reindex(np.arange(len(left))).to_numpy()
-    taken = right.reset_index(drop=True).reindex(rows).set_index(left.index)
-    distance = pd.Series((there.reindex(rows).array - at.array), index=left.index).dt.total_seconds()
-    renamed = {name: f"{name}{suffix}" for name in taken.columns if name in left}
-    joined = left.join(taken.drop(columns=on).rename(columns=renamed)).assign(distance_s=distance)
-    joined.attrs = {"columns": left.attrs.get("columns", {}) | right.attrs.get("columns", {})}
+    taken = right.reset_index(drop=True).reindex(rows).drop(columns=on)
+    renamed = {name: f"{name}{suffix}" if name in left else name for name in taken.columns}
+    beside = taken.rename(columns=renamed).set_axis(range(len(left)))
+    joined = pd.concat([left.reset_index(drop=True), beside], axis=1)
+    joined = joined.set_axis(left.index)  # only now: its labels may repeat
+    joined["distance_s"] = pd.TimedeltaIndex(there.reindex(rows).array - at.array).total_seconds().to_numpy()
+    theirs = {renamed[name]: facts for name, facts in _facts(right).items() if name in renamed}
+    joined.attrs = {"columns": _facts(left) | theirs | {"distance_s": _DISTANCE}}
     return joined
 
 
@@ -115,12 +123,14 @@ def epochs(
     sorted_times = pd.DatetimeIndex(order)
     begins = sorted_times.searchsorted(instants - _duration(before), side="left")
     ends = sorted_times.searchsorted(instants + _duration(after), side="right")
+    begins = np.where(instants.isna(), ends, begins)  # nothing is near an event without a time
     rows = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends, strict=True)] or [np.arange(0)])
     rows = rows.astype(np.int64)
     number = np.repeat(np.arange(len(instants)), np.maximum(ends - begins, 0))
     cut = frame.iloc[order.index.to_numpy()[rows]].reset_index(drop=True)
     since = (sorted_times[rows] - instants[number]).total_seconds()
     found: pd.DataFrame = cut.assign(event=number, since_event_s=since)
+    found.attrs = frame.attrs | {"columns": _facts(frame) | _OF_EVENT}
     return found
 
 
@@ -128,11 +138,19 @@ def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
     """Return a duration; a number is seconds."""
     try:
         found = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'") from error
+    if pd.isna(found):
+        raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'")
     if found < pd.Timedelta(0):
         raise InputError(f"{value!r} is negative; a window reaches from the event both ways")
     return found
+
+
+def _facts(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """Return what a table says of its columns, if it is one of ours."""
+    facts: dict[str, dict[str, str]] = frame.attrs.get("columns", {})
+    return facts
 
 
 def _times(frame: pd.DataFrame, name: str) -> pd.Series[pd.Timestamp]:
@@ -155,4 +173,6 @@ def _instants(
 ) -> pd.DatetimeIndex:
     if isinstance(events, pd.DataFrame):
         events = events[on if on in events else _needed(events, "begin_ns")]
+    if isinstance(events, str | pd.Timestamp):
+        events = [pd.Timestamp(events)]
     return _nanoseconds(list(events))

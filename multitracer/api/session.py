@@ -13,9 +13,11 @@ from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import Piece, explained, framed
 from multitracer.api.tables import SessionTables, of_part
-from multitracer.recording.open import cut_recording, open_recording
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import cut_recording, read_recording
 from multitracer.recording.window import Window, moment_of
 from multitracer.report.write import Request, write_report
+from multitracer.tables import Column
 from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS
 from multitracer.words import count, duration, moment
 
@@ -24,11 +26,17 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.recording.part import Part
+    from multitracer.recording.window import Bounds
 
     Time = float | str | pd.Timestamp
 
 _MOST_ROWS = 20
 """Of a table in a notebook."""
+_ACCOUNT = (
+    Column("use", "U", "what the time was used for (docs/lost_time.md)"),
+    Column("seconds", "float64", "time of the transfer that was used for it", "s"),
+    Column("share", "float64", "part of the transfer's time, 1 is all of it"),
+)
 
 
 def open(  # noqa: A001  # as in gzip.open
@@ -45,8 +53,8 @@ def open(  # noqa: A001  # as in gzip.open
         One session folder or folder of captures; or captures, glob patterns and at most one `-` (standard
         input), which together are one file set. A folder without any capture opens, too.
     begin, end : float, str or Timestamp, optional
-        Analyse only the packets from `begin` until before `end`, as if nothing else had been captured:
-        seconds since the first packet, or a time such as "2026-11-20T10:15:00.5" (UTC unless it has a zone).
+        Only the part from `begin` until before `end`, as `Session.between` returns it: seconds since the
+        first packet, or a time such as "2026-11-20T10:15:00.5" (UTC unless it has a zone).
     max_packets : int, optional
         Read at most this many packets of each capture point.
 
@@ -65,8 +73,9 @@ def open(  # noqa: A001  # as in gzip.open
     >>> len(upload)
     6
     """
-    recording = open_recording(*paths, window=_window(begin, end), max_packets=max_packets)
-    return Session(recording)
+    is_whole = begin is None and end is None
+    session = Session(read_recording(find_inputs(*paths), max_packets=max_packets, analyse=is_whole))
+    return session if is_whole else session.between(begin, end)
 
 
 class Session(SessionTables, SessionFigures):
@@ -118,7 +127,7 @@ class Session(SessionTables, SessionFigures):
         True
         """
         recording, bounds_ns = cut_recording(self._recording, _window(begin, end))
-        return Session(recording, bounds_ns)
+        return Session(recording, _within_both(self._bounds_ns, bounds_ns))
 
     # --- one connection ---
 
@@ -232,7 +241,10 @@ class Session(SessionTables, SessionFigures):
             (use.label, seconds, seconds / books.total_s) for use, seconds in books.seconds.items() if seconds
         ]
         frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
-        frame.attrs = {"total_s": books.total_s, "utilization": books.utilization, "inferred": books.inferred}
+        frame.attrs = {
+            "columns": explained(_ACCOUNT, source="the diagnosis"),
+            "total_s": books.total_s, "utilization": books.utilization, "inferred": books.inferred,
+        }  # fmt: skip
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
 
     def align(self, *, reference: str | None = None) -> Alignment:
@@ -306,6 +318,8 @@ class Session(SessionTables, SessionFigures):
         )
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
         told = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
+        if (untold := len(self.warnings) - _MOST_ROWS) > 0:
+            told += f"<p>! and {untold:,} more in <code>.warnings</code></p>"
         return (
             f"<b>{escape(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
             f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{told}"
@@ -314,6 +328,11 @@ class Session(SessionTables, SessionFigures):
 
 def _window(begin: Time | None, end: Time | None) -> Window:
     return Window(*(None if each is None else moment_of(str(each)) for each in (begin, end)))
+
+
+def _within_both(one: Bounds, other: Bounds) -> Bounds:
+    begins, ends = ([ns for ns in side if ns is not None] for side in zip(one, other, strict=True))
+    return max(begins, default=None), min(ends, default=None)
 
 
 def _html_row(part: Part) -> str:

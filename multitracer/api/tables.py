@@ -296,13 +296,14 @@ class SessionTables(Kept):
 
     def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
         """Return a table of all logs that hold it, each row with its host, in order of time."""
+        logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
         pieces = [
             Piece(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
-            for each in (layer, *layers)
-            for log, table in self._recording.tables(each, schema.name)
+            for log, table in logs
         ]
-        time = "time_ns" if "time_ns" in schema.names else "start_ns"
-        return framed(schema, pieces, sort=time)
+        if any(len(table) for _, table in logs) and not any(len(piece.table) for piece in pieces):
+            self._recording.warn_once(f"no row of {schema.name} lies between begin and end")
+        return framed(schema, pieces, sort=_time_column(schema))
 
 
 def of_part(part: Part, table: Table) -> Piece:
@@ -311,10 +312,18 @@ def of_part(part: Part, table: Table) -> Piece:
     return Piece(part.point.name, table, paths, part.offset)
 
 
+def _time_column(schema: Schema) -> str:
+    """Return the column by which rows are in order and in a window; "" of a table without times."""
+    times = [column.name for column in schema if column.is_time]
+    return next((name for name in ("time_ns", "start_ns") if name in times), times[0] if times else "")
+
+
 def _within(table: Table, bounds_ns: Bounds) -> Table:
-    """Return the rows whose time lies within the bounds."""
+    """Return the rows whose time lies within the bounds; all of a table without times."""
     begin_ns, end_ns = bounds_ns
-    time_ns = table["time_ns" if "time_ns" in table.schema.names else "start_ns"]
+    if not (name := _time_column(table.schema)):
+        return table
+    time_ns = table[name]
     inside = np.ones(len(table), dtype=bool)
     if begin_ns is not None:
         inside &= time_ns >= begin_ns

@@ -139,8 +139,10 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
     from multitracer.recording.layers import Layers
+    from multitracer.recording.open import warn_of_empty
 
     recording = load(reading, output=output, files="*.csv", cut=False)
+    warn_of_empty(recording, reading.window)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
     layers = Layers.of(recording, part, number, reverse=reverse)

@@ -110,10 +110,12 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
     import shlex
 
     from multitracer.cli._reading import axis_bounds_ns, load, one
+    from multitracer.recording.open import warn_of_empty
     from multitracer.report.index import Input
     from multitracer.report.write import Request
 
     recording = load(reading, inputs=session, output=output, cut=False)
+    warn_of_empty(recording, reading.window)
     begin_ns, end_ns = axis_bounds_ns(recording, reading)
     chosen = None
     if reading.connection is not None:

@@ -12,13 +12,14 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import Log, Point
 from multitracer.manifest import MANIFEST, inside, read_manifest
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,10 +34,10 @@ MAX_FILES = 10_000
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
 """What is wrong with one file, not with the installation."""
 
-_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz))?$", re.IGNORECASE)
+_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
 _DUMPCAP_RING = re.compile(r"(?P<stem>.+)_(?P<number>\d{5,})_\d{14}(?P<rest>(\.\w+)*)")
-_TCPDUMP_RING = re.compile(r"(?P<stem>.+\.(pcap|pcapng|cap|dmp|dump))(?P<number>\d*)(\.(gz|zst|xz))?")
-_COMPRESSED = re.compile(r"\.(gz|zst|xz)$")
+_TCPDUMP_RING = re.compile(r"(?P<stem>.+\.(pcap|pcapng|cap|dmp|dump))(?P<number>\d*)(\.(gz|zst|xz|bz2))?")
+_COMPRESSED = re.compile(r"\.(gz|zst|xz|bz2)$")
 
 _COMPANIONS = frozenset(
     {
@@ -208,7 +209,7 @@ def _of_folder(folder: Path) -> Inputs:
     search = _Search(folder, manifest)
     points, logs = [], []
     for host, place in _places(folder, first=list(manifest.hosts) if manifest else []):
-        known = list(search.logs_in(place))
+        known = list(search.logs_in(place, is_host=place != folder))
         captures = tuple(path for path, fmt in known if fmt.layer == "packet")
         points += [Point(host, captures)] if captures else []
         logs += [Log(host, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
@@ -249,16 +250,22 @@ class _Search:
         runs = manifest.collectors if manifest else []
         self._collectors = {run.name for run in runs}
         self._logs = {Path(word).name for run in runs for word in run.command}
+        self._seen: set[str] = set()
         self._unusable: list[str] = []
         self._unknown: list[str] = []
 
-    def logs_in(self, place: Path) -> Iterator[tuple[str, Format]]:
-        """Yield the logs of one host's folder with their formats."""
+    def logs_in(self, place: Path, *, is_host: bool) -> Iterator[tuple[str, Format]]:
+        """Yield the logs of one host's folder, or of the session's own, with their formats."""
         for entry in _entries(place):
             path = place / entry.name
-            if self._is_companion(entry.name) or not path.is_file():
+            if self._is_companion(entry.name):
                 continue
             relative = path.relative_to(self._folder).as_posix()
+            self._seen.add(_COMPRESSED.sub("", relative))
+            if not path.is_file():
+                if is_host or not entry.is_dir(follow_symlinks=False):
+                    self._unusable.append(f"{path}: {_kind(entry)}")
+                continue
             try:
                 inside(self._folder, relative)
                 yield str(path), parsers.detect(str(path))
@@ -280,10 +287,29 @@ class _Search:
         return bool(named) or entry.is_symlink() or relative in self._listed
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each log that cannot be used, and one for all files that nobody knows."""
+        """Yield a sentence for each log that cannot be used or is gone, and one for all that nobody knows."""
         yield from (f"{sentence}; passed over" for sentence in self._unusable)
+        yield from self._gone()
         if self._unknown:
             names = ", ".join(self._unknown[:_NAMED])
             rest = len(self._unknown) - _NAMED
             more = f" and {rest:,} more" if rest > 0 else ""
             yield f"{self._folder}: no installed format knows {names}{more}; not read"
+
+    def _gone(self) -> Iterator[str]:
+        """Yield a sentence for each log that the manifest lists and that is not there, packed or plain."""
+        for relative in sorted(self._listed):
+            parts = PurePosixPath(relative).parts or ("",)
+            if parts[0] in _COMPANION_FOLDERS or self._is_companion(parts[-1]):
+                continue
+            if _COMPRESSED.sub("", "/".join(parts[:2])) not in self._seen:  # of a deeper one, its folder
+                yield f"{self._folder}/{printable(relative)}: listed in the manifest, but not there"
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    """Return what is wrong with an entry of a folder that is no file."""
+    if entry.is_symlink():
+        return "a link to a folder, or to nothing"
+    if entry.is_dir():
+        return "a folder inside a host's folder; its files belong beside it"
+    return "neither a file nor a folder"

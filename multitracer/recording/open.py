@@ -104,28 +104,52 @@ def _between(
 ) -> Iterator[tuple[Point, Capture]]:
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
     whole = list(read)
-    begin_ns, end_ns = window.bounds_ns((capture for _, capture in whole), speed=recording.speed)
-    kept = 0
-    for point, capture in whole:
-        part = capture.between(begin_ns, end_ns)
-        kept += len(part.segments)
-        yield point, part
-    if not kept and any(len(capture.segments) for _, capture in whole):
+    bounds_ns = window.bounds_ns((capture for _, capture in whole), speed=recording.speed)
+    parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
+    yield from parts
+    if _is_emptied(whole, parts):
         recording.notes.append(
             "no TCP segment lies between --from and --to; the numbers are those of nothing"
         )
+
+
+def _is_emptied(whole: Sequence[tuple[Point, Capture]], parts: Sequence[tuple[Point, Capture]]) -> bool:
+    """Return whether a window left nothing of captures that held something."""
+    held, kept = (sum(len(capture.segments) for _, capture in each) for each in (whole, parts))
+    return held > 0 and not kept
 
 
 def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Bounds]:
     """Return a recording with its captures cut to a window, and the bounds of that as recorded.
 
     What is parsed already of its logs is kept, whole.
+
+    Raises
+    ------
+    WindowError
+        If the end is not after the begin.
+    InputError
+        If seconds are given, and there is no packet to count them from.
     """
+    if window.is_relative and not any(part.capture.first_ns is not None for part in recording.parts):
+        raise InputError(f"{recording.name}: holds no packet to count seconds from; give points in time")
     bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
     cut = recording.without_captures()
     for part in recording.parts:
         cut.add(part.point, part.capture.between(*bounds_ns))
+    if _is_emptied(recording.captures, cut.captures):
+        cut.notes.append("no TCP segment lies between begin and end; the numbers are those of nothing")
     return cut, bounds_ns
+
+
+def warn_of_empty(recording: Recording, window: Window) -> None:
+    """Add a warning if no segment of a recording that stays whole lies in the window that is shown."""
+    if window == EVERYTHING:
+        return
+    bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
+    shown = [(point, capture.between(*bounds_ns)) for point, capture in recording.captures]
+    if _is_emptied(recording.captures, shown):
+        recording.notes.append("no TCP segment lies between --from and --to; what shows that time is empty")
 
 
 def _captures(

@@ -61,6 +61,7 @@ class Recording:
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
+    _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
@@ -72,7 +73,8 @@ class Recording:
 
     def without_captures(self) -> Recording:
         """Return a recording of the same inputs and the same parsed logs."""
-        return Recording(replace(self.inputs, warnings=[]), notes=list(self.notes), _logs=self._logs)
+        inputs = replace(self.inputs, warnings=[])
+        return Recording(inputs, notes=list(self.notes), _logs=self._logs, _losses=self._losses)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -119,7 +121,11 @@ class Recording:
     def logs(self, layer: str) -> list[ParsedLog]:
         """Return the logs of a layer, parsed at the first call; one that cannot be used is a warning."""
         if layer not in self._logs:
+            before = len(self.notes)
             self._logs[layer] = list(self._parsed(layer))
+            self._losses[layer] = self.notes[before:]
+        for sentence in self._losses.get(layer, ()):  # a recording cut out of this one may have parsed it
+            self.warn_once(sentence)
         return self._logs[layer]
 
     def tables(self, layer: str, name: str) -> Iterator[tuple[Log, Table]]:
@@ -176,11 +182,13 @@ class Recording:
         """Link seconds in a recorded second: by the manifest, else by the logs of its links, else 1."""
         stated = self.manifest.variables.speed if self.manifest else None
         if stated is not None:
+            if _speed(stated) is None:
+                self.warn_once(f"{self.name}: no link has the speed {stated:g} of manifest.json; 1 is taken")
             return _speed(stated) or 1.0
         headers = (table.provenance.get("header", {}) for _, table in self.tables("link", "link_frames"))
         speeds = {_speed(header["speed"]) for header in headers if "speed" in header} - {None}
         if len(speeds) > 1:
-            self.notes.append(f"{self.name}: its link logs state several speeds; 1 is taken")
+            self.warn_once(f"{self.name}: its link logs state several speeds; 1 is taken")
         return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
 
     @cached_property

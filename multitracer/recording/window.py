@@ -46,6 +46,11 @@ class Window:
     begin: Moment | None = None
     end: Moment | None = None
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether a side counts from the first packet."""
+        return any(moment is not None and moment.relative for moment in (self.begin, self.end))
+
     def bounds_ns(self, captures: Iterable[Capture], *, speed: float = 1) -> Bounds:
         """Return begin and end as recorded; seconds count from the first packet of all captures.
 

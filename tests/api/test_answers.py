@@ -42,7 +42,14 @@ def test_every_column_of_every_table_says_what_it_means(call: mt.Session) -> Non
         "position gaps markers transactions clock_edges"
     )
     frames = [getattr(call, name) for name in tables.split()]
-    frames += [call.tcp_segments(), call.rtt(), call.verdicts(), call.findings(), call.phases()]
+    frames += [
+        call.tcp_segments(),
+        call.rtt(),
+        call.verdicts(),
+        call.findings(),
+        call.phases(),
+        call.account(),
+    ]
     for frame in frames:
         explained = frame.attrs["columns"]
         assert set(frame.columns) <= set(explained)
@@ -141,3 +148,25 @@ def test_a_window_of_nonsense_is_refused(call: mt.Session) -> None:
         mt.join_nearest(rtt, rtt, within=-1)
     with pytest.raises(InputError, match="no column 'time'"):
         mt.join_nearest(rtt, rtt, on="time")
+
+
+def test_labels_that_repeat_make_no_further_rows(call: mt.Session) -> None:
+    rtt = call.rtt().head(5)
+    twice = pd.concat([rtt, rtt])
+    joined = mt.join_nearest(twice, call.rtt())
+    assert joined.index.tolist() == twice.index.tolist()
+    assert joined["distance_s"].tolist() == [0.0] * 10
+    explained = mt.join_nearest(rtt, call.tcp_state).attrs["columns"]
+    assert explained["host"]["source"] != explained["host_nearest"]["source"]
+    assert explained["distance_s"]["unit"] == "s"
+
+
+def test_nothing_is_near_an_event_without_a_time(call: mt.Session) -> None:
+    rtt = call.rtt()
+    around = mt.epochs(rtt, [pd.NaT, rtt["time_ns"].iloc[3]], before=0, after="1ms")
+    assert set(around["event"]) == {1}
+    assert set(around.columns) <= set(around.attrs["columns"])
+    assert len(mt.epochs(rtt, rtt["time_ns"].iloc[3], before=0, after="1ms")) == len(around)
+    for nothing in (None, float("nan"), "NaT"):
+        with pytest.raises(InputError, match="no duration"):
+            mt.join_nearest(rtt, rtt, within=nothing)  # type: ignore[arg-type]

@@ -58,6 +58,12 @@ def test_an_address_that_is_translated_on_the_way_is_seen_through(tmp_path: Path
     assert pairs(tmp_path, near, far) == {n: n for n in range(1, 6)}
 
 
+def test_a_translated_connection_is_found_beside_a_stranger_with_its_ends(tmp_path: Path) -> None:
+    """Behind two translators the private addresses repeat: the far capture knows another 10.0.0.1:40000."""
+    far = [at_random(9), at_random(1, client="198.51.100.7", sport=1024, start_ns=START_NS + 40 * MS)]
+    assert pairs(tmp_path, [at_random(1)], far) == {1: 2}
+
+
 def test_a_stranger_has_no_counterpart(tmp_path: Path) -> None:
     assert pairs(tmp_path, [at_random(1)], [at_random(2), at_random(3, sport=41000)]) == {}
 

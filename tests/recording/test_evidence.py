@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import lzma
@@ -68,6 +69,38 @@ def test_a_log_that_the_manifest_lists_is_named(folder: Path) -> None:
     assert only.startswith(f"{folder}/mobile/acme.bin: no known format")
 
 
+def test_a_log_that_the_manifest_lists_and_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:
+    """One that somebody packed is there all the same."""
+    (folder / "mobile" / "tcp-0.pcap.gz").write_bytes(
+        gzip.compress((folder / "mobile" / "tcp-0.pcap").read_bytes())
+    )
+    (folder / "mobile" / "tcp-0.pcap").unlink()
+    listed = ("mobile/tcp-0.pcap", "mobile/tcp_state.jsonl", "../x", "a\0b", "mobile/tcpdump.log", "tables/t")
+    write_manifest(
+        folder,
+        Manifest(
+            "drive",
+            files=[LogFile(path, "mobile") for path in listed],
+            collectors=[CollectorRun("tcpdump", "mobile")],
+        ),
+    )
+    warnings = _warnings_everywhere(folder, tmp_path)
+    assert [sentence.endswith("listed in the manifest, but not there") for sentence in warnings] == [True] * 3
+    assert f"{folder}/mobile/tcp_state.jsonl: listed in the manifest, but not there" in warnings
+
+
+def test_a_folder_in_a_hosts_folder_and_a_dead_link_are_named(folder: Path) -> None:
+    (folder / "mobile" / "more").mkdir()
+    (folder / "mobile" / "more" / "tcp_state.jsonl").write_text("{}")
+    (folder / "fixed").symlink_to(folder / "mobile")
+    (folder / "mobile" / "tcp-1.pcap").symlink_to(folder / "absent")
+    assert sorted(open_recording(folder).warnings) == [
+        f"{folder}/fixed: a link to a folder, or to nothing; passed over",
+        f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; passed over",
+        f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; passed over",
+    ]
+
+
 def test_damage_that_shows_only_in_the_reading_is_told_once_the_log_is_read(
     sample_session: Path, tmp_path: Path
 ) -> None:
@@ -116,6 +149,10 @@ def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch:
 def test_a_filter_that_leaves_nothing_says_so(folder: Path) -> None:
     done = run("analyze", "--from", "100", folder)
     assert "Warning: no TCP segment lies between --from and --to" in done.stderr
+    for command in (("report", "-o", "r.html"), ("export", "series", "-o", "series")):
+        done = run(*command, "--from", "100", folder, cwd=folder.parent)
+        assert "Warning: no TCP segment lies between --from and --to" in done.stderr, command
+    assert "no TCP segment lies between" in (folder.parent / "r.html").read_text("utf-8")
 
 
 def test_a_radio_log_of_another_time_is_not_passed_over_in_silence(folder: Path) -> None:
@@ -183,3 +220,11 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
         "drive.html",
         "index.html",
     ]
+
+
+@pytest.mark.parametrize("stated", [0, -3, 5000])
+def test_a_speed_that_no_link_has_is_named(folder: Path, stated: float) -> None:
+    write_manifest(folder, Manifest("drive", variables=Variables(speed=stated)))
+    recording = open_recording(folder)
+    assert recording.speed == 1
+    assert recording.warnings == [f"drive: no link has the speed {stated} of manifest.json; 1 is taken"]
