@@ -190,7 +190,8 @@ def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -
         header = next(_fields(iter(lines), columns.delimiter), None)
     except csv.Error as error:
         raise FormatError(path, f"no CSV: {error}", line=1) from error
-    names = {text.strip().lstrip("\ufeff"): at for at, text in reversed(list(enumerate(header or [])))}
+    # csv keeps the quotation marks of a first name behind a byte-order mark
+    names = {text.strip("\ufeff \t").strip('"'): at for at, text in reversed(list(enumerate(header or [])))}
     if columns.time.column not in names:
         raise FormatError(path, f"no column {columns.time.column!r}; the map does not fit", line=1)
     log = _Log(columns, names, lines)
@@ -307,7 +308,9 @@ class _Log:
         return seconds * NS_PER_S + passed.microseconds * NS_PER_US if 0 <= seconds < 1 << 33 else None
 
     def check_times(self, path: str) -> None:
-        """Raise FormatError if there are lines, and none has a time."""
+        """Raise FormatError if there are lines, and none has a time; warn if there are none."""
+        if self._first_time is None:
+            self._lines.warn("no line follows the names of the columns")
         if self._timed or self._first_time is None:
             return
         raise FormatError(

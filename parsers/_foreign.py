@@ -153,7 +153,7 @@ def _check_holds(frame: bytes) -> bool:
 
 
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (_is_flent, "a result of flent, which holds no packets", "look at it: flent -f summary {path}"),
+    (_is_flent, "a result of flent (it holds no packets)", "look at it: flent -f summary {path}"),
     (_is_mahimahi, "a link trace of Mahimahi", _NONE),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),

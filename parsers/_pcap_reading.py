@@ -14,7 +14,7 @@ import numpy as np
 
 from parsers._lanes import walk_lanes
 from parsers._packets.decode import Records
-from parsers._pcap_evidence import OVERLAP_BYTES, Chains, Fields, doubtful, strange
+from parsers._pcap_evidence import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
     from parsers._capture import Damage
@@ -179,13 +179,21 @@ class Reading:
 
     def _nothing_behind(self, seen: _Seen, fault: int, too_long: Mask) -> int:
         """Return how many records to believe where no chain follows a fault in the window."""
+        if self._only_zeros(seen, fault):
+            too_long[fault] = True
         if not too_long[fault:].any():
             return seen.whole  # they are strange, and no others are better
-        if strange(seen.fields, self._dialect).mean() > 0.5:
+        if (strange(seen.fields, self._dialect) & ~seen.fields.blank()).mean() > 0.5:
             fault = int(np.argmax(too_long))  # the whole file is strange
         self._lost = self._window.offset_of(int(seen.at[fault])), self._what_is_wrong(seen, fault)
         self._leave_searched()
         return fault
+
+    @staticmethod
+    def _only_zeros(seen: _Seen, fault: int) -> bool:
+        """Return whether only zeros follow, maybe from within a header on: a disk's, where writing ended."""
+        blank = seen.fields.blank()[fault:]
+        return bool(blank[1:].all()) and (bool(blank[0]) or len(blank) > CHAIN)
 
     def _seek(self, begin: int, reason: str) -> None:
         """Look for the next chain in the window."""
@@ -204,7 +212,10 @@ class Reading:
         window.begin = window.end if window.ended else max(window.begin, window.end - OVERLAP_BYTES)
 
     def _what_is_wrong(self, seen: _Seen, index: int) -> str:
-        where = f"the record at byte {self._window.offset_of(int(seen.at[index]))}"
+        offset = self._window.offset_of(int(seen.at[index]))
+        where = f"the record at byte {offset}"
+        if seen.fields.blank()[index]:
+            return f"there are zeros from byte {offset} on"
         if not self._too_long(seen)[index]:
             return f"{where} is damaged"
         return f"{where} says it holds {seen.fields.captured[index]} bytes, more than any packet has"

@@ -96,14 +96,13 @@ class _Log:
 
     def position(self, path: str) -> Table:
         """Return the positions of the reports; if no report tells any, those of the sentences."""
-        rows = self._rows
+        rows, decoded = self._rows, self._sentences
         if not self._located and len(self._raw.rows):
-            rows = self._raw.rows
+            rows, decoded = self._raw.rows, 0
             if not self._raw.dates.is_known:
                 self._lines.warn("no sentence tells the date; the fixes have no times")
-        else:
-            self._lines.skip("NMEA, which gpsd has decoded", self._sentences)
-        return rows.table(self._lines.provenance(path, FORMAT.name, reports=self.reports))
+        books = self._lines.provenance(path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded)
+        return rows.table(books)
 
 
 FORMAT = Format(

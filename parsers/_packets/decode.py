@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Table
     from parsers._packets.ip import Datagrams
-    from parsers._packets.layers import Bytes, Ints
+    from parsers._packets.layers import Bytes, Ints, Mask
     from parsers._packets.tcp import Segments
 
 _TCP = 6
@@ -36,6 +36,7 @@ _MOST_UNCLEAR = 20_000
 """Packets after which no more TCP is waited for."""
 _FEWEST_SEGMENTS = 10
 """So many tell a file's rule from an odd packet."""
+_NEARLY_ALL = 0.9
 _NAMES = {
     1: "icmp",
     2: "igmp",
@@ -270,15 +271,27 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
 
 def _share_cut(records: Records) -> float | None:
     """Return the share of TCP packets that IP makes longer than both lengths of the record, if known."""
-    cut, ledger = [np.empty(0, np.bool_)], Ledger({}, {})
+    cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], Ledger({}, {})
     for link_type, packets in by_link_type(records):
         for part, version in ip_packets(packets, link(link_type), STEPS, ledger):
             found = (ipv4 if version == 4 else ipv6)(part, ledger)
             of_tcp = found.packets.pick(found.protocol == _TCP)
-            whole = records.captured[of_tcp.record] == records.original[of_tcp.record]
+            lengths.append(records.captured[of_tcp.record])
+            whole = lengths[-1] == records.original[of_tcp.record]
             cut.append(whole & (of_tcp.marks & Mark.BAD_LENGTH != 0))
     segments = np.concatenate(cut)[:_PROBED_SEGMENTS]
-    return float(segments.mean()) if len(segments) >= _FEWEST_SEGMENTS else None
+    if len(segments) < _FEWEST_SEGMENTS:
+        return None
+    return _share(segments, np.concatenate(lengths)[:_PROBED_SEGMENTS])
+
+
+def _share(cut: Mask, captured: Ints) -> float:
+    """Return the share of cut packets; 1 if nearly all those are that are long enough to be cut."""
+    if np.count_nonzero(cut) >= _FEWEST_SEGMENTS:
+        longer = cut[cut | (captured > captured[cut].min())]
+        if longer.mean() > _NEARLY_ALL:
+            return 1.0
+    return float(cut.mean())
 
 
 def _mark_overwritten(packets: Packets) -> None:

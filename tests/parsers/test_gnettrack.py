@@ -116,6 +116,16 @@ def test_times_in_other_forms_are_read(time: str) -> None:
     assert found["radio"]["time_ns"][0] // S == 1620310920
 
 
+def test_a_spreadsheet_saves_it_with_quotes_and_a_byte_order_mark() -> None:
+    names, _, lines = (HEAD + ROWS).partition(b"\n")
+    quoted = b"\xef\xbb\xbf" + b",".join(b'"%s"' % name for name in names.split(b",")) + b"\n" + lines
+    assert list(tables(quoted)["radio"].rows()) == list(tables(HEAD + ROWS)["radio"].rows())
+
+
+def test_log_without_a_line_says_so() -> None:
+    assert "no line follows the names of the columns" in tables(HEAD)["radio"].provenance["warnings"]
+
+
 def test_log_without_a_usable_time_is_an_error_that_names_the_column() -> None:
     data, _ = native(random.Random(2), delimiter="\t", surplus=0)
     with pytest.raises(FormatError, match=r"no line has a time: column 'Timestamp'.*06 May 14"):

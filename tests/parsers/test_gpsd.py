@@ -68,9 +68,10 @@ def test_sentences_behind_reports_that_tell_no_position_are_read(seed: int, stam
 
 def test_sentences_beside_positions_are_those_that_gpsd_decoded() -> None:
     sentence = nmea("GPRMC,065159.12,A,3722.2856,N,12200.9108,W,000.0,000.0,200311,,")
-    found = gpsd.parse(io.BytesIO(TPV + sentence.encode() + b"\n"), path="x")["position"]
+    found = gpsd.parse(io.BytesIO(TPV + (sentence.encode() + b"\n") * 9), path="x")["position"]
     assert len(found) == 1
-    assert found.provenance["skipped"] == {"NMEA, which gpsd has decoded": 1}
+    assert found.provenance["nmea_decoded_by_gpsd"] == 9
+    assert not any("could not be used" in text for text in found.provenance["warnings"]), "nothing is lost"
 
 
 @given(data=damaged(TPV * 2 + b'{"class":"SKY","satellites":[]}\n'))

@@ -43,6 +43,15 @@ def test_the_ip_length_gives_the_payload(order: str, version: int, kept: int) ->
     assert "bad-length" in {note.code for note in analyse(found).trust.notes}
 
 
+@pytest.mark.parametrize("kept", [60, 96])
+def test_acks_that_are_too_short_to_be_cut_do_not_speak_against_it(kept: int) -> None:
+    frames, sizes = transfer(kept, 300)
+    mostly_acks = [n for n, size in enumerate(sizes) if not size or n % 6 == 0]
+    found = read(pcap_file([Packet(frames[n][:kept].ljust(60, b"\0")) for n in mostly_acks]))
+    assert found.segments["payload_bytes"].tolist() == [sizes[n] for n in mostly_acks]
+    assert (found.files[0].variant or "").endswith("original lengths overwritten")
+
+
 def test_the_same_holds_for_pcapng_and_for_later_windows() -> None:
     frames, sizes = transfer(5, 60_000)
     blocks = [enhanced(frame[:96]) for frame in frames]

@@ -107,6 +107,29 @@ def test_bytes_that_are_missing_inserted_or_overwritten_are_stepped_over(order: 
         assert len(set(found.segments["time_ns"].tolist()) - set(capture.times)) <= 1
 
 
+@pytest.mark.parametrize("zeros", [32, 4096, 100_003, WINDOW_BYTES + 5])
+def test_zeros_behind_the_last_record_are_no_packets(zeros: int) -> None:
+    """A disk leaves them where a machine lost its power while it captured."""
+    for seed in range(5):
+        capture = made(random.Random(seed), 40, "<>"[seed % 2], snap=262144)
+        found = read(capture.data + bytes(zeros))
+        facts = found.files[0]
+        assert (facts.packets, facts.without_time) == (40, 0)
+        assert found.segments["time_ns"].tolist() == capture.times
+        assert facts.damaged == f"there are zeros from byte {len(capture.data)} on"
+        if zeros > 100:
+            assert read(capture.data[: capture.starts[39] + 7] + bytes(zeros)).files[0].packets == 39
+
+
+def test_zeros_in_the_middle_are_no_packets_even_where_nothing_is_found_behind() -> None:
+    for seed in range(40):
+        capture = made(random.Random(seed), 30, "<", snap=262144)
+        begin = capture.starts[27]
+        found = read(capture.data[:begin] + bytes(3001) + capture.data[begin + 3001 :][:40])
+        assert found.files[0].packets <= 29, seed
+        assert found.files[0].damaged
+
+
 def test_several_damaged_places_are_counted_and_trust_says_so() -> None:
     rng = random.Random(7)
     capture = made(rng, 400, "<")
