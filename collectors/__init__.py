@@ -10,6 +10,7 @@ What is exported here is what a collector of another package is made of (docs/co
 from collectors._collector import Collector, collectors, installed
 from collectors._log import Log
 from collectors._options import header, parser, run
+from collectors._ready import ready
 from collectors._stop import Stop
 
-__all__ = ["Collector", "Log", "Stop", "collectors", "header", "installed", "parser", "run"]
+__all__ = ["Collector", "Log", "Stop", "collectors", "header", "installed", "parser", "ready", "run"]

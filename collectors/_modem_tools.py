@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from collectors._ready import ready
 from multitracer.errors import PreflightError
 from multitracer.protocols.modem import Answer
 from multitracer.units import NS_PER_S
@@ -70,7 +71,10 @@ class ToolModem:
         """Run the tool; return why it gave no answer, None if it did."""
         if not self._is_ready:
             self._is_ready = self._run(self._first) is None
-        return self._run(self._each)
+        why = self._run(self._each)
+        if why is None:
+            ready()
+        return why
 
     def listen(self, until_ns: int) -> bool:
         """Wait until an instant; return whether to go on."""

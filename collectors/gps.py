@@ -25,6 +25,7 @@ from collectors._collector import Collector
 from collectors._log import Log, clock_reading
 from collectors._options import header, parser, run
 from collectors._ports import ANYWHERE, NoPortError, Port, candidates, check_pyserial
+from collectors._ready import ready
 from collectors._stop import Stop
 from multitracer.errors import InputError, PreflightError, RemoteProtocolError
 from multitracer.protocols.position import Epochs, report, sentence
@@ -185,6 +186,7 @@ class Receiver:
     def _opened(self, source: Source) -> Source:
         self._source, self._heard_ns = source, time.monotonic_ns()
         self._port("opened", source.path)
+        ready()
         return source
 
     def _lines(self, data: bytes) -> None:

@@ -27,6 +27,7 @@ from collectors._collector import Collector
 from collectors._kernel_clock import discipline, read_together
 from collectors._log import Log
 from collectors._options import header, parser, run
+from collectors._ready import ready
 from collectors._stop import Stop
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
@@ -80,6 +81,7 @@ class Recording:
         """Go on until `stop` says so."""
         stop.on_set = self.look
         self.write(header=header)
+        ready()
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
             self.look()
         self.look()

@@ -30,6 +30,7 @@ from collectors._modem_tools import TOOLS, Tool, ToolModem, manages_a_modem
 from collectors._options import header, parser, rate_hz, run
 from collectors._ports import ANYWHERE, BAUD, NoPortError, Port, candidates, check_pyserial
 from collectors._profiles import chosen_profile, matching, profiles
+from collectors._ready import ready
 from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import PreflightError
@@ -188,6 +189,7 @@ class SerialModem:
                 continue
             self._line, self._last_path = line, path
             self._books.port("opened", path)
+            ready()
             return line
         if not self._is_chosen:  # they may be others' ports; do not keep knocking
             self._look_ns = time.monotonic_ns() + _KNOCK_NS

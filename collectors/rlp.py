@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from collectors._collector import Collector
 from collectors._log import Log
 from collectors._options import parser, run
+from collectors._ready import ready
 from collectors._stop import Stop
 from multitracer import __version__
 from multitracer.errors import InputError, PreflightError
@@ -114,6 +115,7 @@ class Recording:
             section_header(application=f"MultiTracer {__version__}", system=system.release, comment=comment)
             + interface_block(name=name)
         )
+        ready()
         while stop.wait(self._count_ns, readable=[self._listener.fileno()]):
             self._take()
             if time.monotonic_ns() >= self._count_ns:

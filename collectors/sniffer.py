@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading
 from collectors._options import header, parser, run
+from collectors._ready import ready
 from collectors._stop import Stop
 from collectors.tcpdump import FILTER, SNAP_BYTES
 from multitracer.errors import CollectorError, PreflightError
@@ -145,6 +146,7 @@ def _record(chosen: argparse.Namespace, link: Link, stop: Stop, notes: Log) -> N
     snap_bytes = chosen.snap or _ALL
     with Log(chosen.output) as capture:
         capture.write(pcap_header(snap_bytes=snap_bytes))
+        ready()
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
             packets += _take(link, capture, snap_bytes)
             if time.monotonic_ns() >= clock_ns:

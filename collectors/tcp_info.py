@@ -31,6 +31,7 @@ from collectors._collector import Collector
 from collectors._log import Log, clock_reading, line
 from collectors._options import header, parser, rate_hz, run
 from collectors._owners import Owners
+from collectors._ready import ready
 from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import CollectorError, PreflightError, RemoteProtocolError
@@ -304,6 +305,7 @@ def main(argv: Sequence[str]) -> None:
                 pids=chosen.pid,
                 processes=chosen.process,
             )
+            ready()
             Recording(reader, log, chosen).run(stop)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading, line
 from collectors._options import header, parser, run
+from collectors._ready import ready
 from collectors._stop import Stop
 from collectors._tracefs import Instance, tracefs
 from multitracer.errors import PreflightError
@@ -144,6 +145,7 @@ def main(argv: Sequence[str]) -> None:
         events = arm(instance, ports=chosen.port, buffer_kib=chosen.buffer_kib)
         log.write(comment(header("multitracer-tcp-probe", chosen, events=events)))
         stop.on_tag = lambda tag: log.write(comment({"kind": "clap", "tag": tag, **clock_reading()}))
+        ready()  # from here on the buffers keep what happens
         Recording(instance, log, networks=chosen.address).run(stop)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading
 from collectors._options import header, number, parser, run
+from collectors._ready import ready
 from collectors._stop import Stop
 from multitracer.errors import CollectorError, InputError, PreflightError
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -34,6 +35,8 @@ FILTER = "tcp or udp port 9009"
 SNAP_BYTES = 128
 """Ethernet, IPv6 and TCP with all its options; with --snap 0 whole packets."""
 _LOOK_NS = 200 * NS_PER_MS
+_OPENING_NS = 10 * NS_PER_MS
+"""How often it is looked whether tcpdump listens, which it does some 20 ms after its start."""
 _COUNT_NS = 5 * NS_PER_S
 _PATIENCE_S = 5.0
 _PROBE_S = 5.0
@@ -140,9 +143,13 @@ def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) ->
     tcpdump = Tcpdump(_command(chosen, program))
     try:
         clock_ns = count_ns = 0
-        while stop.wait(time.monotonic_ns() + _LOOK_NS):
+        look_ns = _OPENING_NS
+        while stop.wait(time.monotonic_ns() + look_ns):
             if tcpdump.has_ended:
                 raise CollectorError(f"tcpdump: {tcpdump.last_words}")
+            if look_ns < _LOOK_NS and tcpdump.is_listening:
+                look_ns = _LOOK_NS
+                ready()
             if time.monotonic_ns() >= count_ns and tcpdump.is_listening:
                 count_ns = time.monotonic_ns() + _COUNT_NS
                 tcpdump.ask_for_counts()

@@ -7,7 +7,7 @@ module are a promise, as those of `multitracer` are.
 
 from __future__ import annotations
 
-from collectors import Collector, Log, Stop, header, parser, run
+from collectors import Collector, Log, Stop, header, parser, ready, run
 from multitracer.errors import (
     CollectorError,
     FormatError,
@@ -41,5 +41,6 @@ __all__ = [
     "header",
     "parser",
     "read",
+    "ready",
     "run",
 ]

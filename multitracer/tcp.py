@@ -40,6 +40,25 @@ class Close(IntEnum):
     RESET = 3
 
 
+class Initiator(IntEnum):
+    """What tells who began a connection; anything but its own handshake is an assumption."""
+
+    HANDSHAKE = 0
+    OTHER_CONNECTIONS = 1
+    """The other end answered a SYN in another connection."""
+    PORTS = 2
+    """The other end has the port that a server would have."""
+    DATA = 3
+    """It sent less payload."""
+    FIRST_SENDER = 4
+    """It was seen first."""
+
+    @property
+    def words(self) -> str:
+        """What it is called: `first sender`."""
+        return self.name.replace("_", " ").lower()
+
+
 def _codes(kind: type[IntEnum]) -> str:
     """Return what the numbers of a column stand for, in words."""
     return ", ".join(f"{each.value} {each.name.replace('_', ' ').lower()}" for each in kind)
@@ -55,6 +74,11 @@ CONNECTIONS = Schema(
         Column("end_ns", "int64", "last segment", "ns since 1970"),
         Column("segments", "int64", "segments both ways, SYN to last"),
         Column("syn_seen", "bool", "a SYN of the initiator was captured"),
+        Column(
+            "initiator_by",
+            "uint8",
+            f"what tells who began it (Initiator), assumed unless 0: {_codes(Initiator)}",
+        ),
         Column("handshake_seen", "bool", "SYN, SYN-ACK and the ACK of it were captured"),
         Column("close", "uint8", f"how it ended here (Close): {_codes(Close)}"),
         Column("bulk_direction", "uint8", "0 forward, 1 reverse: the direction with more unique bytes"),

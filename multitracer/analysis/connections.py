@@ -9,7 +9,8 @@ Rules of the file
   endpoint acknowledged first. These are the rules of tshark 4.0 (packet-tcp.c), which FIN and RST do not
   change; a SYN-ACK alone never begins a connection there.
 - A SYN together with RST or FIN begins nothing: no stack answers one.
-- The initiator is the sender of the first SYN, else the receiver of the first SYN-ACK, else the first sender.
+- The initiator is the sender of the first SYN, else the receiver of the first SYN-ACK, else assumed
+  (`initiator.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.initiator import assumed
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class Partition:
     """int64, shape (n_connections,): where each connection begins in the capture."""
     forward_flow: Array
     """int32, shape (n_connections,): directed flow of what the initiator sends."""
+    initiator_by: Array
+    """uint8, shape (n_connections,): what tells who that is (Initiator)."""
 
     @property
     def connections(self) -> int:
@@ -70,11 +74,12 @@ def partition(capture: Capture) -> Partition:
     forward_flow = flow[begins].copy()
     syn_rows = np.flatnonzero(opens(flags))
     _turn_to_initiator(forward_flow, connection[syn_rows], flow[syn_rows], flags[syn_rows])
+    initiator_by = _assume_the_others(forward_flow, connection, syn_rows, capture)
     direction = connection
     direction *= 2
     direction += flow != forward_flow[connection >> 1]
     order, bounds = _grouped(direction, 2 * len(begins))
-    return Partition(direction, order, bounds, begins, forward_flow)
+    return Partition(direction, order, bounds, begins, forward_flow, initiator_by)
 
 
 def _connections(pair: Array, capture: Capture) -> tuple[Array, Array]:
@@ -119,6 +124,22 @@ def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flag
     for rows, turn in ((np.flatnonzero(answer), 1), (np.flatnonzero(~answer), 0)):
         backwards = rows[::-1]
         forward_flow[connection[backwards]] = flow[backwards] ^ turn
+
+
+def _assume_the_others(forward_flow: Array, connection: Array, syn_rows: Array, capture: Capture) -> Array:
+    """Turn `forward_flow` of connections without SYN and SYN-ACK, in place; return what each one rests on."""
+    basis = np.zeros(len(forward_flow), dtype=np.uint8)
+    late = np.ones(len(forward_flow), dtype=bool)
+    late[connection[syn_rows]] = False
+    chosen = np.flatnonzero(late)
+    if len(chosen):
+        flow, flags, payload = (capture.segments[name] for name in ("flow", "flags", "payload_bytes"))
+        rows = np.flatnonzero(late[connection])
+        sender = 2 * (np.cumsum(late) - 1)[connection[rows]] + (flow[rows] & 1)
+        sent_bytes = np.bincount(sender, payload[rows], minlength=2 * len(chosen)).reshape(-1, 2)
+        answering = flow[syn_rows][(flags[syn_rows] & Flag.ACK) != 0]
+        forward_flow[chosen], basis[chosen] = assumed(capture, forward_flow[chosen], sent_bytes, answering)
+    return basis
 
 
 def _grouped(key: Array, groups: int) -> tuple[Array, Array]:

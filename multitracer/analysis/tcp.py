@@ -137,6 +137,7 @@ def _connections(capture: Capture, parts: Partition, directions: Table, acknowle
         "end_ns": last.max(axis=1),
         "segments": packets[:, 0] + packets[:, 1],
         "syn_seen": began,
+        "initiator_by": parts.initiator_by,
         "handshake_seen": began & answered & acknowledged.reshape(-1, 2).all(axis=1),
         "close": _closes(directions),
         "bulk_direction": (unique[:, 1] > unique[:, 0]).astype(np.uint8),

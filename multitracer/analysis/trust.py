@@ -18,6 +18,7 @@ import numpy as np
 from multitracer.analysis.clock_steps import clock_steps
 from multitracer.capture import Mark
 from multitracer.tables import NA
+from multitracer.tcp import Initiator
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -281,6 +282,7 @@ def _of_connections(numbers: Counted) -> Iterator[_Weighed]:
             "window scale and the handshake's round trip are unknown."
         )
         yield _share_of(late, carried, packets), Note("missing-syn", len(late), text)
+    yield from _assumed(connections["initiator_by"])
     answered = packets.min(axis=1) > 0
     attempts = directions["syn"].reshape(-1, 2).sum(axis=1) == packets.sum(axis=1)
     one_sided = np.flatnonzero(~answered & ~attempts)
@@ -290,6 +292,26 @@ def _of_connections(numbers: Counted) -> Iterator[_Weighed]:
             "true flight, and what was lost cannot be told."
         )
         yield _share_of(one_sided, carried, packets), Note("one-sided", len(one_sided), text)
+
+
+_ASSUMED_BY = {
+    Initiator.OTHER_CONNECTIONS: "by other connections to the same server",
+    Initiator.PORTS: "by the port numbers",
+    Initiator.DATA: "as who sent less data",
+    Initiator.FIRST_SENDER: "as who was seen first",
+}
+
+
+def _assumed(initiator_by: Array) -> Iterator[_Weighed]:
+    counts = np.bincount(initiator_by, minlength=len(Initiator)).tolist()
+    assumed = sum(counts[by] for by in _ASSUMED_BY)
+    if assumed:
+        how = ", ".join(f"{counts[by]:,} {words}" for by, words in _ASSUMED_BY.items() if counts[by])
+        text = (
+            f"Who began {assumed:,} of {len(initiator_by):,} connections is assumed ({how}), for neither SYN "
+            "nor SYN-ACK was captured: initiator and responder may be the other way round."
+        )
+        yield Severity.MINOR, Note("initiator-assumed", assumed, text)
 
 
 def _share_of(chosen: Array, carried: Array, packets: Array) -> Severity:

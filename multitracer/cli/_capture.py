@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from collectors import collectors, installed
 from multitracer.cli._output import warn
+from multitracer.cli._rehearsal import TRAFFIC
 from multitracer.errors import InputError, PreflightError
 from multitracer.recorder.plan import CLAP_PORT, Plan, Source
 from multitracer.units import NS_PER_S
@@ -41,7 +42,7 @@ _PORTS = ("modem", "gps")
 """Collectors whose port can be given."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list,
+    "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list, "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
 """Words of a declared session that are options under another name here."""
@@ -77,6 +78,9 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
         sources=tuple(_sources(options)),
         duration_ns=None if duration is None else round(duration * NS_PER_S),
         command=command,
+        traffic=TRAFFIC if rehearsed else (),
+        ready_ns=round(options.get("ready", 5.0) * NS_PER_S),
+        tail_ns=round(options.get("tail", 1.0) * NS_PER_S),
         clap_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),
         clap_to=_address(options.get("clap", f"127.0.0.1:{CLAP_PORT}")),
         variables=_labels(options.get("label", ())),

@@ -93,7 +93,8 @@ def run(args: Sequence[str]) -> int:
     Returns
     -------
     int
-        0 fine, 1 an error, 2 wrong usage, 130 interrupted, 141 when the reader of standard output is gone.
+        0 fine, 1 an error, 2 wrong usage, 130 interrupted, 141 when the reader of standard output is gone;
+        of `capture -- COMMAND` that of COMMAND.
     """
     # NumPy's BLAS would start a thread per core at import, and nothing here multiplies matrices
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

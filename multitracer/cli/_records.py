@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from multitracer.tables import NA, NOT_A_TIME
+from multitracer.tcp import Initiator
 from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.words import portable
 
@@ -51,6 +52,7 @@ CONNECTION_KEYS = (
     "start_ns",
     "duration_s",
     "syn_seen",
+    "initiator_by",
 )
 
 
@@ -80,11 +82,11 @@ def connection_records(part: Part, numbers: list[int] | None = None) -> Iterator
 
 def _records(part: Part, begin: int, end: int) -> Iterator[dict[str, Any]]:
     table, directions = part.analysis.connections, part.analysis.directions
-    names = ("connection", "file", "start_ns", "end_ns", "syn_seen")
+    names = ("connection", "file", "start_ns", "end_ns", "syn_seen", "initiator_by")
     rows = zip(*(table[name][begin:end].tolist() for name in names), strict=True)
     ways = _directions({n: v[2 * begin : 2 * end].tolist() for n, v in directions.columns.items()})
     paths = [portable(file.path) for file in part.capture.files]
-    for ends, (number, file, start_ns, end_ns, syn_seen) in zip(
+    for ends, (number, file, start_ns, end_ns, syn_seen, initiator_by) in zip(
         part.analysis.endpoints(begin, end), rows, strict=True
     ):
         timed = start_ns != NOT_A_TIME
@@ -99,6 +101,7 @@ def _records(part: Part, begin: int, end: int) -> Iterator[dict[str, Any]]:
             "start_ns": start_ns if timed else None,
             "duration_s": (end_ns - start_ns) / NS_PER_S if timed else None,
             "syn_seen": syn_seen,
+            "initiator_by": Initiator(initiator_by).words,
             "forward": next(ways),
             "reverse": next(ways),
         }

@@ -1,4 +1,4 @@
-"""What `capture --rehearse` runs beside the collectors: a modem, a GPS receiver and some traffic."""
+"""What `capture --rehearse` records: a modem, a GPS receiver and some traffic."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"
+TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic")
+"""What makes the traffic: begun when the collectors are ready."""
 
 
 @contextlib.contextmanager
 def rehearsal(*, wanted: bool) -> Iterator[dict[str, Any]]:
-    """Run a modem, a GPS receiver and some traffic beside the body, if wanted; give the options to them."""
+    """Run a modem and a GPS receiver beside the body, if wanted; give the options that lead to them."""
     if not wanted:
         yield {}
         return
@@ -29,7 +31,6 @@ def rehearsal(*, wanted: bool) -> Iterator[dict[str, Any]]:
         links = {name: str(ports / name) for name in _DEVICES}
         for name, link in links.items():
             stack.callback(_stop, _started(f"collectors._rehearsal.{name}", "--link", link))
-        stack.callback(_stop, _started("collectors._rehearsal.traffic"))
         yield links
 
 

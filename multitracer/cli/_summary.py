@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import DIRECTIONS, Close, Vantage
+from multitracer.tcp import DIRECTIONS, Close, Initiator, Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
 
@@ -119,6 +119,7 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
             ("begin", moment(start_ns)),
             ("took", duration(end_ns - start_ns) if start_ns is not None else "unknown"),
             ("SYN", "captured" if row["syn_seen"] else "not captured"),
+            ("initiator", _initiator(Initiator(row["initiator_by"]))),
             ("handshake", "captured" if row["handshake_seen"] else "not captured whole"),
             ("end", _CLOSES[row["close"]]),
         ]
@@ -127,6 +128,10 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
     sheet.line()
     rows = zip((*_DIRECTION_LABELS.values(), "goodput"), *map(_cells, ways), strict=True)
     sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))
+
+
+def _initiator(by: Initiator) -> str:
+    return "by the handshake" if by is Initiator.HANDSHAKE else f"assumed by {by.words}"
 
 
 def _cells(way: dict[str, Any]) -> Iterator[str]:

@@ -28,6 +28,12 @@ from multitracer.cli._options import debug_option, examples
 @click.option("--filter", "expression", metavar="BPF", help="Which packets. Default: TCP, and the claps.")
 @click.option("--duration", type=click.FloatRange(min=0.1), metavar="S", help="End after this time.")
 @click.option(
+    "--ready", type=click.FloatRange(min=0), metavar="S", help="Wait so long for the collectors. Default: 5."
+)
+@click.option(
+    "--tail", type=click.FloatRange(min=0), metavar="S", help="Go on after COMMAND's end. Default: 1."
+)
+@click.option(
     "--with", "wanted", multiple=True, metavar="NAME",
     help="Record with this collector only, or with several (repeat it).",
 )  # fmt: skip
@@ -51,6 +57,8 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
 
     Every collector that works on this machine runs as a process of its own. One that dies is started again;
     the gap is in the manifest. Press m to set a marker with a note.
+
+    COMMAND starts when the collectors are ready. Its exit status is that of capture, 128 + n after signal n.
     """
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
@@ -69,6 +77,7 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     if why := supervisor.lack_of_packets:
         raise CollectorError(f"{folder}: no packets were recorded: {why}; see `multitracer doctor`")
     _tell(folder, reason)
+    raise click.exceptions.Exit(supervisor.status)
 
 
 def _view(folder: Path, *, plain: bool) -> Any:

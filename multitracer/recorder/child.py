@@ -15,6 +15,7 @@ from multitracer.manifest import CollectorRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from multitracer.recorder.plan import Source
@@ -24,6 +25,9 @@ _LONGEST_PAUSE_NS = 30 * NS_PER_S
 _SETTLED_NS = 60 * NS_PER_S
 """A collector that ran this long and then died is started again as if for the first time."""
 _LAST_WORDS = 200
+READY_VARIABLE = "MULTITRACER_READY_FD"
+"""Names the pipe into which a collector writes one line when its source is open: `collectors._ready`."""
+_READY = b"ready"
 
 
 class Child:
@@ -45,6 +49,9 @@ class Child:
         """When it is to be started (CLOCK_MONOTONIC); None while it runs, or when it is not wanted."""
         self._process: subprocess.Popen[bytes] | None = None
         self._words: IO[bytes] | None = None
+        self.is_ready = False
+        """Whether it runs and said that its source is open."""
+        self._ready_pipe: int | None = None
         self._started_ns = 0
         self._is_wanted = True
         self._pause_ns = _FIRST_PAUSE_NS
@@ -58,6 +65,16 @@ class Child:
     def pid(self) -> int | None:
         """Its process, if it runs."""
         return self._process.pid if self._process else None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it runs and may still become ready."""
+        return self.is_running and not self.is_ready
+
+    @property
+    def sources(self) -> list[int]:
+        """What to wait for, besides its end: the pipe in which it says that it is ready."""
+        return [] if self._ready_pipe is None else [self._ready_pipe]
 
     @property
     def logs(self) -> list[Path]:
@@ -82,15 +99,44 @@ class Child:
         """Start its process, in a session of its own: the terminal's signals reach only the supervisor."""
         command = self.source.command(self.folder, len(self.runs))
         self._words = self._words or self._words_path.open("ab")
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._words,
-            start_new_session=True,
-        )  # fmt: skip
+        with self._ready_end() as ready:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._words,
+                start_new_session=True, pass_fds=(ready,), env=os.environ | {READY_VARIABLE: str(ready)},
+            )  # fmt: skip
         assert self._process.stdin is not None
         os.set_blocking(self._process.stdin.fileno(), False)
         self._started_ns = time.monotonic_ns()
         self.due_ns = None
         self._add_run()
+
+    @contextlib.contextmanager
+    def _ready_end(self) -> Iterator[int]:
+        """Make the pipe in which it says that it is ready; give its end, which is closed here afterwards."""
+        self._forget_ready()
+        self._ready_pipe, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            yield end
+        except OSError:
+            self._forget_ready()
+            raise
+        finally:
+            os.close(end)
+
+    def hear(self) -> None:
+        """Take notice of its word that it is ready; after its word, or any other, the pipe is closed."""
+        if self._ready_pipe is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            said = os.read(self._ready_pipe, 64)
+            self._forget_ready()
+            self.is_ready = said.startswith(_READY)
+
+    def _forget_ready(self) -> None:
+        self.is_ready = False
+        if self._ready_pipe is not None:
+            os.close(self._ready_pipe)
+        self._ready_pipe = None
 
     def _add_run(self, *, ended_ns: int | None = None, outcome: str | None = None) -> None:
         command = self.source.command(self.folder, len(self.runs))
@@ -100,7 +146,8 @@ class Child:
         )
 
     def has_changed(self, now_ns: int) -> bool:
-        """Take notice of its end and start it when that is due; return whether the manifest changes."""
+        """Take notice of its word and end, start it when that is due; return whether the manifest changes."""
+        self.hear()
         if self._process is not None and (status := self._process.poll()) is not None:
             self._ended(status, now_ns)
             return True
@@ -133,6 +180,7 @@ class Child:
                 self._process.stdin.close()
         self._words.close()
         self._words = None
+        self._forget_ready()
         _end_group(self._process.pid)
         run = self.runs[-1]
         run.ended_ns = time.time_ns()

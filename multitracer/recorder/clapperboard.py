@@ -62,6 +62,11 @@ class Clapperboard:
         with contextlib.suppress(OSError):  # the disk is full: what was written stays
             self._log.close()
 
+    def bring_forward(self, now_ns: int) -> None:
+        """Let the next clap be now: the collectors are ready."""
+        if self._every_ns:
+            self._due_ns = now_ns
+
     def clap(self, now_ns: int) -> str | None:
         """Clap if it is time; return the tag."""
         if self._every_ns and self._due_ns is None:

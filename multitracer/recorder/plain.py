@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from multitracer.words import printable
+
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -32,12 +34,19 @@ class PlainView:
         """Return None: nothing is typed here."""
         return None
 
+    def warn(self, sentence: str) -> None:
+        """Write a warning."""
+        self._write(f"Warning: {printable(sentence)}")
+
     def show(self, status: Status) -> None:
         """Write the line."""
+        self._write(plain_line(status))
+
+    def _write(self, text: str) -> None:
         if self._stream is None:
             return
         try:
-            self._stream.write(plain_line(status) + "\n")
+            self._stream.write(text + "\n")
             self._stream.flush()
         except OSError:
             self._stream = None

@@ -56,7 +56,13 @@ class Plan:
     sources: tuple[Source, ...] = ()
     duration_ns: int | None = None
     command: tuple[str, ...] = ()
-    """Run beside the collectors; its end is the recording's."""
+    """Run once the collectors are ready; its end is the recording's."""
+    traffic: tuple[str, ...] = ()
+    """Run from then on as well, until the recording ends: what a rehearsal records."""
+    ready_ns: int = 5 * NS_PER_S
+    """The longest that `command` and `traffic` wait for the collectors."""
+    tail_ns: int = NS_PER_S
+    """How long the recording goes on when these have ended, for what is still under way."""
     clap_every_ns: int = 30 * NS_PER_S
     """Time between two claps of the clapperboard; 0 none."""
     clap_to: tuple[str, int] = ("127.0.0.1", CLAP_PORT)

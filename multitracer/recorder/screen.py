@@ -14,6 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from multitracer.words import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
@@ -105,6 +107,13 @@ class ScreenView:
         elif key.isprintable():
             self._note += key
         return None
+
+    def warn(self, sentence: str) -> None:
+        """Write a warning above the view, where it stays."""
+        try:
+            self._console.print(Text(f"Warning: {printable(sentence)}"))
+        except OSError:
+            self._saved = None
 
     def show(self, status: Status) -> None:
         """Draw everything anew."""

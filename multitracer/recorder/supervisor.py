@@ -3,23 +3,23 @@
 What ends it: a signal, the end of its time, the end of the command, a disk that is nearly full. A second
 signal does not wait for the collectors, but kills them; the manifest is completed all the same. If the
 supervisor itself is killed, the collectors notice the end of their standard input, flush and end.
+
+The command is begun when the collectors are ready and ended before they are, so that they see all of it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.errors import InputError
 from multitracer.recorder.child import Child
 from multitracer.recorder.clapperboard import Clapperboard
 from multitracer.recorder.disk import Disk
 from multitracer.recorder.signals import Signals
 from multitracer.recorder.status import Status, Watcher
+from multitracer.recorder.work import Work
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class View(Protocol):
     def show(self, status: Status) -> None:
         """Show it; called once a second."""
 
+    def warn(self, sentence: str) -> None:
+        """Tell at once what the engineer should know, and let it stand."""
+
 
 class Supervisor:
     """One recording.
@@ -67,8 +70,10 @@ class Supervisor:
         self._watchers = [Watcher(child) for child in self._children]
         self._disk = Disk(folder.folder)
         self._status = Status()
-        self._command: subprocess.Popen[bytes] | None = None
+        self._work = Work(plan.command, plan.traffic)
+        self._began_ns = 0
         self._look_ns = 0
+        self._signals: list[str] = []
 
     def run(self) -> str:
         """Record until something ends it; return what did.
@@ -84,11 +89,13 @@ class Supervisor:
             self._folder.host / "claps.jsonl", to=self._plan.clap_to, every_ns=self._plan.clap_every_ns
         )
         with Signals() as signals, clapperboard:
-            began_ns = time.monotonic_ns()
+            self._signals = signals.taken
+            self._began_ns = time.monotonic_ns()
             try:
-                self._start_command()
-                reason = self._loop(signals, clapperboard, began_ns)
+                reason = self._loop(signals, clapperboard)
+                self._end_work(signals, clapperboard)
             finally:
+                self._work.insist()
                 self._end(signals)
         self._folder.add(ended_ns=time.time_ns(), ended_by=reason)
         self._folder.complete(self._runs())
@@ -105,57 +112,95 @@ class Supervisor:
         said = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
         return said[0] if said else "no collector of packets works here"
 
-    def _start_command(self) -> None:
-        if not self._plan.command:
-            return
-        try:
-            self._command = subprocess.Popen(
-                self._plan.command, stdin=subprocess.DEVNULL, start_new_session=True
-            )
-        except OSError as error:
-            raise InputError(
-                f"{self._plan.command[0]}: {error.strerror}; check the command after --"
-            ) from error
+    @property
+    def status(self) -> int:
+        """The exit status: that of COMMAND, 128 + n after signal n; without one 0.
 
-    def _loop(self, signals: Signals, clapperboard: Clapperboard, began_ns: int) -> str:
+        A COMMAND that never began, as the recording was ended before, gives that of the signal that ended it.
+        """
+        if not self._plan.command:
+            return 0
+        if self._work.status is not None:
+            return self._work.status
+        return 128 + signal.Signals[self._signals[0]] if self._signals else 1
+
+    def _loop(self, signals: Signals, clapperboard: Clapperboard) -> str:
         while True:
             now_ns = time.monotonic_ns()
-            changed = [child.has_changed(now_ns) for child in self._children]
-            if any(changed):
-                self._folder.note(self._runs())
-            if tag := clapperboard.clap(now_ns):
-                for child in self._children:
-                    child.say(tag)
-            self._status.claps = clapperboard.claps
-            if now_ns >= self._look_ns:
-                self._look(now_ns, began_ns)
-            if reason := self._why_to_end(signals, now_ns - began_ns):
+            self._round(now_ns, clapperboard)
+            self._begin_work(now_ns, clapperboard)
+            if reason := self._why_to_end(signals, now_ns):
                 return reason
-            source = self._view.source
-            if signals.wait(_ROUND_NS, () if source is None else (source,)) and (note := self._view.typed()):
-                self._mark(note)
+            self._wait(signals, _ROUND_NS)
 
-    def _look(self, now_ns: int, began_ns: int) -> None:
+    def _round(self, now_ns: int, clapperboard: Clapperboard) -> None:
+        """Do for the collectors and the screen what is due."""
+        changed = [child.has_changed(now_ns) for child in self._children]
+        if any(changed):
+            self._folder.note(self._runs())
+        self._clap(clapperboard, now_ns)
+        if now_ns >= self._look_ns:
+            self._look(now_ns)
+
+    def _clap(self, clapperboard: Clapperboard, now_ns: int) -> None:
+        if tag := clapperboard.clap(now_ns):
+            for child in self._children:
+                child.say(tag)
+        self._status.claps = clapperboard.claps
+
+    def _wait(self, signals: Signals, timeout_ns: int) -> None:
+        """Wait until something happens; take what was typed."""
+        typing = [] if self._view.source is None else [self._view.source]
+        speaking = [source for child in self._children for source in child.sources]
+        found = signals.wait(timeout_ns, (*typing, *speaking))
+        if set(typing).intersection(found) and (note := self._view.typed()):
+            self._mark(note)
+
+    def _begin_work(self, now_ns: int, clapperboard: Clapperboard) -> None:
+        """Begin the work when all collectors that run are ready, or it has waited long enough."""
+        waited_ns = now_ns - self._began_ns
+        is_early = waited_ns < self._plan.ready_ns and any(child.is_awaited for child in self._children)
+        if not self._work.is_due or is_early:
+            return
+        if late := [child for child in self._children if not child.is_ready]:
+            self._folder.add(not_ready=[child.source.name for child in late])
+            self._view.warn(
+                f"{', '.join(map(_with_reason, late))}: not ready after {waited_ns / NS_PER_S:.1f} s; "
+                f"{self._work.name} starts all the same, and their logs may lack its beginning"
+            )
+        clapperboard.bring_forward(now_ns)
+        self._clap(clapperboard, now_ns)  # so that the shortest recording has a clap
+        self._work.begin(time.monotonic_ns())
+
+    def _look(self, now_ns: int) -> None:
         """Bring the screen up to date, once a second."""
         self._look_ns = now_ns + _LOOK_NS
         status = self._status
-        status.elapsed_s = (now_ns - began_ns) / NS_PER_S
+        status.elapsed_s = (now_ns - self._began_ns) / NS_PER_S
         status.lines = [watcher.look(status.series, now_ns) for watcher in self._watchers]
         status.room = self._disk.look(self._folder.bytes(), now_ns=now_ns)
         alerts = [f"{line.name}: {line.alert}" for line in status.lines if line.alert]
         status.message = "; ".join([*(["the disk is nearly full"] if status.room.is_short else []), *alerts])
         self._view.show(status)
 
-    def _why_to_end(self, signals: Signals, elapsed_ns: int) -> str | None:
+    def _why_to_end(self, signals: Signals, now_ns: int) -> str | None:
         if signals.taken:
             return signals.taken[0]
-        if self._plan.duration_ns is not None and elapsed_ns >= self._plan.duration_ns:
+        if self._work.end is not None:
+            return self._work.end
+        if self._is_time_over(now_ns):
             return "duration"
-        if self._command is not None and (status := self._command.poll()) is not None:
-            return f"the command ended with status {status}"
-        if self._status.room is not None and self._status.room.is_out:
-            return "the disk is full"
-        return None
+        return "the disk is full" if self._is_disk_full else None
+
+    def _is_time_over(self, now_ns: int) -> bool:
+        """Return whether the time is over that was given, which is that of the work where there is one."""
+        if self._plan.duration_ns is None or self._work.is_due:
+            return False
+        return now_ns - (self._work.began_ns or self._began_ns) >= self._plan.duration_ns
+
+    @property
+    def _is_disk_full(self) -> bool:
+        return self._status.room is not None and self._status.room.is_out
 
     def _mark(self, note: str) -> None:
         """Keep what the engineer noticed, with the clocks of this instant."""
@@ -177,11 +222,32 @@ class Supervisor:
 
     # --- the end ---
 
+    def _end_work(self, signals: Signals, clapperboard: Clapperboard) -> None:
+        """End the work before the collectors, and go on for what is under way; not after another signal."""
+        if self._work.began_ns is None:
+            return
+        before = len(signals.taken)
+        self._work.ask_to_end()
+        until_ns = time.monotonic_ns() + _PATIENCE_NS
+        while self._work.is_running and (left_ns := self._left_ns(signals, before, until_ns)):
+            self._round(time.monotonic_ns(), clapperboard)
+            self._wait(signals, min(_ROUND_NS, left_ns))
+        self._work.insist()
+        until_ns = time.monotonic_ns() + self._plan.tail_ns
+        while left_ns := self._left_ns(signals, before, until_ns):
+            self._round(time.monotonic_ns(), clapperboard)
+            self._wait(signals, min(_ROUND_NS, left_ns))
+
+    def _left_ns(self, signals: Signals, before: int, until_ns: int) -> int:
+        """Return how long to go on at most; 0 after another signal, and on a full disk."""
+        if len(signals.taken) > before or self._is_disk_full:
+            return 0
+        return max(0, until_ns - time.monotonic_ns())
+
     def _end(self, signals: Signals) -> None:
         """End every child: in order, or at once if another signal comes."""
         for child in self._children:
             child.ask_to_end()
-        self._end_command()
         until_ns = time.monotonic_ns() + _PATIENCE_NS
         before = len(signals.taken)
         while any(child.is_running for child in self._children) and time.monotonic_ns() < until_ns:
@@ -193,13 +259,8 @@ class Supervisor:
         for child in self._children:
             child.wait(time.monotonic_ns())
 
-    def _end_command(self) -> None:
-        if self._command is None:
-            return
-        if self._command.poll() is None:
-            os.killpg(self._command.pid, signal.SIGTERM)
-        try:
-            self._command.wait(_PATIENCE_NS / NS_PER_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._command.pid, signal.SIGKILL)
-            self._command.wait()
+
+def _with_reason(child: Child) -> str:
+    """Return a collector's name, and how it ended if it did."""
+    outcome = child.runs[-1].outcome if child.runs and not child.is_running else None
+    return f"{child.source.name} ({outcome})" if outcome else child.source.name

@@ -220,5 +220,6 @@ def test_many_connections_are_sorted_as_few_are():
     assert (analysis.connections["segments"] == 2).all()
     assert (np.diff(parts.first_row) > 0).all()
     flow = analysis.capture.segments["flow"]
-    assert (flow[parts.order] == parts.forward_flow[parts.direction[parts.order] // 2]).all()
+    direction = parts.direction[parts.order]
+    assert (flow[parts.order] == parts.forward_flow[direction // 2] ^ (direction & 1)).all()
     assert analysis.directions["retransmitted_segments"].sum() == pairs
