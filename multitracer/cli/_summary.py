@@ -36,6 +36,9 @@ _CLOSES = {
     Close.FIN_BOTH_WAYS: "closed by both sides (FIN)",
     Close.RESET: "reset (RST)",
 }
+_INITIATORS = {
+    by: "by the handshake" if by is Initiator.HANDSHAKE else f"assumed by {by.words}" for by in Initiator
+}
 _VANTAGES = {
     Vantage.UNKNOWN: "unknown",
     Vantage.NEAR_SENDER: "near its sender",
@@ -119,7 +122,7 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
             ("begin", moment(start_ns)),
             ("took", duration(end_ns - start_ns) if start_ns is not None else "unknown"),
             ("SYN", "captured" if row["syn_seen"] else "not captured"),
-            ("initiator", _initiator(Initiator(row["initiator_by"]))),
+            ("initiator", _INITIATORS[row["initiator_by"]]),
             ("handshake", "captured" if row["handshake_seen"] else "not captured whole"),
             ("end", _CLOSES[row["close"]]),
         ]
@@ -128,10 +131,6 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
     sheet.line()
     rows = zip((*_DIRECTION_LABELS.values(), "goodput"), *map(_cells, ways), strict=True)
     sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))
-
-
-def _initiator(by: Initiator) -> str:
-    return "by the handshake" if by is Initiator.HANDSHAKE else f"assumed by {by.words}"
 
 
 def _cells(way: dict[str, Any]) -> Iterator[str]:

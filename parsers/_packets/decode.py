@@ -227,7 +227,7 @@ class Decoder:
         if joined:
             many = "1 connection was" if joined == 1 else f"{joined:,} connections were"
             self.files[-1].warnings.append(
-                f"{many} captured on two VLANs of a trunk: all packets are there twice"
+                f"{many} captured on two VLANs of a trunk: nearly all packets of one are on the other, too"
             )
         return flows
 

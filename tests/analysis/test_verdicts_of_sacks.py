@@ -92,6 +92,21 @@ def test_an_ack_that_stops_short_of_data_sent_in_vain_left_before_either_copy_ca
     assert [necessity for _, necessity in said(plain)] == [Necessity.SPURIOUS, Necessity.SPURIOUS]
 
 
+def test_a_narrow_link_spaces_late_acks_as_far_apart_as_answers() -> None:
+    """After a stall of 3 s the ACKs of 12 segments come 200 ms apart; slow start resends two on each."""
+    spaced = [*opened(500), *(sent(600 + n, n) for n in range(12)), acked(1300, 1, echo=600), sent(5700, 1)]
+    resent = 2
+    for arrived in range(2, 13):
+        now = 7500 + 200 * arrived
+        spaced.append(acked(now, arrived, echo=600))
+        again = [n for n in (resent, resent + 1) if n < 12]
+        spaced += [sent(now + i, n) for i, n in enumerate(again, 1)]
+        resent += len(again)
+    found = [necessity for _, necessity in said(without_stamps(spaced))]
+    assert found[0] is Necessity.SPURIOUS
+    assert Necessity.NECESSARY not in found
+
+
 def test_no_block_reports_a_fin_so_its_absence_says_nothing() -> None:
     """The FIN and its copy arrive; the receiver sends SACKs, but has no data to call duplicate."""
     closing = [

@@ -17,6 +17,7 @@ import numpy as np
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.verdicts.answers import (
     before_any_answer,
+    behind_proved,
     early,
     eifel,
     f_rto,
@@ -177,7 +178,6 @@ def _signs(copies: Copies, sacks: Table, *, at_sender: bool) -> _Signs:
     }
     if at_sender:
         proofs[Evidence.EARLY_ACK], arrived[Evidence.ACK_IGNORED] = early(copies), ignored(copies)
-        needed[Evidence.LOST_BEHIND] = lost_behind(copies)
         lost, unclear = arrived[Evidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
     else:
         proofs[Evidence.PASSED_BEFORE] = passed_before(copies)
@@ -185,6 +185,8 @@ def _signs(copies: Copies, sacks: Table, *, at_sender: bool) -> _Signs:
     within_ns = sooner_than_answers_ns(copies) if at_sender else 0
     proofs[Evidence.EARLY_STAMP] = left_before(copies, within_ns)
     proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), within_ns=within_ns)
+    if at_sender:
+        needed[Evidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(copies, _any(proofs | arrived))
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
     unanswered &= (echoed | duplicate) & ~_any(proofs)
     return _Signs(proofs, arrived, needed, unanswered | lost, unclear)

@@ -226,6 +226,19 @@ def lost_behind(copies: Copies) -> Array:
     return behind
 
 
+def behind_proved(copies: Copies, proved: Array) -> Array:
+    """Return which continue a run of copies, each where the last ended, of which one before came in vain.
+
+    Then the ACKs of the first copies are arriving, at the pace of the link: a narrow one spaces them as far
+    apart as answers to the second copies would be.
+    """
+    begins = np.append(True, copies.begin[1:] != copies.end[:-1])[: len(copies)]
+    since = np.maximum.accumulate(np.where(begins, np.arange(len(copies)), 0))
+    count = np.append(0, np.cumsum(proved))
+    behind: Array = count[:-1] > count[since]
+    return behind
+
+
 def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
     """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
     segments = copies.segments
