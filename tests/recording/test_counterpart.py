@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from scapy.layers.inet import IP
+from scapy.layers.l2 import Ether
 
 from multitracer.analysis.counterpart import Counterparts
 from multitracer.recording.open import open_recording
@@ -62,6 +64,21 @@ def test_a_translated_connection_is_found_beside_a_stranger_with_its_ends(tmp_pa
     """Behind two translators the private addresses repeat: the far capture knows another 10.0.0.1:40000."""
     far = [at_random(9), at_random(1, client="198.51.100.7", sport=1024, start_ns=START_NS + 40 * MS)]
     assert pairs(tmp_path, [at_random(1)], far) == {1: 2}
+
+
+@pytest.mark.parametrize("ends", [{}, {"client": "198.51.100.7", "sport": 1024}])
+def test_a_router_may_write_ip_identifications_of_its_own(tmp_path: Path, ends: dict[str, Any]) -> None:
+    far = at_random(1, start_ns=START_NS + 40 * MS, **ends)
+    far.packets = [(time_ns, _renumbered(frame)) for time_ns, frame in far.packets]
+    earlier = at_random(2, sport=41000, start_ns=START_NS - MS)
+    assert pairs(tmp_path, [earlier, at_random(1)], [far]) == {2: 1}
+
+
+def _renumbered(frame: bytes) -> bytes:
+    packet = Ether(frame)
+    packet[IP].id = 60_000 - 17 * packet[IP].id
+    del packet[IP].chksum
+    return bytes(packet)
 
 
 def test_a_stranger_has_no_counterpart(tmp_path: Path) -> None:
