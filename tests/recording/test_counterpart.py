@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+import shutil
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
+import multitracer as mt
 from multitracer.analysis.counterpart import Counterparts
 from multitracer.recording.open import open_recording
 from tests.conftest import SAMPLES
@@ -72,6 +76,25 @@ def test_a_router_may_write_ip_identifications_of_its_own(tmp_path: Path, ends: 
     far.packets = [(time_ns, _renumbered(frame)) for time_ns, frame in far.packets]
     earlier = at_random(2, sport=41000, start_ns=START_NS - MS)
     assert pairs(tmp_path, [earlier, at_random(1)], [far]) == {2: 1}
+
+
+def test_identifications_written_anew_change_no_answer(sample_session: Path, tmp_path: Path) -> None:
+    """The receiver's capture, its clock and its evidence count as before."""
+    folder = shutil.copytree(sample_session, tmp_path / "upload")
+    path = folder / "fixed" / "tcp-0.pcap.gz"
+    octets = bytearray(gzip.decompress(path.read_bytes()))
+    at, number = 24, 7
+    while at < len(octets):
+        (length,) = struct.unpack_from("<I", octets, at + 8)
+        if octets[at + 16 + 12 : at + 16 + 15] == b"\x08\x00\x45":
+            number = number * 48271 % 65536
+            struct.pack_into(">H", octets, at + 16 + 14 + 4, number)
+        at += 16 + length
+    path.write_bytes(gzip.compress(bytes(octets)))
+    one, other = mt.open(sample_session), mt.open(folder)
+    assert not other.segments["ip_id"].equals(one.segments["ip_id"])
+    assert other.account().equals(one.account())
+    assert other.verdicts().equals(one.verdicts())
 
 
 def _renumbered(frame: bytes) -> bytes:
