@@ -13,7 +13,9 @@ import pkgutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from multitracer.capture import Capture
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
+from multitracer.tables import Table
 from parsers._foreign import kind_of, named
 from parsers._format import Format
 
@@ -52,7 +54,7 @@ def installed() -> Installed:
     for point in _entry_points():
         try:
             fmt = _bound(point.load(), point.value, taken=found.formats)
-        except Exception as error:  # noqa: BLE001  # a plug-in may raise anything while it is imported
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
             found.broken.append(
                 PluginError(f"format plug-in {point.name} ({point.value}): {_words(error)}; it is left out")
             )
@@ -84,13 +86,22 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
 
     def parse(stream: BinaryIO, *, path: str) -> Parsed:
         try:
-            return fmt.parse(stream, path=path)
+            parsed = fmt.parse(stream, path=path)
         except MultiTracerError:
             raise
         except Exception as error:
             raise FormatError(path, f"the format plug-in {fmt.name} failed: {_words(error)}") from error
+        if not _holds_tables(parsed) and not isinstance(parsed, Capture):
+            raise FormatError(path, f"the format plug-in {fmt.name} returned no tables by their names")
+        return parsed
 
     return replace(fmt, sniff=sniff, parse=parse)
+
+
+def _holds_tables(parsed: object) -> bool:
+    return isinstance(parsed, dict) and all(
+        isinstance(table, Table) and name == table.schema.name for name, table in parsed.items()
+    )
 
 
 def _own_modules() -> Iterator[ModuleType]:

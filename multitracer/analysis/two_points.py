@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.matching import copies, identities, join
+from multitracer.clock.matching import EXACT, RENUMBERED, copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 
@@ -104,9 +104,9 @@ def compare(
     """
     near_rows = _rows(near, near_connection, reverse=reverse)
     far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
-    near_key, near_copy = _identities(near.capture.segments, near_rows)
-    far_key, far_copy = _identities(far.capture.segments, far_rows)
-    near_index, far_index = join(near_key, near_copy, far_key, far_copy)
+    sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
+    fields = _fields(*sides)
+    (near_copy, far_copy), (near_index, far_index) = _copies(*sides, fields), _joined(*sides, fields)
     pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
@@ -173,7 +173,27 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
     near_rows, far_rows : ndarray of int64
         Rows in them, of one direction of one connection.
     """
-    return join(*_identities(near, near_rows), *_identities(far, far_rows))
+    return _joined(near, near_rows, far, far_rows, _fields(near, near_rows, far, far_rows))
+
+
+def _fields(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[str, ...]:
+    """Return by what packets are told: without IP identification only if that was written anew on the way."""
+    exact = len(_joined(near, near_rows, far, far_rows, EXACT)[0])
+    if 2 * exact >= min(len(near_rows), len(far_rows)):
+        return EXACT
+    return RENUMBERED if len(_joined(near, near_rows, far, far_rows, RENUMBERED)[0]) > 2 * exact else EXACT
+
+
+def _joined(
+    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
+) -> tuple[Array, Array]:
+    return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
+
+
+def _copies(
+    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
+) -> tuple[Array, Array]:
+    return _identities(near, near_rows, fields)[1], _identities(far, far_rows, fields)[1]
 
 
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
@@ -183,7 +203,7 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
     return rows
 
 
-def _identities(segments: Table, rows: Array) -> tuple[Array, Array]:
+def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
     """Return what tells each packet, and how many with the same identity came before it."""
-    key = identities(segments, rows)
+    key = identities(segments, rows, fields)
     return key, copies(key)[0]

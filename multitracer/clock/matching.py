@@ -6,6 +6,8 @@ Rules of the file
   value. Endpoints are no part of it: a translator (NAT) between the points may have changed them.
 - Packets that find no partner that way are tried once more without ACK number, flags and timestamp (what
   header compression or a middlebox may have rewritten), then once more without the IP identification.
+- If next to no packet is the same, the identification was written anew on the way (a NAT, "scrub random-id"):
+  then it is left out first, and if that finds packets, one that is equal by chance pairs no strangers.
 - A weaker identity counts only where it keeps the order: its packet lies, at the far point, within some
   thousand rows of where its neighbours lie, so that an identification that comes round again pairs no
   strangers.
@@ -115,8 +117,10 @@ def match(near: Capture, far: Capture, *, whole: bool = False) -> tuple[Array, A
         if len(near_rows) >= _ENOUGH * len(runs):
             return near_rows, far_rows
         near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT)
-    for fields in (REWRITTEN, RENUMBERED):
-        if len(near_rows) >= _ENOUGH * min(len(near.segments), len(far.segments)):
+    enough = _ENOUGH * min(len(near.segments), len(far.segments))
+    ordered = len(near_rows) >= _LEAST_PAIRS
+    for fields in (REWRITTEN, RENUMBERED) if ordered else (RENUMBERED, REWRITTEN):
+        if len(near_rows) >= (enough if ordered else min(enough, _LEAST_PAIRS)):
             break
         near_left = np.delete(np.arange(len(near.segments)), near_rows)
         far_left = np.delete(np.arange(len(far.segments)), far_rows)

@@ -85,7 +85,7 @@ class Plugin:
         self.FORMAT = fmt
 
     def load(self) -> Plugin:
-        if isinstance(self.FORMAT, Exception):
+        if isinstance(self.FORMAT, BaseException):
             raise self.FORMAT
         return self
 
@@ -135,7 +135,7 @@ def test_a_certain_claim_beats_a_possible_one(installed: list[object]) -> None:
     assert parsers.recognise(b"who knows", path="x").name == "unsure"
 
 
-@pytest.mark.parametrize("fmt", [replace(FORMATS[0]), None, "text", ImportError("no module acme")])
+@pytest.mark.parametrize("fmt", [replace(FORMATS[0]), None, "text", ImportError("no acme"), SystemExit(3)])
 def test_a_plug_in_that_is_broken_or_takes_a_name_is_left_out_and_reported(
     installed: list[object], fmt: object
 ) -> None:
@@ -145,6 +145,16 @@ def test_a_plug_in_that_is_broken_or_takes_a_name_is_left_out_and_reported(
     assert isinstance(told, PluginError)
     assert "acme" in str(told)
     assert str(told).endswith("it is left out")
+
+
+@pytest.mark.parametrize("returned", [None, [1], {"acme": 1}])
+def test_a_plug_in_that_returns_no_tables_is_an_error_of_the_file(
+    installed: list[object], tmp_path: Path, returned: object
+) -> None:
+    installed.append(Plugin("acme", replace(ACME, parse=lambda stream, *, path: returned)))
+    (tmp_path / "log").write_bytes(b"acme 1.0")
+    with pytest.raises(FormatError, match="the format plug-in acme-log returned no tables"):
+        parsers.read(tmp_path / "log")
 
 
 def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(installed: list[object]) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import random
-from typing import TYPE_CHECKING
+import shutil
+import struct
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from scapy.layers.inet import IP
+from scapy.layers.l2 import Ether
 
+import multitracer as mt
 from multitracer.analysis.counterpart import Counterparts
 from multitracer.recording.open import open_recording
 from tests.conftest import SAMPLES
@@ -62,6 +68,40 @@ def test_a_translated_connection_is_found_beside_a_stranger_with_its_ends(tmp_pa
     """Behind two translators the private addresses repeat: the far capture knows another 10.0.0.1:40000."""
     far = [at_random(9), at_random(1, client="198.51.100.7", sport=1024, start_ns=START_NS + 40 * MS)]
     assert pairs(tmp_path, [at_random(1)], far) == {1: 2}
+
+
+@pytest.mark.parametrize("ends", [{}, {"client": "198.51.100.7", "sport": 1024}])
+def test_a_router_may_write_ip_identifications_of_its_own(tmp_path: Path, ends: dict[str, Any]) -> None:
+    far = at_random(1, start_ns=START_NS + 40 * MS, **ends)
+    far.packets = [(time_ns, _renumbered(frame)) for time_ns, frame in far.packets]
+    earlier = at_random(2, sport=41000, start_ns=START_NS - MS)
+    assert pairs(tmp_path, [earlier, at_random(1)], [far]) == {2: 1}
+
+
+def test_identifications_written_anew_change_no_answer(sample_session: Path, tmp_path: Path) -> None:
+    """The receiver's capture, its clock and its evidence count as before."""
+    folder = shutil.copytree(sample_session, tmp_path / "upload")
+    path = folder / "fixed" / "tcp-0.pcap.gz"
+    octets = bytearray(gzip.decompress(path.read_bytes()))
+    at, number = 24, 7
+    while at < len(octets):
+        (length,) = struct.unpack_from("<I", octets, at + 8)
+        if octets[at + 16 + 12 : at + 16 + 15] == b"\x08\x00\x45":
+            number = number * 48271 % 65536
+            struct.pack_into(">H", octets, at + 16 + 14 + 4, number)
+        at += 16 + length
+    path.write_bytes(gzip.compress(bytes(octets)))
+    one, other = mt.open(sample_session), mt.open(folder)
+    assert not other.segments["ip_id"].equals(one.segments["ip_id"])
+    assert other.account().equals(one.account())
+    assert other.verdicts().equals(one.verdicts())
+
+
+def _renumbered(frame: bytes) -> bytes:
+    packet = Ether(frame)
+    packet[IP].id = 60_000 - 17 * packet[IP].id
+    del packet[IP].chksum
+    return bytes(packet)
 
 
 def test_a_stranger_has_no_counterpart(tmp_path: Path) -> None:
