@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from multitracer.errors import FormatError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,6 +20,7 @@ class Lines:
 
     Iterating yields each line as text, without its end; a byte that is no UTF-8 becomes U+FFFD. A last line
     that has no end was cut, and a number that was cut is another number: it is not yielded but kept in `cut`.
+    Where compressed data are damaged behind some lines, these are all that there are, and `damage` says why.
     """
 
     stream: BinaryIO
@@ -25,6 +28,8 @@ class Lines:
     """Of the current line, from 1."""
     cut: bytes = b""
     """A last line that has no end."""
+    damage: str | None = None
+    """Why there are no more lines, with the byte of the file."""
     skipped: dict[str, int] = field(default_factory=dict)
     """Reason -> lines that could not be used."""
     first_skipped: dict[str, int] = field(default_factory=dict)
@@ -32,7 +37,7 @@ class Lines:
     warnings: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[str]:
-        while row := self.stream.readline(_LONGEST_LINE_BYTES):
+        while row := self._row():
             self.number += 1
             if row.endswith(b"\n"):
                 yield row.rstrip(b"\r\n").decode(errors="replace")
@@ -41,9 +46,18 @@ class Lines:
             else:
                 self.cut = row
 
+    def _row(self) -> bytes:
+        try:
+            return self.stream.readline(_LONGEST_LINE_BYTES)
+        except FormatError as error:  # of what unpacks the file
+            if not self.number:
+                raise
+            self.damage = f"{error.reason.removeprefix('damaged ')} at byte {error.offset}"
+            return b""
+
     def _pass_over(self) -> None:
         self.skip("longer than a line of any log")
-        while (row := self.stream.readline(_LONGEST_LINE_BYTES)) and not row.endswith(b"\n"):
+        while (row := self._row()) and not row.endswith(b"\n"):
             pass
 
     def skip(self, reason: str, count: int = 1) -> None:
@@ -59,13 +73,14 @@ class Lines:
 
     def provenance(self, path: str, name: str, **more: Any) -> dict[str, Any]:
         """Return the books as a table's provenance."""
+        cut = f"the last line is cut after {len(self.cut)} bytes" if self.cut else None
         return {
             "path": path,
             "format": name,
             "lines": self.number,
             "skipped": self.skipped,
             "first_skipped_line": self.first_skipped,
-            "damaged": f"the last line is cut after {len(self.cut)} bytes" if self.cut else None,
+            "damaged": self.damage or cut,
             "warnings": [*self._mostly_skipped(), *self.warnings],
             **more,
         }

@@ -203,7 +203,8 @@ def test_an_empty_file_of_a_set_keeps_its_place(tmp_path: Path) -> None:
     assert [Path(f.path).name for f in capture.files] == ["early", "empty", "late"]
 
 
-BOMB = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + bytes(32_000_000)
+BOMB = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+BOMB += struct.pack("<IIII", EPOCH_S, 0, 0, 0) * 2_000_000
 MEASURE = """
 import re, sys, parsers
 capture = parsers.read_capture([sys.argv[1]], max_packets=int(sys.argv[2]) or None)

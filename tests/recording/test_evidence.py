@@ -115,6 +115,19 @@ def test_damage_that_shows_only_in_the_reading_is_told_once_the_log_is_read(
     assert [("damaged: " in sentence) for sentence in session.warnings] == [True, True]
 
 
+def test_what_precedes_the_end_of_a_cut_archive_is_used(folder: Path) -> None:
+    rows = "".join(
+        f'{{"kind":"marker","note":"{number}","realtime_ns":{1_700_000_000_000_000_000 + number}}}\n'
+        for number in range(5_000)
+    )
+    (folder / "mobile" / "markers.jsonl.gz").write_bytes(gzip.compress(rows.encode())[:-20])
+    session = mt.open(folder)
+    assert 4_000 < len(session.markers) < 5_000
+    (told,) = (sentence for sentence in session.warnings if "markers" in sentence)
+    assert told.endswith("; what precedes it is used")
+    assert "gzip data: it ends in the middle at byte " in told
+
+
 def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:
     for number in range(100):
         (folder / f"note{number}.txt").write_text("x")
