@@ -59,6 +59,10 @@ _COMPANIONS = frozenset(
 """Files that a recorder of ours writes beside the logs, and that hold no records of a log."""
 _COMPANION_FOLDERS = frozenset({"truth", "tables"})
 """What a model knows of a run, and the tables that `align` keeps."""
+_NOTES = re.compile(r"(tcpdump|sniffer)-\d+\.jsonl")
+"""What these collectors say of themselves beside the capture: drops, readings of the clock."""
+_MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
+"""Logs in which a short recording had nothing to write."""
 _WORDS_OF_COLLECTOR = (".log", ".err")
 """What the names of files end in that hold what a collector said, not what it recorded."""
 _NAMED = 10
@@ -262,6 +266,8 @@ class _Search:
                 continue
             relative = path.relative_to(self._folder).as_posix()
             self._seen.add(_COMPRESSED.sub("", relative))
+            if _says_nothing(entry):
+                continue
             if not path.is_file():
                 if is_host or not entry.is_dir(follow_symlinks=False):
                     self._unusable.append(f"{path}: {_kind(entry)}")
@@ -277,9 +283,9 @@ class _Search:
 
     def _is_companion(self, name: str) -> bool:
         plain = _COMPRESSED.sub("", name)
-        return plain in _COMPANIONS or (
-            plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
-        )
+        if plain in _COMPANIONS or _NOTES.fullmatch(plain):
+            return True
+        return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
         """Return whether somebody says that the file is a log: its name, the manifest, or who wrote it."""
@@ -304,6 +310,11 @@ class _Search:
                 continue
             if _COMPRESSED.sub("", "/".join(parts[:2])) not in self._seen:  # of a deeper one, its folder
                 yield f"{self._folder}/{printable(relative)}: listed in the manifest, but not there"
+
+
+def _says_nothing(entry: os.DirEntry[str]) -> bool:
+    """Return whether this is a log that is empty where nothing happened."""
+    return entry.name in _MAY_BE_EMPTY and entry.is_file(follow_symlinks=False) and not entry.stat().st_size
 
 
 def _kind(entry: os.DirEntry[str]) -> str:

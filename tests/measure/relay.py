@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _POLL_S = 0.002
+_AWAKE_S = 0.05
 _LARGEST = 1 << 16
 
 
@@ -34,10 +34,11 @@ class Relay:
         self._kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
         self._ended = threading.Event()
         self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         self.is_open: Callable[[], bool] = lambda: True
 
     def __enter__(self) -> Self:
-        listening = self._socket()
+        listening = self._kept(socket.socket(socket.AF_INET, self._kind))
         listening.bind(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{listening.getsockname()[1]}"
         if self._kind == socket.SOCK_STREAM:
@@ -47,60 +48,68 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        for thread in self._threads:  # one may begin another until it sees the end
+            thread.join()
         for each in self._sockets:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
             each.close()
 
-    def _socket(self) -> socket.socket:
-        self._sockets.append(socket.socket(socket.AF_INET, self._kind))
-        return self._sockets[-1]
+    def _kept(self, new: socket.socket) -> socket.socket:
+        """Return a socket that ends with the relay, and wakes up now and then to see whether that is now."""
+        new.settimeout(_AWAKE_S)
+        if new.type == socket.SOCK_STREAM:
+            new.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sockets.append(new)
+        return new
 
     def _upstream(self) -> socket.socket:
-        upstream = self._socket()
+        upstream = socket.socket(socket.AF_INET, self._kind)
         upstream.connect(self._server)
-        return upstream
+        return self._kept(upstream)
 
     def _start(self, body: Callable[..., None], *arguments: object) -> None:
         def run() -> None:
-            with contextlib.suppress(OSError):  # the sockets of a relay that ends are closed
+            with contextlib.suppress(OSError):  # an end of a connection that was reset
                 body(*arguments)
 
-        threading.Thread(target=run, daemon=True).start()
+        self._threads.append(threading.Thread(target=run))
+        self._threads[-1].start()
+
+    def _each(self, receive: Callable[[], Any]) -> Iterator[Any]:
+        """Yield what is received until the relay ends."""
+        while not self._ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                yield receive()
 
     def _hold(self) -> None:
-        time.sleep(self._delay_s)
-        while not self.is_open() and not self._ended.is_set():
-            time.sleep(_POLL_S)
+        self._ended.wait(self._delay_s)
+        while not self.is_open() and not self._ended.wait(_POLL_S):
+            pass
 
     def _accept(self, listening: socket.socket) -> None:
-        while True:
-            client, _ = listening.accept()
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._sockets.append(client)
-            upstream = self._upstream()
-            upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._start(self._copy, client, upstream)
-            self._start(self._copy, upstream, client)
+        for client, _ in self._each(listening.accept):
+            pair = self._kept(client), self._upstream()
+            self._start(self._copy, *pair)
+            self._start(self._copy, *reversed(pair))
 
     def _copy(self, source: socket.socket, sink: socket.socket) -> None:
-        while piece := source.recv(_LARGEST):
+        for piece in self._each(lambda: source.recv(_LARGEST)):
+            if not piece:
+                sink.shutdown(socket.SHUT_WR)
+                return
             self._hold()
             sink.sendall(piece)
-        sink.shutdown(socket.SHUT_WR)
 
     def _datagrams(self, listening: socket.socket) -> None:
         """Pass datagrams on, those of each client from a port of its own."""
         clients: dict[object, socket.socket] = {}
-        while True:
-            piece, client = listening.recvfrom(_LARGEST)
+        for piece, client in self._each(lambda: listening.recvfrom(_LARGEST)):
             if client not in clients:
                 clients[client] = self._upstream()
                 self._start(self._answers, clients[client], listening, client)
             self._hold()
             clients[client].send(piece)
 
-    def _answers(self, upstream: socket.socket, listening: socket.socket, client: object) -> None:
-        while piece := upstream.recv(_LARGEST):
+    def _answers(self, upstream: socket.socket, listening: socket.socket, client: Any) -> None:
+        for piece in self._each(lambda: upstream.recv(_LARGEST)):
             self._hold()
-            listening.sendto(piece, client)  # type: ignore[arg-type]
+            listening.sendto(piece, client)

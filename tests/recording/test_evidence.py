@@ -137,9 +137,12 @@ def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:
 
 
 def test_companions_of_a_recording_are_no_logs(folder: Path) -> None:
-    for name in ("scenario.toml", "summary.json", "mobile/nstat_before.json.xz", "mobile/tcpdump.err"):
+    names = ("scenario.toml", "summary.json", "mobile/nstat_before.json.xz", "mobile/tcpdump.err")
+    for name in (*names, "mobile/tcpdump-0.jsonl"):
         (folder / name).write_text("x")
-    write_manifest(folder, Manifest("drive", collectors=[CollectorRun("tcpdump", "mobile")]))
+    (folder / "mobile" / "claps.jsonl").write_text("")  # of a recording that ended before the first
+    runs, files = [CollectorRun("tcpdump", "mobile")], [LogFile("mobile/claps.jsonl", "mobile")]
+    write_manifest(folder, Manifest("drive", collectors=runs, files=files))
     assert open_recording(folder).warnings == []
 
 
