@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> None:
     """Send 50 kB/s until told to stop."""
     chosen = parser(__doc__).parse_args(argv)
     with (
-        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop,
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         socket.create_server(("127.0.0.1", 0)) as server,
     ):
         reader = threading.Thread(target=_read_all, args=(server,), daemon=True)

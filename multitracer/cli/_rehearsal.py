@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"
-TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic")
-"""What makes the traffic: begun when the collectors are ready."""
+TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic", "--tags")
+"""What makes the traffic: begun when the collectors are ready; the end of its standard input ends it."""
 
 
 @contextlib.contextmanager

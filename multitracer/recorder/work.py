@@ -78,8 +78,9 @@ class Work:
         self.began_ns = now_ns
         quiet = subprocess.DEVNULL
         if self._traffic_argv:
+            # a pipe: it ends with this process, even one that is killed before the child asks who began it
             self._traffic = subprocess.Popen(
-                self._traffic_argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+                self._traffic_argv, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
             )
         if not self._argv:
             return
@@ -97,6 +98,8 @@ class Work:
         self._send(signal.SIGKILL)
         for child in self._children:
             child.wait()
+            if child.stdin is not None:
+                child.stdin.close()
 
     def _send(self, number: signal.Signals) -> None:
         for child in self._children:
