@@ -11,22 +11,24 @@ import functools
 import importlib
 import pkgutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, get_args
 
 from multitracer.capture import Capture
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from multitracer.tables import Table
 from parsers._foreign import kind_of, named
-from parsers._format import Format
+from parsers._format import Format, Match
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
-    from parsers._format import Match, Parsed
+    from parsers._format import Parsed
 
 ENTRY_POINTS = "multitracer.formats"
+_ANSWERS: tuple[Match, ...] = get_args(Match)
+_LONGEST_SHOWN = 60
 
 
 class Installed(NamedTuple):
@@ -77,7 +79,7 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
 
     def sniff(head: bytes, /) -> Match:
         try:
-            return fmt.sniff(head)
+            return _checked(fmt.sniff(head))
         except Exception as error:  # noqa: BLE001  # see `Format.sniff`: it never raises, if it is right
             sentence = f"format plug-in {fmt.name}: its sniff failed: {_words(error)}"
             if sentence not in map(str, broken):  # once, though it is asked for each file
@@ -96,6 +98,12 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
         return parsed
 
     return replace(fmt, sniff=sniff, parse=parse)
+
+
+def _checked(answer: Match) -> Match:
+    if answer not in _ANSWERS:
+        raise PluginError(f"it answered {str(answer)[:_LONGEST_SHOWN]!r}, none of {', '.join(_ANSWERS)}")
+    return answer
 
 
 def _holds_tables(parsed: object) -> bool:

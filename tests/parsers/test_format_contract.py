@@ -19,7 +19,7 @@ from parsers import _registry
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from parsers._format import Format
@@ -157,12 +157,19 @@ def test_a_plug_in_that_returns_no_tables_is_an_error_of_the_file(
         parsers.read(tmp_path / "log")
 
 
-def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(installed: list[object]) -> None:
-    def sniff(head: bytes, /) -> parsers.Match:
-        raise ZeroDivisionError("of acme")
+def _fails(head: bytes, /) -> parsers.Match:
+    raise ZeroDivisionError("of acme")
 
+
+@pytest.mark.parametrize(
+    ("sniff", "why"),
+    [(_fails, "ZeroDivisionError: of acme"), (lambda head: 7, "it answered '7', none of no, maybe, yes")],
+)
+def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(
+    installed: list[object], sniff: Callable[[bytes], parsers.Match], why: str
+) -> None:
     installed += [Plugin("acme", replace(ACME, sniff=sniff)), Plugin("other", replace(ACME, name="other"))]
     assert {parsers.recognise(b"acme 1.0", path="x").name for _ in range(3)} == {"other"}
     assert [str(error) for error in parsers.installed().broken] == [
-        "format plug-in acme-log: its sniff failed: ZeroDivisionError: of acme"
+        f"format plug-in acme-log: its sniff failed: {why}"
     ]
