@@ -257,7 +257,7 @@ class SessionTables(Kept):
 
         Examples
         --------
-        >>> session.transactions.empty
+        >>> set(over_tcp.transactions["outcome"]) <= {"ok", "dropped"}
         True
         """
         return self._logged("transactions", TRANSACTIONS)

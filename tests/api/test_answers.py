@@ -170,3 +170,9 @@ def test_nothing_is_near_an_event_without_a_time(call: mt.Session) -> None:
     for nothing in (None, float("nan"), "NaT"):
         with pytest.raises(InputError, match="no duration"):
             mt.join_nearest(rtt, rtt, within=nothing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("figure", ["rtt_size", "rtt_distribution", "environment"])
+def test_a_session_without_transactions_says_that_it_has_none(sample_session: Path, figure: str) -> None:
+    with pytest.raises(mt.MultiTracerError, match="holds no finished transaction; `measure run` writes them"):
+        getattr(mt.open(sample_session), figure)()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import shutil
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -46,12 +47,29 @@ def opened(sample_session: Path) -> mt.Session:
     return mt.open(sample_session)
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, mt.Session]:
+    """Return what `measure run` recorded over CDPD, by the names that examples give it."""
+    names = {"over_tcp": "cdpd-tcp1999", "over_centauruscomm": "cdpd-cc"}
+    folder = tmp_path_factory.mktemp("measured")
+    for name, recorded in names.items():
+        (folder / name).mkdir()
+        shutil.copy(
+            ROOT / "docs" / "experiments" / f"{recorded}.csv.gz", folder / name / "transactions.csv.gz"
+        )
+    return {name: mt.open(folder / name) for name in names}
+
+
 @pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: example.name)
 def test_the_example_runs(
-    example: doctest.DocTest, opened: mt.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: doctest.DocTest,
+    opened: mt.Session,
+    measured: dict[str, mt.Session],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    example.globs = {"mt": mt, "pd": pd, "session": opened, "folder": tmp_path}
+    example.globs = {"mt": mt, "pd": pd, "session": opened, "folder": tmp_path, **measured}
     printed: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=_OPTIONS).run(example, out=printed.append)
     assert not failed, "".join(printed)
