@@ -245,6 +245,18 @@ def test_interrupt_while_reading_a_pipe(capture: Path) -> None:
         assert child.stderr.read() == "Error: interrupted\n"
 
 
+def test_interrupt_key_that_is_held_to_the_end_and_beyond(capture: Path) -> None:
+    with start(["analyze", "-"]) as child:
+        assert child.stdin is not None
+        child.stdin.buffer.write(capture.read_bytes())
+        child.stdin.flush()
+        _wait_until_reading(child)
+        while child.poll() is None:
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.001)
+        assert child.returncode == 130
+
+
 def _wait_until_reading(child: Popen[str]) -> None:
     """Wait until the child sleeps in read(0, ...), with the number of that call on this machine."""
     deadline = time.monotonic() + 30
