@@ -103,11 +103,23 @@ def _show(sheet: Page, found: Diagnosis) -> None:
         if not isnan(found.account.utilization):
             sheet.line("No known fault was found.")
         return
-    for finding in document["findings"]:
-        sheet.line(f"{finding['kind']}, {finding['begin_s']:.1f} s to {finding['end_s']:.1f} s, "
-                   f"cost {finding['cost_s']:.1f} s")  # fmt: skip
-        sheet.line(f"  {finding['sentence']}")
-        sheet.line(f"  evidence: {', '.join(finding['evidence']) or 'the account'}")
+    for incident in document["incidents"]:
+        _show_incident(sheet, incident, document["findings"])
+
+
+def _show_incident(sheet: Page, incident: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+    """Show an incident as its first cause, with what else belongs to it."""
+    parts = [findings[part] for part in incident["parts"]]
+    times = f"{incident['count']} times, " if incident["count"] > 1 else ""
+    sheet.line(f"{incident['kind']}, {times}{incident['begin_s']:.1f} s to {incident['end_s']:.1f} s, "
+               f"cost {incident['cost_s']:.1f} s")  # fmt: skip
+    sheet.line(f"  {incident['sentence']}")
+    others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
+    if others:
+        sheet.line(f"  with it: {', '.join(others)}")
+    if incident["help"]:
+        sheet.line(f"  what would help: {incident['help']}")
+    sheet.line(f"  evidence: {', '.join(parts[0]['evidence']) or 'the account'}")
 
 
 def _account_rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import numpy as np
 
 from multitracer.diagnosis.account import Account, account
 from multitracer.diagnosis.case import Case, Finding
+from multitracer.diagnosis.incidents import Incident, incidents
+from multitracer.diagnosis.incidents import document as incident_document
 from multitracer.diagnosis.inferred import untold
-from multitracer.diagnosis.rules import RULES
+from multitracer.diagnosis.rules import findings
 from multitracer.diagnosis.use import LOST, SAYS, Use
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
@@ -53,7 +56,8 @@ class Diagnosis:
     account : Account
         What the transfer's time was used for: `seconds` by class, `total_s`, `utilization`, `outcome`.
     findings : list of Finding
-        What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, `evidence`.
+        What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`,
+        `help`, `numbers`, `evidence`.
     """
 
     transfer: Transfer
@@ -76,6 +80,15 @@ class Diagnosis:
         tables += _html_table(("finding", "cost", "what happened"), found) if found else ""
         return f"<p>{escape(headline(self))}</p>{tables}{more}"
 
+    @cached_property
+    def incidents(self) -> list[Incident]:
+        """What happened, the dearest first: findings of one cause, or alike, together; see `Incident`."""
+        return incidents(self._case, self.findings)
+
+    @property
+    def _case(self) -> Case:
+        return Case(self.transfer, self.account)
+
     def table(self) -> Table:
         """Return FINDINGS."""
         found = self.findings
@@ -96,6 +109,7 @@ class Diagnosis:
         books = self.account
         seconds = {use.label: round(value, _DIGITS) for use, value in books.seconds.items()}
         return {
+            "incidents": [incident_document(self._case, each) for each in self.incidents],
             "findings": [_finding(self.transfer, finding) for finding in self.findings],
             "account": {
                 "total_s": round(books.total_s, _DIGITS),
@@ -130,6 +144,8 @@ def _finding(transfer: Transfer, finding: Finding) -> dict[str, Any]:
         "cost_bytes": finding.cost_bytes,
         "evidence": list(finding.evidence),
         "sentence": finding.sentence,
+        "help": finding.help,
+        "numbers": {name: round(float(value), _DIGITS) for name, value in finding.numbers.items()},
     }
 
 
@@ -149,9 +165,7 @@ def diagnose(transfer: Transfer) -> Diagnosis:
             f"connection {number}: {many}, so nobody knows where its time went; choose another one"
         )
     case = Case(transfer, account(transfer))
-    found = [finding for rule in RULES for finding in rule.find(case)]
-    found.sort(key=lambda finding: -finding.cost_s)
-    return Diagnosis(transfer, case.account, found)
+    return Diagnosis(transfer, case.account, findings(case))
 
 
 def headline(diagnosis: Diagnosis) -> str:
