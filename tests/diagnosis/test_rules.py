@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.diagnosis import rules
 from multitracer.diagnosis.case import Finding
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose, headline
+from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose
 from multitracer.diagnosis.rules import RULES
 from multitracer.diagnosis.use import Use
 from multitracer.radio import RADIO
@@ -200,11 +200,11 @@ def test_dropped_call_comes_first(found: Callable[[str], Diagnosis]) -> None:
     diagnosis = found("dropped")
     assert diagnosis.findings[0].kind == "dropped-call"
     assert diagnosis.account.outcome == "dropped"
-    assert "never completed" in headline(diagnosis)
+    assert "never completed" in channel_use(diagnosis)
 
 
 def test_headline_names_the_lost_time_that_no_finding_explains(found: Callable[[str], Diagnosis]) -> None:
-    assert "the receiver's window was full" in headline(found("slow-reader"))
+    assert "the receiver's window was full" in channel_use(found("slow-reader"))
 
 
 # --- the radio's own readings ---
