@@ -13,6 +13,7 @@ import numpy as np
 from multitracer.analysis.intervals import span_minimum
 from multitracer.diagnosis.limits.floors import queue_above_floor
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import samples_in_full_window
 from multitracer.units import NS_PER_MS
 
@@ -62,6 +63,9 @@ class Rates(NamedTuple):
 def busy(seen: Observed) -> Busy:
     """Return when the link had data of the transfer queued or in service."""
     times, rate = _delivery(seen)
+    if not len(seen.delays.time_ns):
+        steady = _clipped(steady_arrivals(seen), seen)
+        return Busy(steady, Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / np.quantile(rate, 0.9) if len(rate) else 0.0
     queued = _queued(seen, service_ns)
     proven = queued.holds(times) & (rate > 0)
