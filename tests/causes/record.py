@@ -1,9 +1,9 @@
 """Records a scenario: NAME/session is what the program gets to see, NAME/truth what it does not.
 
-    session/  manifest.json, clocks.jsonl, mobile/ and fixed/ with tcp-0.pcap, tcp_info.jsonl at the data sender
+    session/  manifest.json, clocks.jsonl, mobile/ and fixed/ with tcp-0.pcap, tcp_info.jsonl at the sender
     truth/    scenario.json, path.bin, client.json and server.json (journals), counters.json
 
-A recording has a temporary name until it is whole. One that the machine disturbed is given up, with the cause.
+A recording has a temporary name until it is whole. One that the machine disturbed is given up, with why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitracer.manifest import Host, Role, Variables
@@ -28,6 +27,7 @@ from tests.netns import Namespaces, namespaces, stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 MOST_LATE_NS = 2_000_000
 _HZ = "100"
@@ -35,6 +35,7 @@ _SETTLE_S = 1.3
 """Of tcpdump: it hands packets on in blocks, at the latest after a second."""
 _PYTHON = sys.executable
 _DEVICES = {"mobile": "wwan0", "fixed": "core0"}
+_ONE_CLOCK = "both hosts are namespaces of one machine"
 
 
 class DisturbedError(Exception):
@@ -74,9 +75,7 @@ def _record(told: Scenario, program: Path, folder: Path) -> None:
         ending.callback(recording.stop)
         relay = _lay_path(hosts, program, truth, told)
         recording.manifest.hosts = {name: _facts(told, name) for name in ("mobile", "fixed")}
-        recording.manifest.variables = Variables(
-            more={"one_clock": "both hosts are namespaces of one machine"}
-        )
+        recording.manifest.variables = Variables(more={"one_clock": _ONE_CLOCK})
         _start_collectors(recording, told)
         ending.enter_context(ClockLog(session / "clocks.jsonl", ("mobile", "fixed")))
         _run_programs(hosts, truth, told)
@@ -103,9 +102,8 @@ def _lay_path(hosts: Namespaces, program: Path, truth: Path, told: Scenario) -> 
     assert relay.stdout is not None
     if relay.stdout.readline() != "ready\n":
         raise RuntimeError("the path did not begin")
-    for (host, device), (here, there) in zip(
-        _DEVICES.items(), ((CLIENT, SERVER), (SERVER, CLIENT)), strict=True
-    ):
+    ends = ((CLIENT, SERVER), (SERVER, CLIENT))
+    for (host, device), (here, there) in zip(_DEVICES.items(), ends, strict=True):
         hosts.run("core", "ip", "link", "set", device, "netns", hosts[host])
         hosts.run(host, "ip", "address", "add", here, "peer", there, "dev", device)
         hosts.run(host, "ip", "link", "set", device, "gso_max_segs", "1", "txqueuelen", "10000", "up")
