@@ -58,7 +58,7 @@ def wifi_jitter(d: Draw) -> None:
 
 @_kind("link")
 def policer(d: Draw) -> None:
-    d.again(rate=(10e6, 100e6), rtt=(0.01, 0.2))
+    d.again(rate=(10e6, 100e6), rtt=(0.008, 0.1))
     rate = d.rate_bps * d.log(0.05, 0.4)
     bucket = max(10 * PACKET, rate / 8 * d.log(0.03, 0.5))
     d.data.append(["policer", int(rate), int(bucket)])
@@ -68,7 +68,7 @@ def policer(d: Draw) -> None:
 
 @_kind("link")
 def ecn(d: Draw) -> None:
-    d.again(rate=(1e6, 60e6), rtt=(0.01, 0.2))
+    d.again(rate=(1e6, 60e6), rtt=(0.008, 0.08))
     d.congestion_control = d.random.choice(("reno", "cubic"))
     d.queue_bdp = d.log(2, 8)
     d.sysctls["tcp_ecn"] = 1
@@ -136,8 +136,9 @@ def rare_loss(d: Draw) -> None:
 
 @_kind("recovery")
 def bursty_loss(d: Draw) -> None:
-    d.again(rate=(1e6, 50e6), rtt=(0.01, 0.2))
-    p, burst = d.log(0.0005, 0.005), d.log(3, 30)
+    d.congestion_control = d.random.choice(("reno", "cubic"))
+    d.again(rate=(1e6, 50e6), rtt=(0.02, 0.2))
+    p, burst = d.log(0.001, 0.01), d.log(4, 40)
     d.data.append(["gilbert", p, 1 / burst, d.random.uniform(0.5, 1)])
     d.finding = "random-loss"
     d.bulk(d.size(min(_of_loss(d, p * burst), d.rate_bps / 8)))
@@ -145,8 +146,9 @@ def bursty_loss(d: Draw) -> None:
 
 @_kind("recovery")
 def heavy_loss(d: Draw) -> None:
-    d.again(rate=(0.5e6, 20e6), rtt=(0.02, 0.3))
-    p = d.log(0.03, 0.12)
+    d.congestion_control = d.random.choice(("reno", "cubic"))
+    d.again(rate=(0.5e6, 20e6), rtt=(0.006, 0.1))
+    p = d.log(0.05, 0.18)
     d.data.append(["loss", p])
     d.finding = "random-loss"
     d.bulk(d.size(_of_loss(d, p)))
@@ -171,7 +173,7 @@ def _outage(d: Draw, *ways: list[list[float]]) -> None:
     for way in ways:
         way.append(["outage", int(begin * _NS), int((begin + length) * _NS)])
     d.again(rate=(0.3e6, 40e6), rtt=(0.01, 0.4))
-    d.bulk()
+    d.bulk(d.size(d.rate_bps / 8 * 0.6))
 
 
 @_kind("outage")

@@ -6,7 +6,8 @@
  * `WAY NAME NUMBER...`; times are ns (those with "at", "begin", "end" since the first packet), sizes bytes of IP:
  *
  *   seed N | queue BYTES | step AT RATE_BPS DELAY_NS (the first has AT 0) | loss P | gilbert P_BEGIN P_END P_LOSS
- *   size_loss BYTES P | outage BEGIN END | reorder P EXTRA_NS | jitter MEAN_NS | policer RATE_BPS BYTES
+ *   size_loss BYTES P | outage BEGIN END | reorder P EXTRA_NS | policer RATE_BPS BYTES
+ *   jitter MEAN_NS (packets come out together, at random instants so far apart, as Wi-Fi's aggregates)
  *   mark NS (CE on ECT packets that waited longer) | mtu BYTES AT | syn N (the first N SYNs vanish)
  *   idle NS (after a silence all is dropped) | cross BEGIN END RATE_BPS BYTES ON_NS OFF_NS
  *
@@ -68,7 +69,7 @@ struct way {
     uint64_t chance;
     unsigned queue_limit, size_loss_bytes, mtu;
     double loss, p_begin, p_end, p_loss, size_loss, reorder, reorder_ns, jitter, policer, bucket, tokens;
-    ns_t mark, mtu_at, idle, filled, last_due;
+    ns_t mark, mtu_at, idle, filled, last_due, release;
     struct packet *head, *tail;
     unsigned queued;
     ns_t head_done, free; /* when the head leaves the serializer; when the one before it did */
@@ -204,8 +205,10 @@ static int in_outage(const struct way *w, ns_t now)
 static ns_t due_of(struct way *w, ns_t served)
 {
     ns_t due = served + (ns_t)step_at(w, served)->delay;
-    if (w->jitter > 0) /* now and then a long one, as when a station sleeps or scans */
-        due += (ns_t)(-log(1 - uniform(w)) * w->jitter * (uniform(w) < 0.01 ? 10 : 1));
+    while (w->jitter > 0 && w->release < due) /* now and then a long one, as when a station scans */
+        w->release += (ns_t)(-log(1 - uniform(w)) * w->jitter * (uniform(w) < 0.01 ? 10 : 1)) + 1;
+    if (w->jitter > 0)
+        due = w->release;
     if (uniform(w) < w->reorder)
         return due + (ns_t)w->reorder_ns;
     if (due < w->last_due)
@@ -374,7 +377,7 @@ static void accept_packet(struct way *w, const unsigned char *bytes, unsigned le
 {
     ns_t now = clock_ns(CLOCK_MONOTONIC);
     if (!zero)
-        zero = now;
+        zero = ways[0].release = ways[1].release = now;
     advance(w, now);
     records = grown(records, &room_records, n_records, sizeof *records);
     struct record *r = memset(&records[n_records], 0, sizeof *r);
