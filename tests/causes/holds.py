@@ -241,13 +241,13 @@ def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]
 # --- parts, and what happened ---
 
 
-def parts(t: Transfer, at: Times, limits: list[str]) -> list[str | None]:
+def parts(t: Transfer, at: Times, limits: list[str], nagled: NDArray[np.bool_]) -> list[str | None]:
     """Return the part of the limit at each instant, None where it has none."""
     waits = {
         "think": spans((b, e) for name, b, e, _ in t.calls if name == "think"),
         "peer": spans((b, e) for name, b, e, _ in t.calls if name == "recv"),
     }
-    which = {name: inside(found, at) for name, found in waits.items()}
+    which = {"nagle": nagled} | {name: inside(found, at) for name, found in waits.items()}
     edge, una = t.offered.at(at), t.acked.at(at)
     found: list[str | None] = []
     for i, limit in enumerate(limits):

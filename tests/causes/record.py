@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.manifest import Host, Role, Variables
 from sample_traces.recording.cellular_upload import ClockLog, Recording
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_LATE_NS = 2_000_000
+_TRIES = 3
 _HZ = "100"
 _SETTLE_S = 1.3
 """Of tcpdump: it hands packets on in blocks, at the latest after a second."""
@@ -181,16 +182,19 @@ def _check(folder: Path) -> None:
             raise DisturbedError(f"capture lost {lost} packets at {host}")
 
 
-def record_all(seeds: Iterable[int], into: Path) -> dict[str, Any]:
-    """Record the seeds that are not there yet; return what was given up, by seed."""
+def record_all(seeds: Iterable[int], into: Path) -> list[str]:
+    """Record the seeds that are not there yet; return what was given up, and why."""
     into.mkdir(parents=True, exist_ok=True)
-    given_up: dict[str, Any] = {}
+    given_up: list[str] = []
     for seed in seeds:
         if any(into.glob(f"{seed:05d}-*")):
             continue
-        try:
-            print(record(seed, into).name, flush=True)
-        except DisturbedError as error:
-            given_up[str(seed)] = str(error)
-            print(f"{seed:05d}: given up: {error}", flush=True)
+        for _ in range(_TRIES):
+            try:
+                print(record(seed, into).name, flush=True)
+            except DisturbedError as error:
+                given_up.append(f"{seed:05d}: {error}")
+                print(f"{given_up[-1]}; given up", flush=True)
+            else:
+                break
     return given_up

@@ -48,6 +48,7 @@ class Verdict:
         self.edges = self._edges()
         self.begins = self.edges[:-1]
         self.lengths = np.diff(self.edges)
+        self._nagled = np.zeros(len(self.begins), bool)
         self.codes = np.full(len(self.begins), _CODE["unknown"])
         if not len(transfer.packets):
             self.codes[:] = _CODE["handshake"]
@@ -88,7 +89,8 @@ class Verdict:
         unsent = holds.unsent(t, at, in_send=in_send)
         self._window_limits(found["link"])
         self._set(holds.waits_for_program(t, at, unsent), "application")
-        self._set(holds.is_nagled(t, at, unsent), "application")
+        self._nagled = holds.is_nagled(t, at, unsent)
+        self._set(self._nagled, "application")
         blocked = inside(holds.blocked(t), at)
         self._set(blocked & (unsent < t.segment) & ~holds.is_window_full(t, at), "sender-buffer")
         self._set((unsent > 0) & (t.offered.at(at) - t.sent.at(at) < t.segment), "receiver-window")
@@ -142,7 +144,7 @@ class Verdict:
 
     def intervals(self) -> list[tuple[int, int, str, str | None]]:
         """Return begin, end, limit and part of each stretch of one limit; they partition the transfer."""
-        parts = holds.parts(self.transfer, self.begins, [LIMITS[code] for code in self.codes])
+        parts = holds.parts(self.transfer, self.begins, [LIMITS[code] for code in self.codes], self._nagled)
         found: list[tuple[int, int, str, str | None]] = []
         for begin, end, code, part in zip(
             self.edges[:-1].tolist(), self.edges[1:].tolist(), self.codes, parts, strict=True
@@ -166,6 +168,7 @@ def _document(transfer: Transfer) -> dict[str, Any]:
         "way": ("up", "down")[transfer.way],
         "bytes": int(transfer.last.max()) if len(transfer.packets) else 0,
         "total_s": total,
+        "delay_s": transfer.data_link.delay_ns(transfer.begin_ns) / 1e9,
         "floor_rtt_s": transfer.floor_rtt_ns(transfer.begin_ns) / 1e9,
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
         "fates": holds.fates(transfer),

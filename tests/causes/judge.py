@@ -1,0 +1,150 @@
+"""Holds the program's answer to a recording against the truth: each view of it, limits and findings.
+
+The program is asked as a user asks it, `diagnose --json --intervals`, in this process. What is compared is
+one transfer: the one that carried most bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.causes.scenario import CLIENT
+from tests.causes.spans import overlap_ns, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VIEWS = ("both", "sender-state", "sender", "receiver")
+NEAR = 0.05
+"""Limits whose true shares are so near to the largest count as primary, too."""
+
+Document = dict[str, Any]
+
+
+class NoAnswerError(Exception):
+    """The program gave no limits; its words say why."""
+
+
+@dataclass
+class Judged:
+    """One view of one recording."""
+
+    name: str
+    view: str
+    kind: str
+    true: dict[str, float]
+    ours: dict[str, float] = field(default_factory=dict)
+    confidence: str = ""
+    """Of the largest limit."""
+    seconds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Limit -> (seconds said, of these seconds right)."""
+    findings: list[str] = field(default_factory=list)
+    error: str = ""
+    cpu_s: float = 0.0
+
+    @property
+    def primaries(self) -> list[str]:
+        """The true largest limits, the very largest first."""
+        most = max(self.true.values())
+        return sorted((k for k, v in self.true.items() if v >= most - NEAR), key=lambda k: -self.true[k])
+
+    @property
+    def answer(self) -> str:
+        """The largest limit of the program's answer."""
+        return max(self.ours, key=lambda limit: self.ours[limit]) if self.ours else "no answer"
+
+    @property
+    def right(self) -> bool:
+        return self.answer in self.primaries
+
+    @property
+    def overlap(self) -> float:
+        """The sum of the smaller of our and the true share of each limit."""
+        return sum(min(share, self.ours.get(limit, 0.0)) for limit, share in self.true.items())
+
+
+def sources(folder: Path, view: str, *, upload: bool) -> list[str]:
+    """Return the files or the folder that a view consists of."""
+    session = folder / "session"
+    if view == "both":
+        return [str(session)]
+    sender, receiver = ("mobile", "fixed") if upload else ("fixed", "mobile")
+    host = session / (receiver if view == "receiver" else sender)
+    wanted = ["tcp-0.pcap*", *(["tcp_info.jsonl*"] if view == "sender-state" else [])]
+    return [str(path) for pattern in wanted for path in sorted(host.glob(pattern))]
+
+
+def ask(inputs: list[str], *, port: int, way: str, has_data: bool) -> Document:
+    """Return the program's answer.
+
+    Raises
+    ------
+    NoAnswerError
+        If it ends with an error, or says nothing of limits.
+    """
+    from click.testing import CliRunner
+
+    from multitracer.cli._program import cli
+
+    direction = ["--direction", "forward" if way == "up" else "reverse"] if has_data else []
+    with tempfile.TemporaryDirectory() as place:
+        output = Path(place) / "answer.json"
+        options = ["--json", "--intervals", "-c", f"{CLIENT}:{port}", *direction, "-o", str(output)]
+        done = CliRunner().invoke(cli, ["diagnose", *options, *inputs])
+        if done.exit_code:
+            raise NoAnswerError(f"{done.output.strip()} {done.exception!r}"[-400:])
+        document: Document = json.loads(output.read_text())
+    if "limits" not in document:
+        raise NoAnswerError("this version of the program tells no limits")
+    return document
+
+
+def judge(folder: Path, truth: Document, view: str) -> Judged:
+    """Return the verdict on one view of a recording."""
+    transfer = truth["transfers"][0]
+    judged = Judged(folder.name, view, truth["kind"], transfer["shares"])
+    inputs = sources(folder, view, upload=(folder / "session/mobile/tcp_info.jsonl.gz").exists())
+    before = time.process_time()
+    try:
+        answer = ask(
+            inputs, port=transfer["client_port"], way=transfer["way"], has_data=transfer["bytes"] > 0
+        )
+    except NoAnswerError as error:
+        judged.error = str(error)
+        return judged
+    judged.cpu_s = time.process_time() - before
+    _enter_limits(judged, answer)
+    late_ns = round(transfer["delay_s"] * 1e9) if view == "receiver" else 0
+    judged.seconds = _agreed(answer.get("intervals", []), transfer["intervals"], late_ns)
+    judged.findings = sorted({finding["kind"] for finding in answer["findings"]})
+    return judged
+
+
+def _enter_limits(judged: Judged, answer: Document) -> None:
+    for row in answer["limits"]:
+        judged.ours[row["limit"]] = judged.ours.get(row["limit"], 0.0) + row["share"]
+    mine = [row for row in answer["limits"] if row["limit"] == judged.answer]
+    judged.confidence = mine[0]["confidence"] if mine else ""
+
+
+def _agreed(ours: list[Document], true: list[Any], late_ns: int) -> dict[str, tuple[float, float]]:
+    """Return of each limit the seconds said and the seconds right; a receiver sees all `late_ns` later."""
+    found: dict[str, tuple[float, float]] = {}
+    for limit in {interval["limit"] for interval in ours}:
+        said = [(i["begin_ns"], i["end_ns"]) for i in ours if i["limit"] == limit]
+        held = spans([(begin, end) for begin, end, name, _ in true if name == limit])
+        right = max(_shared_ns(said, held, shift) for shift in {0, late_ns})
+        found[limit] = (sum(end - begin for begin, end in said) / 1e9, right / 1e9)
+    return found
+
+
+def _shared_ns(said: Iterable[tuple[int, int]], held: Any, shift_ns: int) -> int:
+    moved = np.asarray(held) + shift_ns
+    return sum(overlap_ns(moved, begin, end) for begin, end in said) if len(held) else 0
