@@ -23,7 +23,6 @@ _FULL_RATE = 0.8
 _BETWEEN_SENDS_NS = 1_000_000
 """A program that calls send() in a loop is in send() all the time."""
 _EMPTY_BUCKET = 2 * 1500
-_NEXT = 1
 
 
 # --- the path ---
@@ -197,7 +196,8 @@ def is_nagled(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
     """Return when less than a segment waits for the ACK of what is outstanding."""
     options = t.recording.scenario["plan"]["client" if t.way == 0 else "server"]
     small = (unsent > 0) & (unsent < t.segment)
-    return small & (t.sent.at(at) > t.acked.at(at)) & (not options.get("nodelay"))
+    allowed = ~inside(in_send(t), at) & ~is_window_full(t, at)
+    return small & allowed & (t.sent.at(at) > t.acked.at(at)) & (not options.get("nodelay"))
 
 
 # --- windows ---
@@ -213,9 +213,10 @@ def is_window_full(t: Transfer, at: Times) -> NDArray[np.bool_]:
 
 
 def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> NDArray[np.bool_]:
-    """Return when the window is in slow start, and since it began neither loss nor a full pipe stopped it."""
+    """Return when the window is in slow start, and since it began no loss, repair or full pipe stopped it."""
     starts = np.array([t.begin_ns, *_restarts(t, restart_ns)])
-    stops = np.sort(np.concatenate((link[:, 0], t.enter_ns[_lost(t)], [np.iinfo(np.int64).max])))
+    disturbed = t.enter_ns[_lost(t) | ~t.is_new]
+    stops = np.sort(np.concatenate((link[:, 0], disturbed, [np.iinfo(np.int64).max])))
     since = starts[np.searchsorted(starts, at, "right") - 1]
     grows = at < stops[np.searchsorted(stops, since, "left")]
     if not len(t.polls["time_ns"]):
@@ -225,10 +226,13 @@ def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> NDAr
 
 def _restarts(t: Transfer, least_ns: int) -> list[int]:
     """Return when the sender began anew after it had had nothing outstanding for so long."""
-    new = t.enter_ns[t.is_new]
-    gaps = np.flatnonzero(np.diff(new) > least_ns) + _NEXT
-    idle = t.sent.before(new[gaps]) <= t.acked.before(new[gaps])
-    return [int(time) for time in new[gaps][idle]]
+    found = []
+    new = np.flatnonzero(t.is_new)
+    for k in new[1:][np.diff(t.enter_ns[new]) > least_ns].tolist():
+        idle_ns = t.acked.first_ns(int(t.sent.before(t.enter_ns[k : k + 1])[0]))
+        if idle_ns is not None and t.enter_ns[k] - idle_ns > least_ns:
+            found.append(int(t.enter_ns[k]))
+    return found
 
 
 def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:

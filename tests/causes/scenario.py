@@ -1,6 +1,7 @@
 """What happens in a recording, drawn from its seed alone: the kind by turns, everything else at random.
 
-`scenario(seed)` is the same for ever on every machine; a kind is a function in `kinds.py`.
+`scenario(seed)` is the same for ever on every machine; a kind is a function in `kinds_path.py` or
+`kinds_hosts.py`.
 """
 
 from __future__ import annotations
@@ -160,6 +161,19 @@ class Kind:
     limit: str
     control: bool
     draw: Callable[[Draw], None]
+
+
+def adding_to(kinds: list[Kind]) -> Callable[..., Any]:
+    """Return a decorator that adds a function to a list of kinds, under its name."""
+
+    def kind(limit: str, *, control: bool = False) -> Callable[..., Any]:
+        def add(draw: Callable[[Draw], None]) -> Callable[[Draw], None]:
+            kinds.append(Kind(draw.__name__.replace("_", "-"), limit, control, draw))
+            return draw
+
+        return add
+
+    return kind
 
 
 def scenario(seed: int) -> Scenario:

@@ -83,7 +83,7 @@ def _shares(shares: dict[str, float]) -> str:
 
 
 def findings(judged: list[Judged], injected: dict[str, str | None], controls: set[str]) -> Iterator[str]:
-    """Yield a row for each kind of finding that was built in: how often it was found, and how often wrongly."""
+    """Yield a row for each kind of finding that was built in: how often found, how often wrongly."""
     both = [each for each in judged if each.view == "both"]
     rows = []
     for kind in sorted({kind for kind in injected.values() if kind} | set(_NEVER_ON_CONTROLS)):

@@ -134,13 +134,20 @@ class Verdict:
     def _last_flight(self) -> None:
         t = self.transfer
         begin = int(np.searchsorted(self.edges, t.enter_ns[t.is_new].max()))
-        before = int(self.codes[begin - 1]) if begin else _CODE["handshake"]
-        if t.handshake_end_ns >= self.edges[begin]:
-            before = _CODE["handshake"]
-        kept = "slow-start" if before in (_CODE["application"], _CODE["handshake"]) else LIMITS[before]
+        before = self._limit_before(begin)
+        kept = "slow-start" if before in ("application", "handshake") else before
         ending = np.arange(len(self.codes)) >= begin
         certain = np.isin(self.codes, [_CODE[name] for name in ("outage", "link", "recovery")])
         self._set(ending & ~certain, kept if kept not in ("recovery", "outage") else "congestion-window")
+
+    def _limit_before(self, slice_: int) -> str:
+        """Return the limit that held for most of the round trip before a slice."""
+        floor_ns = self.transfer.floor_rtt_ns(int(self.edges[slice_]))
+        first = int(np.searchsorted(self.edges, self.edges[slice_] - floor_ns))
+        if self.transfer.handshake_end_ns >= self.edges[first]:
+            return "handshake"
+        held = np.bincount(self.codes[first:slice_], self.lengths[first:slice_])
+        return LIMITS[int(np.argmax(held))] if len(held) else "handshake"
 
     def intervals(self) -> list[tuple[int, int, str, str | None]]:
         """Return begin, end, limit and part of each stretch of one limit; they partition the transfer."""
