@@ -57,7 +57,7 @@ def record(seed: int, into: Path) -> Path:
     beside = into / f".{target.name}"
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        _record(told, program, beside)
+        make(told, program, beside)
         _check(beside)
         beside.rename(target)
     finally:
@@ -65,7 +65,8 @@ def record(seed: int, into: Path) -> Path:
     return target
 
 
-def _record(told: Scenario, program: Path, folder: Path) -> None:
+def make(told: Scenario, program: Path, folder: Path) -> None:
+    """Record a scenario into `folder`, which does not exist yet, over the path that was built."""
     session, truth = folder / "session", folder / "truth"
     for made in (truth, session / "mobile", session / "fixed"):
         made.mkdir(parents=True)
@@ -100,9 +101,7 @@ def _lay_path(hosts: Namespaces, program: Path, truth: Path, told: Scenario) -> 
     """Lay mobile -- wwan0 (path) core0 -- fixed; segments leave the hosts one at a time."""
     config, log = str(truth / "path.config"), str(truth / "path.bin")
     relay = hosts.start("core", str(program), config, log, stdout=subprocess.PIPE)
-    assert relay.stdout is not None
-    if relay.stdout.readline() != "ready\n":
-        raise RuntimeError("the path did not begin")
+    _await_ready(relay, "the path")
     ends = ((CLIENT, SERVER), (SERVER, CLIENT))
     for (host, device), (here, there) in zip(_DEVICES.items(), ends, strict=True):
         hosts.run("core", "ip", "link", "set", device, "netns", hosts[host])
@@ -111,6 +110,13 @@ def _lay_path(hosts: Namespaces, program: Path, truth: Path, told: Scenario) -> 
         hosts.run(host, "ip", "route", "add", "default", "dev", device)
         hosts.sysctl(host, **told.sysctls)
     return relay
+
+
+def _await_ready(child: subprocess.Popen[str], what: str) -> None:
+    assert child.stdout is not None
+    with child.stdout as words:
+        if words.readline() != "ready\n":
+            raise RuntimeError(f"{what} did not begin")
 
 
 def _facts(told: Scenario, host: str) -> Host:
@@ -158,9 +164,7 @@ def _run_programs(hosts: Namespaces, truth: Path, told: Scenario) -> None:
         ]
 
     server = hosts.start("fixed", *argv("server"), stdout=subprocess.PIPE)
-    assert server.stdout is not None
-    if server.stdout.readline() != "ready\n":
-        raise RuntimeError("the server did not begin")
+    _await_ready(server, "the server")
     hosts.run("mobile", *argv("client"), timeout=told.plan["patience_s"] + 20)
     time.sleep(min(1.0, 3 * told.rtt_ns / 1e9))  # the last packets are still on their way
     stop(server)
