@@ -123,7 +123,8 @@ class Verdict:
         t, rounds = self.transfer, []
         first = int(np.searchsorted(self.edges, t.handshake_end_ns))
         while first < len(self.begins):
-            top = int(t.sent.at(self.begins[first : first + 1])[0])
+            now = self.begins[first : first + 1]
+            top = max(int(t.sent.at(now)[0]), int(t.acked.at(now)[0]) + 1)
             end_ns = t.acked.first_ns(top)
             last = len(self.begins) if end_ns is None else int(np.searchsorted(self.edges, end_ns))
             last = max(first + 1, min(last, len(self.begins)))
@@ -142,11 +143,12 @@ class Verdict:
 
     def _limit_before(self, slice_: int) -> str:
         """Return the limit that held for most of the round trip before a slice."""
-        floor_ns = self.transfer.floor_rtt_ns(int(self.edges[slice_]))
-        first = int(np.searchsorted(self.edges, self.edges[slice_] - floor_ns))
+        since_ns = self.edges[slice_] - int(self.transfer.floor_rtt_ns(int(self.edges[slice_])))
+        first = max(0, int(np.searchsorted(self.edges, since_ns, "right")) - 1)
         if self.transfer.handshake_end_ns >= self.edges[first]:
             return "handshake"
-        held = np.bincount(self.codes[first:slice_], self.lengths[first:slice_])
+        within = np.diff(np.maximum(self.edges[first : slice_ + 1], since_ns))
+        held = np.bincount(self.codes[first:slice_], within)
         return LIMITS[int(np.argmax(held))] if len(held) else "handshake"
 
     def intervals(self) -> list[tuple[int, int, str, str | None]]:
