@@ -38,6 +38,7 @@ def bbr(d: Draw) -> None:
 @_kind("link", control=True)
 def wifi_jitter(d: Draw) -> None:
     d.again(rate=(5e6, 100e6), rtt=(0.005, 0.08))
+    d.queue_bdp = d.log(2, 6)
     for way in (d.data, d.acks):
         way.append(["jitter", int(d.log(0.5e6, 4e6))])
     d.bulk()
@@ -111,14 +112,19 @@ def random_loss(d: Draw) -> None:
     d.bulk(d.size(_of_loss(d, p)))
 
 
-@_kind("congestion-window")
-def rare_loss(d: Draw) -> None:
-    d.congestion_control = d.random.choice(("reno", "cubic"))
-    d.again(rate=(20e6, 100e6), rtt=(0.06, 0.4))
-    p = d.log(0.0003, 0.003)
-    d.data.append(["loss", p])
+@_kind("recovery")
+def lossy_answers(d: Draw) -> None:
+    """Short answers whose last segments get lost wait for a timer, which is long beside the round trip."""
+    d.again(rate=(5e6, 100e6), rtt=(0.005, 0.05))
+    d.upload = False
+    d.data.append(["loss", d.log(0.03, 0.15)])
     d.finding = "random-loss"
-    d.bulk(d.size(_of_loss(d, p)))
+    size = int(d.log(3000, 40_000))
+    count = int(d.seconds / (0.1 + 4 * d.rtt_s))
+    ask, answer = [["send", 250], ["recv", size]], [["recv", 250], ["send", size]]
+    client = [["repeat", count, ask], ["close"]]
+    server = [["repeat", count, answer], ["drain"], ["close"]]
+    d.plan["connections"] = [{"client": client, "server": server}]
 
 
 @_kind("recovery")
@@ -126,7 +132,7 @@ def bursty_loss(d: Draw) -> None:
     d.congestion_control = d.random.choice(("reno", "cubic"))
     d.again(rate=(1e6, 50e6), rtt=(0.02, 0.2))
     p, burst = d.log(0.001, 0.01), d.log(4, 40)
-    d.data.append(["gilbert", p, 1 / burst, d.random.uniform(0.5, 1)])
+    d.data.append(["gilbert", p, int(burst * PACKET * 8e9 / d.rate_bps), d.random.uniform(0.5, 1)])
     d.finding = "random-loss"
     d.bulk(d.size(min(_of_loss(d, p * burst), d.rate_bps / 8)))
 

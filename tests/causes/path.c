@@ -5,7 +5,7 @@
  * Each way is a policer, a queue that drops at the tail, a serializer, then a delay. CONFIG has a setting a line,
  * `WAY NAME NUMBER...`; times are ns (those with "at", "begin", "end" since the first packet), sizes bytes of IP:
  *
- *   seed N | queue BYTES | step AT RATE_BPS DELAY_NS (the first has AT 0) | loss P | gilbert P_BEGIN P_END P_LOSS
+ *   seed N | queue BYTES | step AT RATE_BPS DELAY_NS (the first has AT 0) | loss P | gilbert P_BEGIN MEAN_NS P_LOSS
  *   size_loss BYTES P | outage BEGIN END | reorder P EXTRA_NS | policer RATE_BPS BYTES
  *   jitter MEAN_NS (packets come out together, at random instants so far apart, as Wi-Fi's aggregates)
  *   mark NS (CE on ECT packets that waited longer) | mtu BYTES AT | syn N (the first N SYNs vanish)
@@ -65,11 +65,11 @@ struct way {
     struct step steps[MOST];
     struct outage outages[MOST];
     struct cross crosses[MOST];
-    int n_steps, n_outages, n_crosses, bad, syns;
+    int n_steps, n_outages, n_crosses, syns;
     uint64_t chance;
     unsigned queue_limit, size_loss_bytes, mtu;
-    double loss, p_begin, p_end, p_loss, size_loss, reorder, reorder_ns, jitter, policer, bucket, tokens;
-    ns_t mark, mtu_at, idle, filled, last_due, release;
+    double loss, p_begin, bad_ns, p_loss, size_loss, reorder, reorder_ns, jitter, policer, bucket, tokens;
+    ns_t mark, mtu_at, idle, filled, last_due, release, bad_until;
     struct packet *head, *tail;
     unsigned queued;
     ns_t head_done, free; /* when the head leaves the serializer; when the one before it did */
@@ -185,11 +185,12 @@ static int enqueue(struct way *w, struct packet *p, ns_t now)
     return 1;
 }
 
-static int is_lost(struct way *w, unsigned length)
+static int is_lost(struct way *w, unsigned length, ns_t now)
 {
-    w->bad = uniform(w) < (w->bad ? 1 - w->p_end : w->p_begin);
+    if (now >= w->bad_until && uniform(w) < w->p_begin)
+        w->bad_until = now + (ns_t)(-log(1 - uniform(w)) * w->bad_ns);
     int lost = uniform(w) < w->loss;
-    lost |= w->bad && uniform(w) < w->p_loss;
+    lost |= now < w->bad_until && uniform(w) < w->p_loss;
     lost |= length > w->size_loss_bytes && uniform(w) < w->size_loss;
     return lost;
 }
@@ -247,7 +248,7 @@ static void leave_serializer(struct way *w)
     }
     struct record *r = &records[p->record];
     r->served = served;
-    int lost = is_lost(w, p->length);
+    int lost = is_lost(w, p->length, served);
     r->fate = in_outage(w, served) ? OUTAGE : lost ? LOSS : ON_ITS_WAY;
     if (r->fate != ON_ITS_WAY) {
         free(p);
@@ -458,7 +459,7 @@ static void set(struct way *w, const char *name, const double *v)
     else if (!strcmp(name, "queue")) w->queue_limit = v[0];
     else if (!strcmp(name, "step") && w->n_steps < MOST) w->steps[w->n_steps++] = (struct step){v[0], v[1], v[2]};
     else if (!strcmp(name, "loss")) w->loss = v[0];
-    else if (!strcmp(name, "gilbert")) w->p_begin = v[0], w->p_end = v[1], w->p_loss = v[2];
+    else if (!strcmp(name, "gilbert")) w->p_begin = v[0], w->bad_ns = v[1], w->p_loss = v[2];
     else if (!strcmp(name, "size_loss")) w->size_loss_bytes = v[0], w->size_loss = v[1];
     else if (!strcmp(name, "outage") && w->n_outages < MOST) w->outages[w->n_outages++] = (struct outage){v[0], v[1]};
     else if (!strcmp(name, "reorder")) w->reorder = v[0], w->reorder_ns = v[1];

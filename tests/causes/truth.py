@@ -185,15 +185,35 @@ def _document(transfer: Transfer) -> dict[str, Any]:
     }
 
 
+_LEAST = {
+    "random-loss": ("data", "loss", 5),
+    "policer": ("data", "policer", 15),
+    "path-mtu-black-hole": ("data", "mtu", 3),
+    "idle-timeout": ("data", "idle", 1),
+}
+"""Finding -> of which packets, of which fate, how many there must be to speak of it (limits.md, findings)."""
+
+
+def _is_shown(finding: str | None, transfer: dict[str, Any]) -> bool:
+    """Return whether what was built in came to pass often enough to be found."""
+    if finding in ("outage", "ack-loss"):
+        return "outage" in transfer["shares"]
+    if finding not in _LEAST:
+        return finding is not None
+    of, fate, least = _LEAST[finding]
+    return bool(transfer["fates"][of].get(fate, 0) >= least)
+
+
 def truth(folder: Path) -> dict[str, Any]:
     """Return the truth about a recording: each transfer with its shares and intervals, the largest first."""
     recording = Recording(folder)
     transfers = [_document(each) for each in recording.transfers()]
     transfers.sort(key=lambda each: -each["bytes"])
+    finding = recording.scenario["finding"]
     return {
         "kind": recording.scenario["kind"],
         "limit": recording.scenario["limit"],
-        "finding": recording.scenario["finding"],
+        "finding": finding if _is_shown(finding, transfers[0]) else None,
         "control": recording.scenario["control"],
         "lateness_p99_ns": lateness_p99_ns(recording.log),
         "transfers": transfers,
