@@ -117,7 +117,7 @@ def lossy_answers(d: Draw) -> None:
     """Short answers whose last segments get lost wait for a timer, which is long beside the round trip."""
     d.again(rate=(5e6, 100e6), rtt=(0.005, 0.05))
     d.upload = False
-    d.data.append(["loss", d.log(0.03, 0.15)])
+    d.data.append(["loss", d.log(0.02, 0.07)])
     d.finding = "random-loss"
     size = int(d.log(3000, 40_000))
     count = int(d.seconds / (0.1 + 4 * d.rtt_s))
