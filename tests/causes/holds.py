@@ -80,7 +80,7 @@ def _policed(t: Transfer) -> list[tuple[int, int]]:
         now = int(packet["enter_ns"])
         level = min(size, level + (now - before) * rate / 8e9)
         if FATES[packet["fate"]] != "policer":
-            level -= packet["length"]
+            level -= int(packet["length"])
         if level < _EMPTY_BUCKET:
             empty.append((now, now + int((_EMPTY_BUCKET - level) * 8e9 / rate)))
         before = now

@@ -7,8 +7,10 @@ one transfer: the one that carried most bytes.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from tests.causes.scenario import CLIENT
 from tests.causes.spans import overlap_ns, spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 VIEWS = ("both", "sender-state", "sender", "receiver")
 NEAR = 0.05
@@ -70,18 +72,23 @@ class Judged:
         return sum(min(share, self.ours.get(limit, 0.0)) for limit, share in self.true.items())
 
 
-def sources(folder: Path, view: str, *, upload: bool) -> list[str]:
-    """Return the files or the folder that a view consists of."""
+@contextmanager
+def seen(folder: Path, view: str, *, upload: bool) -> Iterator[Path]:
+    """Give the file or the folder that a view consists of."""
     session = folder / "session"
-    if view == "both":
-        return [str(session)]
     sender, receiver = ("mobile", "fixed") if upload else ("fixed", "mobile")
-    host = session / (receiver if view == "receiver" else sender)
-    wanted = ["tcp-0.pcap*", *(["tcp_info.jsonl*"] if view == "sender-state" else [])]
-    return [str(path) for pattern in wanted for path in sorted(host.glob(pattern))]
+    host = receiver if view == "receiver" else sender
+    if view == "both":
+        yield session
+    elif view == "sender-state":
+        with tempfile.TemporaryDirectory() as place:
+            yield Path(shutil.copytree(session / host, Path(place) / host)).parent
+    else:
+        (capture,) = (session / host).glob("tcp-0.pcap*")
+        yield capture
 
 
-def ask(inputs: list[str], *, port: int, way: str, has_data: bool) -> Document:
+def ask(seen: Path, *, port: int, way: str, has_data: bool) -> Document:
     """Return the program's answer.
 
     Raises
@@ -97,7 +104,7 @@ def ask(inputs: list[str], *, port: int, way: str, has_data: bool) -> Document:
     with tempfile.TemporaryDirectory() as place:
         output = Path(place) / "answer.json"
         options = ["--json", "--intervals", "-c", f"{CLIENT}:{port}", *direction, "-o", str(output)]
-        done = CliRunner().invoke(cli, ["diagnose", *options, *inputs])
+        done = CliRunner().invoke(cli, ["diagnose", *options, str(seen)])
         if done.exit_code:
             raise NoAnswerError(f"{done.output.strip()} {done.exception!r}"[-400:])
         document: Document = json.loads(output.read_text())
@@ -110,12 +117,12 @@ def judge(folder: Path, truth: Document, view: str) -> Judged:
     """Return the verdict on one view of a recording."""
     transfer = truth["transfers"][0]
     judged = Judged(folder.name, view, truth["kind"], transfer["shares"])
-    inputs = sources(folder, view, upload=(folder / "session/mobile/tcp_info.jsonl.gz").exists())
+    upload = (folder / "session/mobile").joinpath("tcp_info.log").exists()
     before = time.process_time()
     try:
-        answer = ask(
-            inputs, port=transfer["client_port"], way=transfer["way"], has_data=transfer["bytes"] > 0
-        )
+        with seen(folder, view, upload=upload) as given:
+            way, has_data = transfer["way"], transfer["bytes"] > 0
+            answer = ask(given, port=transfer["client_port"], way=way, has_data=has_data)
     except NoAnswerError as error:
         judged.error = str(error)
         return judged
