@@ -65,7 +65,8 @@ def _verdicts(each: Path, truth: dict[str, Any], file: Path, chosen: argparse.Na
     from tests.causes.judge import Judged, judge
 
     if chosen.again or not file.exists():
-        file.write_text(json.dumps([asdict(judge(each, truth, view)) for view in chosen.views], indent=1))
+        found = [judge(each, truth, view) for view in chosen.views]
+        file.write_text(json.dumps([asdict(one) for one in found if one], indent=1))
     return [Judged(**one) for one in json.loads(file.read_text())]
 
 

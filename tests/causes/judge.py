@@ -113,14 +113,16 @@ def ask(seen: Path, *, port: int, way: str, has_data: bool) -> Document:
     return document
 
 
-def judge(folder: Path, truth: Document, view: str) -> Judged:
-    """Return the verdict on one view of a recording."""
+def judge(folder: Path, truth: Document, view: str) -> Judged | None:
+    """Return the verdict on one view of a recording, None if nothing of the transfer is in that view."""
     transfer = truth["transfers"][0]
-    judged = Judged(folder.name, view, truth["kind"], transfer["shares"])
-    upload = (folder / "session/mobile").joinpath("tcp_info.log").exists()
+    true = _in_view(transfer, view)
+    if true is None:
+        return None
+    judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true))
     before = time.process_time()
     try:
-        with seen(folder, view, upload=upload) as given:
+        with seen(folder, view, upload=truth["upload"]) as given:
             way, has_data = transfer["way"], transfer["bytes"] > 0
             answer = ask(given, port=transfer["client_port"], way=way, has_data=has_data)
     except NoAnswerError as error:
@@ -129,9 +131,32 @@ def judge(folder: Path, truth: Document, view: str) -> Judged:
     judged.cpu_s = time.process_time() - before
     _enter_limits(judged, answer)
     late_ns = round(transfer["delay_s"] * 1e9) if view == "receiver" else 0
-    judged.seconds = _agreed(answer.get("intervals", []), transfer["intervals"], late_ns)
+    judged.seconds = _agreed(answer.get("intervals", []), true, late_ns)
     judged.findings = sorted({finding["kind"] for finding in answer["findings"]})
     return judged
+
+
+def _in_view(transfer: Document, view: str) -> list[Any] | None:
+    """Return the true intervals of a view: a receiver sees from its first packet to its last data."""
+    intervals: list[Any] = transfer["intervals"]
+    if view != "receiver":
+        return intervals
+    if transfer["at_receiver_ns"] is None:
+        return None
+    first, last = transfer["at_receiver_ns"]
+    clipped = [(max(begin, first), min(end, last), *rest) for begin, end, *rest in intervals]
+    return [each for each in clipped if each[0] < each[1]] or None
+
+
+def _shares(transfer: Document, intervals: list[Any]) -> dict[str, float]:
+    """Return the share of each limit; where no data arrived, a receiver cannot know."""
+    if transfer["bytes"] and not transfer["fates"]["data"].get("delivered"):
+        return {"unknown": 1.0} if intervals is not transfer["intervals"] else transfer["shares"]
+    total = sum(end - begin for begin, end, *_ in intervals)
+    found: dict[str, float] = {}
+    for begin, end, limit, _ in intervals:
+        found[limit] = found.get(limit, 0.0) + (end - begin) / total
+    return found
 
 
 def _enter_limits(judged: Judged, answer: Document) -> None:

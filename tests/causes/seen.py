@@ -221,6 +221,20 @@ class Transfer:
         return max(seen) if done is None else done
 
     @cached_property
+    def at_receiver_ns(self) -> tuple[int, int] | None:
+        """Return begin and end of what the receiver sees of it, in the sender's time; None if it is nothing.
+
+        It begins with the first packet that came or left there, and ends with the last data to arrive. Where
+        the receiver asked for the data its own clock runs from before the request to after the arrival.
+        """
+        came = self.log[(self.log["way"] != self.way) | (self.log["fate"] == DELIVERED)]
+        if not len(came):
+            return None
+        arrived = self.packets[self.packets["fate"] == DELIVERED]
+        ends = arrived["written_ns" if self.way == 1 else "served_ns"] if len(arrived) else came["enter_ns"]
+        return int(came["enter_ns"].min()), int(ends.max())
+
+    @cached_property
     def handshake_end_ns(self) -> int:
         """When the sender of the data was free to send; the end if it never was."""
         if not len(self.packets):

@@ -58,5 +58,6 @@ def test_a_recording_that_cannot_be_read_is_no_answer_with_the_programs_words(tm
     made.segment(begin_s, 0)
     told = json.loads(json.dumps(truth(made.save())))
     judged = judge(tmp_path, told, "both")
+    assert judged is not None
     assert judged.answer == "no answer"
     assert judged.error

@@ -180,6 +180,7 @@ def _document(transfer: Transfer) -> dict[str, Any]:
         "delay_s": transfer.data_link.delay_ns(transfer.begin_ns) / 1e9,
         "floor_rtt_s": transfer.floor_rtt_ns(transfer.begin_ns) / 1e9,
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
+        "at_receiver_ns": transfer.at_receiver_ns,
         "fates": holds.fates(transfer),
         "intervals": intervals,
     }
@@ -212,6 +213,7 @@ def truth(folder: Path) -> dict[str, Any]:
     finding = recording.scenario["finding"]
     return {
         "kind": recording.scenario["kind"],
+        "upload": recording.scenario["upload"],
         "limit": recording.scenario["limit"],
         "finding": finding if _is_shown(finding, transfers[0]) else None,
         "control": recording.scenario["control"],
