@@ -1,0 +1,92 @@
+"""Records a corpus of known causes, tells the truth about it, and judges the program by it.
+
+`python -m tests.causes record|truth|judge|all FOLDER [--seeds 1-24,30]`. FOLDER gets the recordings, and
+`results/` in it a verdict a recording and `tables.md`. What is there already is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.causes.judge import Judged
+
+
+def _seeds(text: str) -> list[int]:
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds
+
+
+def _recordings(folder: Path, seeds: list[int]) -> list[Path]:
+    return [path for seed in seeds for path in sorted(folder.glob(f"{seed:05d}-*"))]
+
+
+def _record(folder: Path, chosen: argparse.Namespace) -> None:
+    from tests.causes.record import record_all
+
+    given_up = record_all(chosen.seeds, folder)
+    print(f"{len(given_up)} given up because the machine was busy")
+
+
+def _truth(folder: Path, chosen: argparse.Namespace) -> None:
+    from tests.causes.truth import write
+
+    for each in _recordings(folder, chosen.seeds):
+        if chosen.again or not (each / "truth" / "truth.json").exists():
+            shares = write(each)["transfers"][0]["shares"]
+            print(each.name, ", ".join(f"{limit} {share:.0%}" for limit, share in shares.items()), flush=True)
+
+
+def _judge(folder: Path, chosen: argparse.Namespace) -> None:
+    from tests.causes.tables import page
+
+    results = folder / "results"
+    results.mkdir(exist_ok=True)
+    judged: list[Judged] = []
+    injected: dict[str, str | None] = {}
+    controls: set[str] = set()
+    for each in _recordings(folder, chosen.seeds):
+        truth = json.loads((each / "truth" / "truth.json").read_text())
+        injected[each.name] = truth["finding"]
+        controls |= {each.name} if truth["control"] else set()
+        judged += _verdicts(each, truth, results / f"{each.name}.json", chosen)
+    (results / "tables.md").write_text(page(judged, injected, controls))
+    print(results / "tables.md")
+
+
+def _verdicts(each: Path, truth: dict[str, Any], file: Path, chosen: argparse.Namespace) -> list[Any]:
+    from tests.causes.judge import Judged, judge
+
+    if chosen.again or not file.exists():
+        found = [judge(each, truth, view) for view in chosen.views]
+        file.write_text(json.dumps([asdict(one) for one in found if one], indent=1))
+    return [Judged(**one) for one in json.loads(file.read_text())]
+
+
+_STEPS = {"record": [_record], "truth": [_truth], "judge": [_judge], "all": [_record, _truth, _judge]}
+
+
+def main() -> None:
+    """Do what the command line says."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("step", choices=_STEPS)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--seeds", type=_seeds, default=_seeds("1-24"), help="for example 1-24,30")
+    options.add_argument("--views", nargs="+", default=["both", "sender-state", "sender", "receiver"])
+    options.add_argument("--again", action="store_true", help="truths and verdicts, not recordings")
+    chosen = options.parse_args()
+    for step in _STEPS[chosen.step]:
+        step(chosen.folder.resolve(), chosen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""When each limit holds: one function a question, from packets' fates, calls and the kernel's variables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tests.causes.path import DELIVERED, FATES
+from tests.causes.spans import NONE, inside, longer, spans
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tests.causes.seen import Transfer
+    from tests.causes.spans import Spans, Times
+
+_BRIDGE_NS = 2_000_000
+_BRIDGE_SERVICES = 2.5
+_FULL_RATE = 0.9
+"""A link is full where its serializer is at work for so much of a round trip. With less, and no queue, it is
+the window that leaves the gaps; bridged, pairs of segments would look like a full link from 45 % on."""
+_BETWEEN_SENDS_NS = 1_000_000
+"""A program that calls send() in a loop is in send() all the time."""
+_EMPTY_BUCKET = 2 * 1500
+
+
+# --- the path ---
+
+
+def link(t: Transfer) -> Spans:
+    """Return when our bytes stood in the queue or were in service, or the policer had no token left."""
+    accepted = t.packets["served_ns"] > 0
+    stays = np.column_stack((t.enter_ns, t.packets["served_ns"].astype(np.int64)))[accepted]
+    busy = spans(stays)
+    found = [*_full_stretches(t, busy), *_policed(t)]
+    return spans(found)
+
+
+def _bridge_ns(t: Transfer, time_ns: int) -> int:
+    return int(max(_BRIDGE_NS, _BRIDGE_SERVICES * t.data_link.service_ns(time_ns)))
+
+
+def _full_stretches(t: Transfer, busy: Spans) -> list[tuple[int, int]]:
+    """Return the stretches of at least one floor RTT in which the link was busy, small gaps bridged."""
+    found: list[tuple[int, int]] = []
+    if not len(busy):
+        return found
+    for begin, end in spans(busy, bridge_ns=_bridge_ns(t, int(busy[0, 0]))).tolist():
+        least = t.floor_rtt_ns(begin)
+        if end - begin >= least:
+            found += _dense(busy[(busy[:, 0] >= begin) & (busy[:, 1] <= end)], least)
+    return found
+
+
+def _dense(busy: Spans, least_ns: float) -> list[tuple[int, int]]:
+    """Return the parts of a stretch that are busy for most of every window of one floor RTT."""
+    work = np.concatenate(([0], np.cumsum(busy[:, 1] - busy[:, 0])))
+    last = np.searchsorted(busy[:, 0], busy[:, 0] + least_ns, "left")
+    reach = busy[last - 1, 1] - busy[:, 0]
+    share = (work[last] - work[:-1]) / np.maximum(reach, 1)
+    full = (share >= _FULL_RATE) & (reach >= _FULL_RATE * least_ns)
+    windows = zip(busy[full, 0].tolist(), busy[last[full] - 1, 1].tolist(), strict=True)
+    return [(int(a), int(b)) for a, b in longer(spans(windows), least_ns)]
+
+
+def _policed(t: Transfer) -> list[tuple[int, int]]:
+    """Return the stretches in which the policer's bucket was empty."""
+    told = t.data_link.numbers("policer")
+    if not told:
+        return []
+    rate, size = told[0]
+    level, before, empty = size, t.begin_ns, []
+    log = t.recording.log
+    for packet in log[log["way"] == t.way]:
+        now = int(packet["enter_ns"])
+        level = min(size, level + (now - before) * rate / 8e9)
+        if FATES[packet["fate"]] != "policer":
+            level -= int(packet["length"])
+        if level < _EMPTY_BUCKET:
+            empty.append((now, now + int((_EMPTY_BUCKET - level) * 8e9 / rate)))
+        before = now
+    bridge = int(max(_BRIDGE_NS, _BRIDGE_SERVICES * 1500 * 8e9 / rate))
+    stretches = spans(empty, bridge_ns=bridge)
+    return [(int(a), int(b)) for a, b in longer(stretches, t.floor_rtt_ns(t.begin_ns))]
+
+
+def _lost(t: Transfer) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = t.packets["fate"] != DELIVERED
+    return found
+
+
+def holes(t: Transfer) -> Spans:
+    """Return when the oldest byte outstanding was lost and its ACK would have come, had it not been."""
+    found = []
+    delivered = np.flatnonzero(~_lost(t))
+    for k in np.flatnonzero(_lost(t)).tolist():
+        first, last, sent_ns = int(t.first[k]), int(t.last[k]), int(t.enter_ns[k])
+        earlier = delivered[: np.searchsorted(delivered, k)]
+        if np.any((t.first[earlier] <= first) & (t.last[earlier] >= last)):
+            continue
+        oldest_ns = t.acked.first_ns(first) if first > 0 else t.handshake_end_ns
+        repaired_ns = t.acked.first_ns(last)
+        if oldest_ns is not None:
+            begin = max(oldest_ns, int(sent_ns + t.floor_rtt_ns(sent_ns)))
+            found.append((begin, t.end_ns if repaired_ns is None else repaired_ns))
+    return spans(found)
+
+
+def outages(t: Transfer) -> Spans:
+    """Return the silences with something outstanding in which at least one retry failed."""
+    arrivals = t.back["written_ns"].astype(np.int64)
+    bounds = np.append(arrivals[arrivals > t.begin_ns], t.end_ns)
+    tries_ns, answered = t.enter_ns, _is_answered(t)
+    again = ~t.is_new
+    found = []
+    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        timed = tries_ns > begin + max(_BRIDGE_NS, t.floor_rtt_ns(begin) / 2)  # not sent because of an ACK
+        within = timed & (tries_ns < end)
+        if not (within & again & ~answered).any():
+            continue
+        good = within & answered
+        back_ns = int(tries_ns[good][0]) if good.any() else end
+        found.append((max(begin, _outstanding_since(t, begin)), back_ns))
+    return spans(found)
+
+
+def _is_answered(t: Transfer) -> NDArray[np.bool_]:
+    """Return of each data packet whether it arrived and the next packet back did, too."""
+    left_ns = t.answers["enter_ns"].astype(np.int64)
+    came = np.append(t.answers["fate"] == DELIVERED, False)
+    arrived = ~_lost(t)
+    following = np.searchsorted(left_ns, t.packets["written_ns"].astype(np.int64), "left")
+    found: NDArray[np.bool_] = arrived & came[following]
+    return found
+
+
+def _outstanding_since(t: Transfer, begin_ns: int) -> int:
+    """Return when something was outstanding first, from `begin_ns` on."""
+    at = np.array([begin_ns])
+    if t.sent.at(at)[0] > t.acked.at(at)[0]:
+        return begin_ns
+    later = t.enter_ns[t.enter_ns >= begin_ns]
+    return int(later[0]) if len(later) else begin_ns
+
+
+# --- the sending program ---
+
+
+def in_send(t: Transfer) -> Spans:
+    """Return when the program was in send(); between two calls of a loop it counts as in it."""
+    calls = [(begin, end) for name, begin, end, _ in t.calls if name == "send"]
+    return spans(calls, bridge_ns=_BETWEEN_SENDS_NS)
+
+
+def blocked(t: Transfer) -> Spans:
+    """Return when send() kept the program waiting."""
+    calls = [call for call in t.calls if call[0] == "send" and call[2] - call[1] > _BETWEEN_SENDS_NS]
+    return spans([(begin, end) for _, begin, end, _ in calls], bridge_ns=_BETWEEN_SENDS_NS)
+
+
+def unsent(t: Transfer, at: Times, *, in_send: NDArray[np.bool_]) -> Times:
+    """Return the bytes the sending socket holds that were never sent; within send() the kernel's number."""
+    sends = [(end, count) for name, _, end, count in t.calls if name == "send"]
+    ends = np.array([end for end, _ in sends], np.int64)
+    written = np.concatenate(([0], np.cumsum([count for _, count in sends])))[
+        np.searchsorted(ends, at, "right")
+    ]
+    exact = np.maximum(0, written - t.sent.at(at)).astype(np.int64)
+    if not len(t.polls["time_ns"]):
+        return exact
+    return np.where(in_send, np.maximum(exact, _polled(t, "notsent_bytes", at)), exact)
+
+
+def _polled(t: Transfer, name: str, at: Times) -> Times:
+    """Return a kernel variable at the poll nearest to each instant."""
+    times = t.polls["time_ns"]
+    index = np.clip(np.searchsorted(times, at), 1, max(1, len(times) - 1))
+    index = np.minimum(index, len(times) - 1)
+    nearer = np.abs(times[index - 1] - at) < np.abs(times[index] - at)
+    return t.polls[name][np.where(nearer, index - 1, index)]
+
+
+def waits_for_program(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
+    """Return when nothing is unsent, the program is not kept waiting, and will call it again."""
+    begins = [begin for name, begin, _, _ in t.calls if name == "send"]
+    until = max(begins, default=0)
+    return (unsent <= 0) & ~inside(blocked(t), at) & (at < until)
+
+
+def is_nagled(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
+    """Return when less than a segment waits for the ACK of what is outstanding."""
+    options = t.recording.scenario["plan"]["client" if t.way == 0 else "server"]
+    small = (unsent > 0) & (unsent < t.segment)
+    allowed = ~inside(in_send(t), at) & ~is_window_full(t, at)
+    return small & allowed & (t.sent.at(at) > t.acked.at(at)) & (not options.get("nodelay"))
+
+
+# --- windows ---
+
+
+def is_window_full(t: Transfer, at: Times) -> NDArray[np.bool_]:
+    """Return when the congestion window was full, by the poll nearest."""
+    if not len(t.polls["time_ns"]):
+        return np.zeros(len(at), bool)
+    flight = t.polls["unacked"] - t.polls["sacked"] - t.polls["lost"] + t.polls["retrans"]
+    t.polls["full"] = (flight >= t.polls["snd_cwnd"]).astype(np.int64)
+    return _polled(t, "full", at) > 0
+
+
+def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> NDArray[np.bool_]:
+    """Return when the window is in slow start, and since it began no loss, repair or full pipe stopped it."""
+    starts = np.array([t.begin_ns, *_restarts(t, restart_ns)])
+    disturbed = t.enter_ns[_lost(t) | ~t.is_new]
+    stops = np.sort(np.concatenate((link[:, 0], disturbed, [np.iinfo(np.int64).max])))
+    since = starts[np.searchsorted(starts, at, "right") - 1]
+    grows = at < stops[np.searchsorted(stops, since, "left")]
+    if not len(t.polls["time_ns"]):
+        return grows
+    return grows & (_polled(t, "snd_cwnd", at) < _polled(t, "snd_ssthresh", at))
+
+
+def _restarts(t: Transfer, least_ns: int) -> list[int]:
+    """Return when the sender began anew after it had had nothing outstanding for so long."""
+    found = []
+    new = np.flatnonzero(t.is_new)
+    for k in new[1:][np.diff(t.enter_ns[new]) > least_ns].tolist():
+        idle_ns = t.acked.first_ns(int(t.sent.before(t.enter_ns[k : k + 1])[0]))
+        if idle_ns is not None and t.enter_ns[k] - idle_ns > least_ns:
+            found.append(int(t.enter_ns[k]))
+    return found
+
+
+def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
+    """Return when new data wait, or the last data were sent, or the program waits for what they bring."""
+    reads = spans((begin, end) for name, begin, end, _ in t.calls if name == "recv")
+    ended = at >= max((end for name, _, end, _ in t.calls if name == "send"), default=0)
+    return (unsent > 0) | ended | inside(reads, at)
+
+
+# --- parts, and what happened ---
+
+
+def parts(t: Transfer, at: Times, limits: list[str], nagled: NDArray[np.bool_]) -> list[str | None]:
+    """Return the part of the limit at each instant, None where it has none."""
+    waits = {
+        "think": spans((b, e) for name, b, e, _ in t.calls if name == "think"),
+        "peer": spans((b, e) for name, b, e, _ in t.calls if name == "recv"),
+    }
+    which = {"nagle": nagled} | {name: inside(found, at) for name, found in waits.items()}
+    edge, una = t.offered.at(at), t.acked.at(at)
+    found: list[str | None] = []
+    for i, limit in enumerate(limits):
+        part = None
+        if limit == "application":
+            part = next((name for name, held in which.items() if held[i]), "writes")
+        if limit == "receiver-window" and edge[i] <= una[i]:
+            part = "zero"
+        found.append(part)
+    return found
+
+
+def fates(t: Transfer) -> dict[str, dict[str, int]]:
+    """Return how many packets of data, and how many back, had each fate."""
+    both = {"data": t.packets["fate"], "acks": t.answers["fate"]}
+    return {name: dict(Counter(FATES[fate] for fate in fate_of)) for name, fate_of in both.items()}
+
+
+__all__ = ["NONE", "holes", "in_send", "link", "outages", "unsent"]

@@ -1,0 +1,182 @@
+"""Holds the program's answer to a recording against the truth: each view of it, limits and findings.
+
+The program is asked as a user asks it, `diagnose --json --intervals`, in this process. What is compared is
+one transfer: the one that carried most bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.causes.scenario import CLIENT
+from tests.causes.spans import overlap_ns, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+VIEWS = ("both", "sender-state", "sender", "receiver")
+NEAR = 0.05
+"""Limits whose true shares are so near to the largest count as primary, too."""
+
+Document = dict[str, Any]
+
+
+class NoAnswerError(Exception):
+    """The program gave no limits; its words say why."""
+
+
+@dataclass
+class Judged:
+    """One view of one recording."""
+
+    name: str
+    view: str
+    kind: str
+    true: dict[str, float]
+    ours: dict[str, float] = field(default_factory=dict)
+    confidence: str = ""
+    """Of the largest limit."""
+    seconds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Limit -> (seconds said, of these seconds right)."""
+    findings: list[str] = field(default_factory=list)
+    error: str = ""
+    cpu_s: float = 0.0
+
+    @property
+    def primaries(self) -> list[str]:
+        """The true largest limits, the very largest first."""
+        most = max(self.true.values())
+        return sorted((k for k, v in self.true.items() if v >= most - NEAR), key=lambda k: -self.true[k])
+
+    @property
+    def answer(self) -> str:
+        """The largest limit of the program's answer."""
+        return max(self.ours, key=lambda limit: self.ours[limit]) if self.ours else "no answer"
+
+    @property
+    def right(self) -> bool:
+        return self.answer in self.primaries
+
+    @property
+    def overlap(self) -> float:
+        """The sum of the smaller of our and the true share of each limit."""
+        return sum(min(share, self.ours.get(limit, 0.0)) for limit, share in self.true.items())
+
+
+@contextmanager
+def seen(folder: Path, view: str, *, upload: bool) -> Iterator[Path]:
+    """Give the file or the folder that a view consists of."""
+    session = folder / "session"
+    sender, receiver = ("mobile", "fixed") if upload else ("fixed", "mobile")
+    host = receiver if view == "receiver" else sender
+    if view == "both":
+        yield session
+    elif view == "sender-state":
+        with tempfile.TemporaryDirectory() as place:
+            yield Path(shutil.copytree(session / host, Path(place) / host)).parent
+    else:
+        (capture,) = (session / host).glob("tcp-0.pcap*")
+        yield capture
+
+
+def ask(seen: Path, *, port: int, way: str, has_data: bool) -> Document:
+    """Return the program's answer.
+
+    Raises
+    ------
+    NoAnswerError
+        If it ends with an error, or says nothing of limits.
+    """
+    from click.testing import CliRunner
+
+    from multitracer.cli._program import cli
+
+    direction = ["--direction", "forward" if way == "up" else "reverse"] if has_data else []
+    with tempfile.TemporaryDirectory() as place:
+        output = Path(place) / "answer.json"
+        options = ["--json", "--intervals", "-c", f"{CLIENT}:{port}", *direction, "-o", str(output)]
+        done = CliRunner().invoke(cli, ["diagnose", *options, str(seen)])
+        if done.exit_code:
+            raise NoAnswerError(f"{done.output.strip()} {done.exception!r}"[-400:])
+        document: Document = json.loads(output.read_text())
+    if "limits" not in document:
+        raise NoAnswerError("this version of the program tells no limits")
+    return document
+
+
+def judge(folder: Path, truth: Document, view: str) -> Judged | None:
+    """Return the verdict on one view of a recording, None if nothing of the transfer is in that view."""
+    transfer = truth["transfers"][0]
+    true = _in_view(transfer, view)
+    if true is None:
+        return None
+    judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true))
+    before = time.process_time()
+    try:
+        with seen(folder, view, upload=truth["upload"]) as given:
+            way, has_data = transfer["way"], transfer["bytes"] > 0
+            answer = ask(given, port=transfer["client_port"], way=way, has_data=has_data)
+    except NoAnswerError as error:
+        judged.error = str(error)
+        return judged
+    judged.cpu_s = time.process_time() - before
+    _enter_limits(judged, answer)
+    late_ns = round(transfer["delay_s"] * 1e9) if view == "receiver" else 0
+    judged.seconds = _agreed(answer.get("intervals", []), true, late_ns)
+    judged.findings = sorted({finding["kind"] for finding in answer["findings"]})
+    return judged
+
+
+def _in_view(transfer: Document, view: str) -> list[Any] | None:
+    """Return the true intervals of a view: a receiver sees from its first packet to its last data."""
+    intervals: list[Any] = transfer["intervals"]
+    if view != "receiver":
+        return intervals
+    if transfer["at_receiver_ns"] is None:
+        return None
+    first, last = transfer["at_receiver_ns"]
+    clipped = [(max(begin, first), min(end, last), *rest) for begin, end, *rest in intervals]
+    return [each for each in clipped if each[0] < each[1]] or None
+
+
+def _shares(transfer: Document, intervals: list[Any]) -> dict[str, float]:
+    """Return the share of each limit; where no data arrived, a receiver cannot know."""
+    if transfer["bytes"] and not transfer["fates"]["data"].get("delivered"):
+        return {"unknown": 1.0} if intervals is not transfer["intervals"] else transfer["shares"]
+    total = sum(end - begin for begin, end, *_ in intervals)
+    found: dict[str, float] = {}
+    for begin, end, limit, _ in intervals:
+        found[limit] = found.get(limit, 0.0) + (end - begin) / total
+    return found
+
+
+def _enter_limits(judged: Judged, answer: Document) -> None:
+    for row in answer["limits"]:
+        judged.ours[row["limit"]] = judged.ours.get(row["limit"], 0.0) + row["share"]
+    mine = [row for row in answer["limits"] if row["limit"] == judged.answer]
+    judged.confidence = mine[0]["confidence"] if mine else ""
+
+
+def _agreed(ours: list[Document], true: list[Any], late_ns: int) -> dict[str, tuple[float, float]]:
+    """Return of each limit the seconds said and the seconds right; a receiver sees all `late_ns` later."""
+    found: dict[str, tuple[float, float]] = {}
+    for limit in {interval["limit"] for interval in ours}:
+        said = [(i["begin_ns"], i["end_ns"]) for i in ours if i["limit"] == limit]
+        held = spans([(begin, end) for begin, end, name, _ in true if name == limit])
+        right = max(_shared_ns(said, held, shift) for shift in {0, late_ns})
+        found[limit] = (sum(end - begin for begin, end in said) / 1e9, right / 1e9)
+    return found
+
+
+def _shared_ns(said: Iterable[tuple[int, int]], held: Any, shift_ns: int) -> int:
+    moved = np.asarray(held) + shift_ns
+    return sum(overlap_ns(moved, begin, end) for begin, end in said) if len(held) else 0

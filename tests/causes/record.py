@@ -1,0 +1,204 @@
+"""Records a scenario: NAME/session is what the program gets to see, NAME/truth what it does not.
+
+    session/  manifest.json, clocks.jsonl, mobile/ and fixed/ with tcp-0.pcap, tcp_info.jsonl at the sender
+    truth/    scenario.json, path.bin, client.json and server.json (journals), counters.json
+
+A recording has a temporary name until it is whole. One that the machine disturbed is given up, with why.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from multitracer.manifest import Host, Role, Variables
+from sample_traces.recording.cellular_upload import ClockLog, Recording
+from sample_traces.recording.finish import captured, compress, leave_out_places
+from tests.causes import path
+from tests.causes.scenario import CLIENT, PORT, SERVER, Scenario, scenario
+from tests.netns import Namespaces, namespaces, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+MOST_LATE_NS = 2_000_000
+_TRIES = 3
+_HZ = "100"
+_SETTLE_S = 1.3
+"""Of tcpdump: it hands packets on in blocks, at the latest after a second."""
+_PYTHON = sys.executable
+_DEVICES = {"mobile": "wwan0", "fixed": "core0"}
+_ONE_CLOCK = "both hosts are namespaces of one machine"
+
+
+class DisturbedError(Exception):
+    """The machine was too busy: what was recorded is not what the scenario says."""
+
+
+def record(seed: int, into: Path) -> Path:
+    """Record a seed's scenario into its own folder of `into`; return it.
+
+    Raises
+    ------
+    DisturbedError
+        If the path was late (99th percentile over 2 ms) or tcpdump lost packets.
+    """
+    told = scenario(seed)
+    program = path.build(into / ".build")
+    target = into / f"{seed:05d}-{told.kind}"
+    beside = into / f".{target.name}"
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        make(told, program, beside)
+        _check(beside)
+        beside.rename(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return target
+
+
+def make(told: Scenario, program: Path, folder: Path) -> None:
+    """Record a scenario into `folder`, which does not exist yet, over the path that was built."""
+    session, truth = folder / "session", folder / "truth"
+    for made in (truth, session / "mobile", session / "fixed"):
+        made.mkdir(parents=True)
+    _write_told(told, truth)
+    with namespaces("mobile", "core", "fixed") as hosts, ExitStack() as ending:
+        recording = Recording(session, hosts)
+        recording.manifest.name = folder.name.lstrip(".")
+        ending.callback(recording.stop)
+        relay = _lay_path(hosts, program, truth, told)
+        recording.manifest.hosts = {name: _facts(told, name) for name in ("mobile", "fixed")}
+        recording.manifest.variables = Variables(more={"one_clock": _ONE_CLOCK})
+        _start_collectors(recording, told)
+        ending.enter_context(ClockLog(session / "clocks.jsonl", ("mobile", "fixed")))
+        _run_programs(hosts, truth, told)
+        time.sleep(_SETTLE_S)
+        stop(relay)
+        ending.close()
+        (truth / "counters.json").write_text(json.dumps({h: _counters(hosts, h) for h in _DEVICES}))
+    leave_out_places(session, session.rglob("*.jsonl"))
+    compress(folder)
+    recording.save()
+
+
+def _write_told(told: Scenario, truth: Path) -> None:
+    (truth / "scenario.json").write_text(json.dumps(asdict(told), indent=1))
+    (truth / "plan.json").write_text(json.dumps(told.plan))
+    lines = (" ".join(map(str, setting)) for setting in told.path)
+    (truth / "path.config").write_text("\n".join(lines) + "\n")
+
+
+def _lay_path(hosts: Namespaces, program: Path, truth: Path, told: Scenario) -> subprocess.Popen[str]:
+    """Lay mobile -- wwan0 (path) core0 -- fixed; segments leave the hosts one at a time."""
+    config, log = str(truth / "path.config"), str(truth / "path.bin")
+    relay = hosts.start("core", str(program), config, log, stdout=subprocess.PIPE)
+    _await_ready(relay, "the path")
+    ends = ((CLIENT, SERVER), (SERVER, CLIENT))
+    for (host, device), (here, there) in zip(_DEVICES.items(), ends, strict=True):
+        hosts.run("core", "ip", "link", "set", device, "netns", hosts[host])
+        hosts.run(host, "ip", "address", "add", here, "peer", there, "dev", device)
+        hosts.run(host, "ip", "link", "set", device, "gso_max_segs", "1", "txqueuelen", "10000", "up")
+        hosts.run(host, "ip", "route", "add", "default", "dev", device)
+        hosts.sysctl(host, **told.sysctls)
+    return relay
+
+
+def _await_ready(child: subprocess.Popen[str], what: str) -> None:
+    assert child.stdout is not None
+    with child.stdout as words:
+        if words.readline() != "ready\n":
+            raise RuntimeError(f"{what} did not begin")
+
+
+def _facts(told: Scenario, host: str) -> Host:
+    sends = told.upload == (host == "mobile")
+    facts = Host(role=Role.SENDER if sends else Role.RECEIVER)
+    facts.kernel = f"{platform.system()} {platform.release().partition('-')[0]}"
+    facts.machine = platform.machine()
+    facts.addresses = [CLIENT if host == "mobile" else SERVER]
+    return facts
+
+
+def _start_collectors(recording: Recording, told: Scenario) -> None:
+    done = subprocess.run(["tcpdump", "--version"], check=True, capture_output=True, text=True)
+    version = (done.stdout or done.stderr).splitlines()[0]
+    for host, device in _DEVICES.items():
+        argv = [
+            "tcpdump", "-i", device, "-s", "96", "-B", "16384", "-j", "host", "-Z", "root",
+            "--time-stamp-precision", "nano", "-w", str(recording.folder / host / "tcp-0.pcap"), "tcp",
+        ]  # fmt: skip
+        recording.collect("tcpdump", host, argv, ready="listening on", version=version)
+    sender = "mobile" if told.upload else "fixed"
+    log = recording.folder / sender / "tcp_info.jsonl"
+    argv = [_PYTHON, "-m", "collectors.tcp_info", "--port", str(PORT), "--hz", _HZ, "--look", _HZ]
+    recording.collect("tcp_info", sender, [*argv, "--output", str(log)], ready="", version="")
+    _wait_for(log)
+
+
+def _wait_for(log: Path) -> None:
+    end = time.monotonic() + 20
+    while not (log.exists() and log.stat().st_size):
+        if time.monotonic() > end:
+            raise RuntimeError(f"{log.name} did not begin in 20 s")
+        time.sleep(0.02)
+
+
+def _run_programs(hosts: Namespaces, truth: Path, told: Scenario) -> None:
+    def argv(role: str) -> list[str]:
+        return [
+            _PYTHON,
+            "-m",
+            "tests.causes.app",
+            role,
+            str(truth / "plan.json"),
+            str(truth / f"{role}.json"),
+        ]
+
+    server = hosts.start("fixed", *argv("server"), stdout=subprocess.PIPE)
+    _await_ready(server, "the server")
+    hosts.run("mobile", *argv("client"), timeout=told.plan["patience_s"] + 20)
+    time.sleep(min(1.0, 3 * told.rtt_ns / 1e9))  # the last packets are still on their way
+    stop(server)
+
+
+def _counters(hosts: Namespaces, host: str) -> dict[str, int]:
+    """Return what the namespace's kernel counted since it was made, zeros left out."""
+    counters: dict[str, int] = json.loads(hosts.run(host, "nstat", "-asj").stdout)["kernel"]
+    return {name: count for name, count in counters.items() if count}
+
+
+def _check(folder: Path) -> None:
+    late_ns = path.lateness_p99_ns(path.read_log(folder / "truth" / "path.bin"))
+    if late_ns > MOST_LATE_NS:
+        raise DisturbedError(f"path late: {late_ns / 1e6:.1f} ms at p99")
+    for host in _DEVICES:
+        lost = captured(folder / "session" / host / "tcpdump.log").get("dropped by kernel", 0)
+        if lost:
+            raise DisturbedError(f"capture lost {lost} packets at {host}")
+
+
+def record_all(seeds: Iterable[int], into: Path) -> list[str]:
+    """Record the seeds that are not there yet; return what was given up, and why."""
+    into.mkdir(parents=True, exist_ok=True)
+    given_up: list[str] = []
+    for seed in seeds:
+        if any(into.glob(f"{seed:05d}-*")):
+            continue
+        for _ in range(_TRIES):
+            try:
+                print(record(seed, into).name, flush=True)
+            except DisturbedError as error:
+                given_up.append(f"{seed:05d}: {error}")
+                print(f"{given_up[-1]}; given up", flush=True)
+            else:
+                break
+    return given_up

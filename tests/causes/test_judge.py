@@ -1,0 +1,63 @@
+"""A verdict on the program: what counts as right, and what the tables say of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.causes.judge import Judged, _agreed, judge
+from tests.causes.made import MSS, Made
+from tests.causes.tables import page
+from tests.causes.truth import truth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _judged(true: dict[str, float], ours: dict[str, float], confidence: str = "measured") -> Judged:
+    return Judged("00001-made", "both", "made", true, ours, confidence)
+
+
+def test_a_limit_nearly_as_large_as_the_largest_counts_as_primary() -> None:
+    true = {"link": 0.45, "application": 0.41, "handshake": 0.14}
+    assert _judged(true, {"application": 1.0}).right
+    assert not _judged(true, {"handshake": 1.0}).right
+
+
+def test_overlap_is_the_sum_of_the_smaller_shares() -> None:
+    judged = _judged({"link": 0.6, "recovery": 0.4}, {"link": 0.9, "outage": 0.1})
+    assert judged.overlap == pytest.approx(0.6)
+
+
+def test_seconds_are_right_where_both_say_the_same_and_a_receiver_may_see_them_later() -> None:
+    ours = [{"limit": "link", "begin_ns": 10**9, "end_ns": 3 * 10**9}]
+    true = [(0, 2 * 10**9, "link", None), (2 * 10**9, 3 * 10**9, "application", "writes")]
+    assert _agreed(ours, true, 0) == {"link": (2.0, 1.0)}
+    assert _agreed(ours, true, 500_000_000) == {"link": (2.0, 1.5)}
+
+
+def test_the_tables_count_what_is_right_and_what_is_wrong_but_sure() -> None:
+    judged = [
+        _judged({"link": 1.0}, {"link": 1.0}),
+        _judged({"link": 1.0}, {"application": 1.0}),
+        _judged({"link": 1.0}, {"recovery": 1.0}, "weak"),
+        _judged({"link": 1.0}, {}, ""),
+    ]
+    text = page(judged, {"00001-made": "policer"}, set())
+    assert "| both | 4 | 25.0 % | 25.0 % | 0.250 |" in text
+    assert "| policer | 4 | 0.0 % | 0 |" in text
+    assert "no answer" in text
+
+
+def test_a_recording_that_cannot_be_read_is_no_answer_with_the_programs_words(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, MSS)
+    made.segment(begin_s, 0)
+    told = json.loads(json.dumps(truth(made.save())))
+    judged = judge(tmp_path, told, "both")
+    assert judged is not None
+    assert judged.answer == "no answer"
+    assert judged.error

@@ -1,0 +1,81 @@
+"""The path does to packets what it is told: on real TCP between two namespaces."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.causes.path import DELIVERED, FATES, build, lateness_p99_ns, read_log
+from tests.causes.record import MOST_LATE_NS, make
+from tests.causes.scenario import Draw
+from tests.causes.truth import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+RATE_BPS, DELAY_NS, QUEUE_BYTES, SENT_BYTES = 4_000_000, 15_000_000, 30_000, 800_000
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def upload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a recording of an upload over a link that is slower than both hosts."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler: the path cannot be built")
+    draw = Draw(1)
+    draw.upload, draw.congestion_control, draw.timestamps = True, "cubic", True
+    draw.rate_bps, draw.rtt_s = RATE_BPS, 2 * DELAY_NS / 1e9
+    draw.bulk(SENT_BYTES)
+    told = draw.finish(1, "plain", "link", control=True)
+    told.path = [
+        *(["up", *each] for each in (["queue", QUEUE_BYTES], ["step", 0, RATE_BPS, DELAY_NS])),
+        *(["down", *each] for each in (["queue", QUEUE_BYTES], ["step", 0, RATE_BPS, DELAY_NS])),
+    ]
+    folder = tmp_path_factory.mktemp("causes") / "plain"
+    make(told, build(folder.parent / "built"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(upload: Path) -> NDArray[np.void]:
+    log = read_log(upload / "truth" / "path.bin")
+    assert lateness_p99_ns(log) <= MOST_LATE_NS
+    return log[(log["way"] == 0) & (log["payload"] > 0)]
+
+
+def test_all_that_was_sent_arrives_and_what_is_dropped_is_told(data: NDArray[np.void]) -> None:
+    assert {FATES[fate] for fate in data["fate"]} <= {"delivered", "queue"}
+    arrived = data[data["fate"] == DELIVERED]
+    assert len(np.unique(arrived["seq"])) == -(-SENT_BYTES // 1448)
+
+
+def test_the_serializer_keeps_its_rate(data: NDArray[np.void]) -> None:
+    served = data[data["served_ns"] > 0]
+    took_ns = np.diff(served["served_ns"].astype(np.int64))
+    assert (took_ns >= served["length"][1:] * 8e9 / RATE_BPS - 1).all()
+    busy_bps = served["length"].sum() * 8e9 / (served["served_ns"][-1] - served["enter_ns"][0])
+    assert 0.9 * RATE_BPS < busy_bps <= RATE_BPS
+
+
+def test_the_delay_is_kept_and_the_queue_is_no_longer_than_told(data: NDArray[np.void]) -> None:
+    arrived = data[data["fate"] == DELIVERED]
+    assert (arrived["due_ns"] - arrived["served_ns"] == DELAY_NS).all()
+    waited_ns = arrived["served_ns"].astype(np.int64) - arrived["enter_ns"].astype(np.int64)
+    assert waited_ns.max() <= QUEUE_BYTES * 8e9 / RATE_BPS + 1
+    assert (arrived["written_ns"] >= arrived["due_ns"]).all()
+
+
+def test_the_truth_of_a_full_link_is_the_link(upload: Path) -> None:
+    found = write(upload)["transfers"][0]
+    assert next(iter(found["shares"])) == "link"
+    assert found["bytes"] == SENT_BYTES
+    edges = [(begin, end) for begin, end, _, _ in found["intervals"]]
+    assert all(left[1] == right[0] for left, right in pairwise(edges))
+    assert sum(end - begin for begin, end in edges) == pytest.approx(found["total_s"] * 1e9)

@@ -1,0 +1,229 @@
+"""The truth about a recording: what limited each instant of each transfer.
+
+The limits and their order are those of the program's page on limits. Here they come from the fate of each
+packet on the path, the programs' journals and the sender's kernel; never from a capture, and nothing of the
+program's own analysis is imported.
+
+Time is cut at every event into slices; each slice gets the first limit that holds. A limit of the window that
+was reached in a round trip then holds for all of that round (`_rounds`), and the last flight keeps the limit
+before it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.causes import holds
+from tests.causes.path import lateness_p99_ns
+from tests.causes.seen import Recording, Transfer
+from tests.causes.spans import inside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tests.causes.spans import Spans, Times
+
+LIMITS = (
+    "handshake", "outage", "link", "recovery", "receiver-window", "sender-buffer", "application",
+    "slow-start", "congestion-window", "unknown",
+)  # fmt: skip
+_CODE = {name: code for code, name in enumerate(LIMITS)}
+_WINDOW = (_CODE["slow-start"], _CODE["congestion-window"])
+_RESTART_NS = 200_000_000
+"""The least retransmission timeout of Linux: after so long an idle time the window starts small again."""
+_ENOUGH = 0.05
+"""Share of a round in which a limit must be reached to hold for all of it; less is the noise of polling."""
+
+
+class Verdict:
+    """The slices of a transfer and the limit of each."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.transfer = transfer
+        self.edges = self._edges()
+        self.begins = self.edges[:-1]
+        self.lengths = np.diff(self.edges)
+        self._nagled = np.zeros(len(self.begins), bool)
+        self.codes = np.full(len(self.begins), _CODE["unknown"])
+        if not len(transfer.packets):
+            self.codes[:] = _CODE["handshake"]
+            return
+        self._label()
+        self._rounds()
+        self._last_flight()
+        self._set(self.begins < transfer.handshake_end_ns, "handshake")
+
+    def _edges(self) -> Times:
+        t = self.transfer
+        calls = [when for _, begin, end, _ in t.calls for when in (begin, end)]
+        spans_ = np.concatenate([each.ravel() for each in self._spans().values()] or [np.zeros(0)])
+        events = np.concatenate((
+            t.enter_ns, t.ack_ns, np.array(calls), t.polls["time_ns"], spans_, [t.handshake_end_ns],
+        )).astype(np.int64)  # fmt: skip
+        events = np.unique(events[(events > t.begin_ns) & (events < t.end_ns)])
+        return np.concatenate(([t.begin_ns], events, [t.end_ns]))
+
+    def _spans(self) -> dict[str, Spans]:
+        if not hasattr(self, "_found"):
+            t = self.transfer
+            empty = not len(t.packets)
+            self._found = {} if empty else {
+                "outage": holds.outages(t), "link": holds.link(t), "hole": holds.holes(t),
+                "send": holds.in_send(t),
+            }  # fmt: skip
+        return self._found
+
+    def _set(self, where: NDArray[np.bool_], limit: str) -> None:
+        self.codes[where] = _CODE[limit]
+
+    def _label(self) -> None:
+        """Give each slice the first limit that holds, the last of the order first."""
+        t, at, found = self.transfer, self.begins, self._spans()
+        outstanding = t.sent.at(at) > t.acked.at(at)
+        in_send = inside(found["send"], at)
+        unsent = holds.unsent(t, at, in_send=in_send)
+        self._window_limits(found["link"])
+        self._set(holds.waits_for_program(t, at, unsent), "application")
+        self._nagled = holds.is_nagled(t, at, unsent)
+        self._set(self._nagled, "application")
+        blocked = inside(holds.blocked(t), at)
+        self._set(blocked & (unsent < t.segment) & ~holds.is_window_full(t, at), "sender-buffer")
+        self._set((unsent > 0) & (t.offered.at(at) - t.sent.at(at) < t.segment), "receiver-window")
+        self._set(inside(found["hole"], at) & holds.waits_for_repair(t, at, unsent), "recovery")
+        self._set(inside(found["link"], at) & outstanding, "link")
+        self._set(inside(found["outage"], at) & outstanding, "outage")
+
+    def _window_limits(self, link: Spans) -> None:
+        """Tell slow start from the rest: the window grows, and neither loss nor a full pipe came before."""
+        t, at = self.transfer, self.begins
+        self._set(np.ones(len(at), bool), "congestion-window")
+        self._set(holds.is_starting(t, at, link, restart_ns=_RESTART_NS), "slow-start")
+
+    def _rounds(self) -> None:
+        """Let a limit of receiver or buffer hold for all of a round in which no window was full."""
+        full = holds.is_window_full(self.transfer, self.begins)
+        for first, last in self._round_slices():
+            mine = slice(first, last)
+            codes, lengths = self.codes[mine], self.lengths[mine]
+            window = np.isin(codes, _WINDOW)
+            if not window.any() or (full[mine] & window).any():
+                continue
+            for name in ("receiver-window", "sender-buffer"):
+                if lengths[codes == _CODE[name]].sum() > _ENOUGH * lengths.sum():
+                    codes[window] = _CODE[name]
+                    break
+
+    def _round_slices(self) -> list[tuple[int, int]]:
+        """Return the slices of each round: from an instant to the ACK of what had been sent by then."""
+        t, rounds = self.transfer, []
+        first = int(np.searchsorted(self.edges, t.handshake_end_ns))
+        while first < len(self.begins):
+            now = self.begins[first : first + 1]
+            top = max(int(t.sent.at(now)[0]), int(t.acked.at(now)[0]) + 1)
+            end_ns = t.acked.first_ns(top)
+            last = len(self.begins) if end_ns is None else int(np.searchsorted(self.edges, end_ns))
+            last = max(first + 1, min(last, len(self.begins)))
+            rounds.append((first, last))
+            first = last
+        return rounds
+
+    def _last_flight(self) -> None:
+        t = self.transfer
+        begin = int(np.searchsorted(self.edges, t.enter_ns[t.is_new].max()))
+        before = self._limit_before(begin)
+        kept = "slow-start" if before in ("application", "handshake") else before
+        ending = np.arange(len(self.codes)) >= begin
+        certain = np.isin(self.codes, [_CODE[name] for name in ("outage", "link", "recovery")])
+        self._set(ending & ~certain, kept if kept not in ("recovery", "outage") else "congestion-window")
+
+    def _limit_before(self, slice_: int) -> str:
+        """Return the limit that held for most of the round trip before a slice."""
+        since_ns = self.edges[slice_] - int(self.transfer.floor_rtt_ns(int(self.edges[slice_])))
+        first = max(0, int(np.searchsorted(self.edges, since_ns, "right")) - 1)
+        if self.transfer.handshake_end_ns >= self.edges[first]:
+            return "handshake"
+        within = np.diff(np.maximum(self.edges[first : slice_ + 1], since_ns))
+        held = np.bincount(self.codes[first:slice_], within)
+        return LIMITS[int(np.argmax(held))] if len(held) else "handshake"
+
+    def intervals(self) -> list[tuple[int, int, str, str | None]]:
+        """Return begin, end, limit and part of each stretch of one limit; they partition the transfer."""
+        parts = holds.parts(self.transfer, self.begins, [LIMITS[code] for code in self.codes], self._nagled)
+        found: list[tuple[int, int, str, str | None]] = []
+        for begin, end, code, part in zip(
+            self.edges[:-1].tolist(), self.edges[1:].tolist(), self.codes, parts, strict=True
+        ):
+            if found and found[-1][2:] == (LIMITS[code], part):
+                found[-1] = (found[-1][0], end, *found[-1][2:])
+            else:
+                found.append((begin, end, LIMITS[code], part))
+        return found
+
+
+def _document(transfer: Transfer) -> dict[str, Any]:
+    intervals = Verdict(transfer).intervals()
+    seconds = dict.fromkeys(LIMITS, 0.0)
+    for begin, end, limit, _ in intervals:
+        seconds[limit] += (end - begin) / 1e9
+    total = sum(seconds.values())
+    shares = {limit: round(s / total, 5) for limit, s in seconds.items() if s > 0} if total else {}
+    return {
+        "client_port": transfer.port,
+        "way": ("up", "down")[transfer.way],
+        "bytes": int(transfer.last.max()) if len(transfer.packets) else 0,
+        "total_s": total,
+        "delay_s": transfer.data_link.delay_ns(transfer.begin_ns) / 1e9,
+        "floor_rtt_s": transfer.floor_rtt_ns(transfer.begin_ns) / 1e9,
+        "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
+        "at_receiver_ns": transfer.at_receiver_ns,
+        "fates": holds.fates(transfer),
+        "intervals": intervals,
+    }
+
+
+_LEAST = {
+    "random-loss": ("data", "loss", 5),
+    "policer": ("data", "policer", 15),
+    "path-mtu-black-hole": ("data", "mtu", 3),
+    "idle-timeout": ("data", "idle", 1),
+}
+"""Finding -> of which packets, of which fate, how many there must be to speak of it (limits.md, findings)."""
+
+
+def _is_shown(finding: str | None, transfer: dict[str, Any]) -> bool:
+    """Return whether what was built in came to pass often enough to be found."""
+    if finding in ("outage", "ack-loss"):
+        return "outage" in transfer["shares"]
+    if finding not in _LEAST:
+        return finding is not None
+    of, fate, least = _LEAST[finding]
+    return bool(transfer["fates"][of].get(fate, 0) >= least)
+
+
+def truth(folder: Path) -> dict[str, Any]:
+    """Return the truth about a recording: each transfer with its shares and intervals, the largest first."""
+    recording = Recording(folder)
+    transfers = [_document(each) for each in recording.transfers()]
+    transfers.sort(key=lambda each: -each["bytes"])
+    finding = recording.scenario["finding"]
+    return {
+        "kind": recording.scenario["kind"],
+        "upload": recording.scenario["upload"],
+        "limit": recording.scenario["limit"],
+        "finding": finding if _is_shown(finding, transfers[0]) else None,
+        "control": recording.scenario["control"],
+        "lateness_p99_ns": lateness_p99_ns(recording.log),
+        "transfers": transfers,
+    }
+
+
+def write(folder: Path) -> dict[str, Any]:
+    """Write truth/truth.json of a recording, and return it."""
+    found = truth(folder)
+    (folder / "truth" / "truth.json").write_text(json.dumps(found))
+    return found
