@@ -45,7 +45,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     half = floor // 2
     sends, way, tick = _placed(transfer, arrived, max(trip, floor), half)
     answers = replace(answers, time_ns=answers.time_ns + half)
-    slack = (tick or _COARSE_NS) * 5 // 2
+    slack = min((tick or 0) * 5 // 2, half)
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     return Observed(
         view=View.RECEIVER,
@@ -56,8 +56,8 @@ def at_receiver(transfer: Transfer) -> Observed:
         answers=answers,
         delays=Delays(sends.time_ns, way) if tick is not None else Delays(sends.time_ns[:0], way[:0]),
         floor_ns=floor,
-        mss_bytes=full_segment(sends),
-        reaction_ns=max(_REACTION_NS, slack),
+        mss_bytes=full_segment(transfer, sends),
+        reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
         slack_ns=slack,
         late_answer=_late_answers(transfer, sends, answers, slack),
         trip_ns=trip,
@@ -82,7 +82,8 @@ def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
         rtt = int(time[other[0]]) - int(time[own[0]]) if len(own) == 1 and len(other) == 1 else None
     else:
         after = peers[~syn[peers] & (table["ack_bytes"][peers] != NA)]
-        opened = int(time[own[0]]) if len(own) else begin
+        answers = own[own < after[0]] if len(after) else own
+        opened = int(time[answers[-1]]) if len(answers) else begin
         rtt = int(time[after[0]]) - opened if len(own) == 1 and len(other) == 1 and len(after) else None
     return begin, opened, rtt
 

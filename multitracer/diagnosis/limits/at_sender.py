@@ -46,7 +46,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         answers=answers,
         delays=delays,
         floor_ns=min(both) if both else 0,
-        mss_bytes=full_segment(sends),
+        mss_bytes=full_segment(transfer, sends),
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
         is_complete=is_complete,
@@ -117,6 +117,7 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
         delivered=delivered,
         edge=table["ack_bytes"][rows] + table["window_bytes"][rows],
         payload=table["payload_bytes"][rows].astype(np.int64),
+        marked=has(table["flags"][rows], Flag.ECE) & ~has(table["flags"][rows], Flag.SYN),
         row=rows,
     )
 
@@ -156,13 +157,24 @@ def _end(sends: Sends, answers: Answers, last_ns: int) -> tuple[int, bool]:
     return (int(answers.time_ns[at]), True) if at < len(answers) else (last_ns, False)
 
 
-def full_segment(sends: Sends) -> int:
-    """Return the payload of a full segment: the largest that is not rare."""
+_DEFAULT_MSS_BYTES = 536
+"""Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
+_TIMESTAMPS_BYTES = 12
+
+
+def full_segment(transfer: Transfer, sends: Sends) -> int:
+    """Return the payload of a full segment: the largest that is not rare; of small ones what was offered."""
     if not len(sends):
         return 1
     sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
     common = sizes[many >= max(1, len(sends) // 50)]
-    return max(int(common.max()) if len(common) else int(sizes.max()), 1)
+    largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
+    directions = transfer.layers.part.analysis.directions
+    offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
+    if offered == NA:
+        return largest
+    room = offered - _TIMESTAMPS_BYTES
+    return largest if largest >= min(room, _DEFAULT_MSS_BYTES) else room
 
 
 def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int | None]:

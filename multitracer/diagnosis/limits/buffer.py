@@ -18,7 +18,6 @@ _ROUND = 1.3
 _FEWEST_ROUNDS = 7
 _SPREAD = 0.12
 _SPREAD_SEGMENTS = 2
-_MOST_PACED = 0.2
 
 
 def full_buffer(seen: Observed) -> Spans:
@@ -56,16 +55,13 @@ def _follows_acks(seen: Observed, time: Array) -> Array:
 def steady_flight(seen: Observed) -> Spans:
     """Return when a buffer may have limited, from packets alone: the flight stays the same in all rounds.
 
-    Before any loss; sends follow ACKs. A congestion window that stands still looks the same.
+    Before any loss or mark of congestion. A congestion window that stands still looks the same.
     """
-    repairs = np.flatnonzero(seen.sends.again)
-    fresh = seen.fresh if not len(repairs) else seen.fresh[seen.fresh < repairs[0]]
+    troubles = [seen.sends.time_ns[seen.sends.again], seen.answers.time_ns[seen.answers.marked]]
+    first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
+    fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
     time = seen.sends.time_ns[fresh]
     if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns:
-        return Spans.none()
-    last = seen.last_answer(time)
-    woken = (last >= 0) & (time - seen.answers.time_ns[np.maximum(last, 0)] <= seen.reaction_ns)
-    if 1 - woken.mean() > _MOST_PACED:
         return Spans.none()
     width = max(int(_ROUND * seen.floor_ns), 1)
     number = (time - time[0]) // width

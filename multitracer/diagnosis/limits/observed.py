@@ -75,6 +75,8 @@ class Answers:
         Right edge of the window offered, as of this segment.
     payload : ndarray of int64, shape (n,), bytes
         What the peer itself sent in it.
+    marked : ndarray of bool, shape (n,)
+        It says that a router marked a segment (ECE, RFC 3168).
     row : ndarray of int64, shape (n,)
     """
 
@@ -83,6 +85,7 @@ class Answers:
     delivered: Array
     edge: Array
     payload: Array
+    marked: Array
     row: Array
 
     def __len__(self) -> int:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _LONG_GAP = 0.5
 """Of a round trip: no pacer leaves so long a gap (limits.md)."""
+_SERVICES = 4.0
+"""Usual spacings of segments: what came so much later was not queued behind the one before."""
 _RECENT = 1.5
 """Round trips: a segment that was not full so short ago shows that the queue was empty."""
 
@@ -79,6 +81,15 @@ def pauses(seen: Observed) -> Pauses:
     chosen = np.flatnonzero(np.where(told, unsent & (~each.woken | empty_pipe), silent) | answering | nagle)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
     return _cut(each, chosen, part, asked_at, seen.reaction_ns)
+
+
+def _long_gap_ns(seen: Observed) -> float:
+    """Return the shortest gap that no pacer leaves; where sends cannot be placed, no slow link either."""
+    usual = _LONG_GAP * seen.floor_ns
+    if not seen.coarse or not len(seen.sends):
+        return usual
+    spacing = np.diff(seen.sends.time_ns)
+    return max(usual, _SERVICES * float(np.median(spacing[spacing > 0])) if (spacing > 0).any() else 0.0)
 
 
 def _may_be_silent(seen: Observed, each: Gaps) -> Array:

@@ -20,6 +20,8 @@ _TRIES_AT_RECEIVER = 3
 """Silences of so many shortest timeouts hold at least one repetition that failed (they double)."""
 _FEWEST_MISSING = 3
 """Packets that a silence must have swallowed, where the sender numbers them (limits.md)."""
+_FEWEST_REPEATED = 2
+"""Repetitions of what had arrived, a timeout apart: one alone may be a tail-loss probe."""
 _SHORTEST_TIMEOUT_NS = 200_000_000
 
 
@@ -99,4 +101,22 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     untold = sends.missing[ends] == NA
     enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
     long = np.flatnonzero((length > least) & oldest & enough & (ends > 0))
-    return [(int(begin[i]), int(begin[i] + length[i]), int(begin[i]), int(Part.NONE)) for i in long]
+    lost = [(int(begin[i]), int(begin[i] + length[i]), int(begin[i]), int(Part.NONE)) for i in long]
+    return sorted([*lost, *_without_acks(seen)])
+
+
+def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
+    """Return the times in which only repetitions of what had arrived came: no ACK reached the sender."""
+    sends = seen.sends
+    known = sends.again & ~sends.needed
+    apart = np.diff(sends.time_ns, prepend=sends.time_ns[:1]) > max(_SHORTEST_TIMEOUT_NS, seen.trip_ns)
+    tries = np.flatnonzero(known & apart)
+    found = []
+    for group in np.split(tries, np.flatnonzero(np.diff(np.searchsorted(seen.fresh, tries))) + 1):
+        if len(group) < _FEWEST_REPEATED:
+            continue
+        after = seen.fresh[np.searchsorted(seen.fresh, group[-1]) :]
+        begin = int(sends.time_ns[group[0] - 1]) + seen.floor_ns
+        end = int(sends.time_ns[group[-1]]) if len(after) else seen.end_ns
+        found.append((begin, end, int(sends.time_ns[group[-2]]), int(Part.ACKS)))
+    return found

@@ -1,8 +1,7 @@
 """The link, where no delay can be measured: data arrive for a whole round trip as fast as they ever do.
 
-A window that is smaller than the path leaves in a burst at the link's rate and a pause; only a link that is busy
-all the time delivers without one. A sender that spaces its segments evenly looks the same, so what is found is
-weak.
+A window that is smaller than the path leaves in a burst at the rate of the link, and a pause; a busy link
+delivers without one. A sender that spaces its segments evenly looks the same: all of it is weak.
 """
 
 from __future__ import annotations
