@@ -62,7 +62,7 @@ class Partition:
         return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
 
     def chosen(self, connections: Array) -> Partition:
-        """Return some of the connections (from 0, ascending); `direction` stays that of all."""
+        """Return some of the connections (from 0); `direction` stays that of all."""
         sides = np.stack([2 * connections, 2 * connections + 1], axis=1).ravel()
         index, bounds = spans(self.bounds, sides)
         columns = (self.first_row, self.forward_flow, self.initiator_by)

@@ -84,7 +84,7 @@ class Analysis(Counted):
         return rtt_samples(self._examined(connection))
 
     def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
-        """Yield connections (from 0, ascending), many at once: which they are, and what is known of them."""
+        """Yield connections (from 0), many at once: which they are, and what is known of their segments."""
         chosen = self.partition.chosen(index)
         for group in groups(self.capture, chosen):
             begin = group.first_direction >> 1

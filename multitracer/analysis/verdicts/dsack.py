@@ -29,21 +29,24 @@ def dsacked(copies: Copies) -> Array:
     if not len(mine) or not len(copies):
         return reported
     order = np.lexsort((copies.row, copies.begin))
-    starts, rows = copies.begin[order], copies.row[order]
+    starts, ends, rows = copies.begin[order], copies.end[order], copies.row[order]
     time_ns, least_ns = copies.segments["time_ns"], SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0)
-    latest_ns = time_ns[copies.row] + least_ns
-    for block in mine[::-1].tolist():
-        left, at = int(sacks["left_bytes"][block]), int(sacks["row"][block])
-        first, last = (int(np.searchsorted(starts, left, side=side)) for side in ("left", "right"))
-        if first == last:  # the receiver had only a part of it: it begins before
-            first = max(int(np.searchsorted(starts, starts[first - 1])), 0) if first else 0
-        last = first + int(np.searchsorted(rows[first:last], at))
-        near = order[max(first, last - _MOST_COPIES) : last]
-        near = near[(copies.end[near] > left) & (reported[near] == copies.nowhere[near])]
-        ripe = near[latest_ns[near] <= time_ns[at]]
+    ripe_ns = time_ns[rows] + least_ns[order]
+    left, told = sacks["left_bytes"][mine], sacks["row"][mine]
+    firsts, lasts = (np.searchsorted(starts, left, side=side) for side in ("left", "right"))
+    partly = (firsts == lasts) & (firsts > 0)  # the receiver had only a part of it: it begins before
+    firsts[partly] = np.searchsorted(starts, starts[firsts[partly] - 1])
+    free = np.ones(len(copies), dtype=bool)
+    for i in range(len(mine) - 1, -1, -1):
+        first, at = int(firsts[i]), int(told[i])
+        last = first + int(np.searchsorted(rows[first : lasts[i]], at))
+        near = np.arange(max(first, last - _MOST_COPIES), last)
+        near = near[(ends[near] > left[i]) & free[near]]
+        ripe = near[ripe_ns[near] <= time_ns[at]]
         chosen = ripe if len(ripe) else near
         if len(chosen):
-            reported[chosen[-1]] = at
+            free[chosen[-1]] = False
+            reported[order[chosen[-1]]] = at
     return reported
 
 
