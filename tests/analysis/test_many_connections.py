@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import TYPE_CHECKING
@@ -102,3 +103,11 @@ def test_whatever_was_captured_connections_do_not_meet(seed: int) -> None:
                 assert np.array_equal(together[name][own], alone[name]), name
     for vantage in (1, 2):
         assert judged_together(analysis, vantage) == judged_alone(analysis, vantage)
+
+
+def test_a_clock_that_began_with_the_capture_changes_no_verdict() -> None:
+    sent = [Segment(0, 1, 100, time_ns=START_NS), Segment(0, 51, 100, time_ns=START_NS + 5 * MS)]
+    since_boot = [replace(s, time_ns=(s.time_ns or 0) - START_NS) for s in sent]
+    by_calendar, by_boot = (judged_alone(analyse(capture(each)), 1) for each in (sent, since_boot))
+    assert len(by_boot) == 1
+    assert by_boot == by_calendar

@@ -110,13 +110,8 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
     resent_ns = np.diff(time_ns[row], prepend=0)
     begins = np.diff(copies.talk, prepend=-1) != 0
     lateness_ns = np.where(waited_ns > _DUE * rto_ns, _LATE_NS, _LATE_NS + round_trip_ns // 4)
-    once_more = (
-        np.isin(copies.earlier, row)
-        & (copies.earlier < copies.nowhere)
-        & (copies.begin == una)
-        & (waited_ns > round_trip_ns)
-    )
-    lateness_ns[once_more] = _AT_ONCE_NS
+    once_more = np.isin(copies.earlier, row) & (copies.earlier < copies.nowhere)
+    lateness_ns[once_more & (copies.begin == una) & (waited_ns > round_trip_ns)] = _AT_ONCE_NS
     silent: Array = (arrived < copies.first) | (arrived_ns > lateness_ns)
     silent &= begins | (resent_ns > lateness_ns)
     return silent
