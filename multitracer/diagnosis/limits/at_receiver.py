@@ -55,7 +55,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         opened_ns=opened + half,
         sends=sends,
         answers=answers,
-        delays=Delays(sends.time_ns, way) if tick is not None else Delays(sends.time_ns[:0], way[:0]),
+        delays=_known_delays(sends, way) if tick is not None else _known_delays(sends, way[:0]),
         floor_ns=floor,
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
@@ -114,6 +114,10 @@ def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
     known = [] if handshake is None else [handshake]
     known += [int(trips.min())] if len(trips) else []
     return min(known) if known else 0, int(np.quantile(trips, 0.95)) if len(trips) else 0
+
+
+def _known_delays(sends: Sends, way: Array) -> Delays:
+    return Delays(sends.time_ns[: len(way)], way, np.arange(len(way)))
 
 
 def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> int:

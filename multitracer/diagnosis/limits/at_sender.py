@@ -197,7 +197,8 @@ def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int |
     way = np.maximum(forward - held, forward.min() if len(forward) else 0)
     sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
     in_order = np.argsort(sent, kind="stable")
-    return Delays(sent[in_order], way[in_order]), shortest
+    place = np.searchsorted(sends.row, row[in_order])
+    return Delays(sent[in_order], way[in_order], place), shortest
 
 
 def _is_lone(transfer: Transfer, row: Array, answer: Array) -> Array:
@@ -227,4 +228,4 @@ def _one_way(transfer: Transfer, sends: Sends) -> Delays | None:
     sent = np.maximum.accumulate(transfer.sender["time_ns"])[pairs.sent[both]]
     way = transfer.receiver_time(receiver["time_ns"][pairs.arrived[both]]) - sent
     order = np.argsort(sent, kind="stable")
-    return Delays(sent[order], way[order])
+    return Delays(sent[order], way[order], np.searchsorted(sends.row, pairs.sent[both][order]))

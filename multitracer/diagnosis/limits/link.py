@@ -63,12 +63,11 @@ class Rates(NamedTuple):
 def busy(seen: Observed) -> Busy:
     """Return when the link had data of the transfer queued or in service."""
     times, rate = _delivery(seen, seen.floor_ns)
-    sent, way = seen.delays
-    if not len(sent):
+    if not len(seen.delays.time_ns):
         steady = _clipped(steady_arrivals(seen), seen)
         return Busy(steady, Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, 0.9)) if len(rate) else 0.0
-    paths = Paths.of(sent, way, service_ns)
+    paths = Paths.of(seen.delays, service_ns)
     queued = _queued(seen, paths, service_ns)
     times, rate = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     proven = queued.holds(times) & (rate > 0)
@@ -127,7 +126,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     """Return the stretches in which samples of delay show a queue."""
     if _is_withheld(seen):
         return Spans.none()
-    sent, way = seen.delays
+    sent, way, _ = seen.delays
     floor = seen.floor_ns + paths.above_first(sent)
     queue = _standing(sent, paths.queue(sent, way), floor)
     least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), _QUEUE_OF_FLOOR * floor)

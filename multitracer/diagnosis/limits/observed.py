@@ -101,10 +101,13 @@ class Delays(NamedTuple):
         When the segment was sent.
     way_ns : ndarray of int64, shape (n,)
         What its way took, up to a constant.
+    place : ndarray of int64, shape (n,)
+        Its index in `sends`.
     """
 
     time_ns: Array
     way_ns: Array
+    place: Array
 
 
 @dataclass(frozen=True)
