@@ -84,8 +84,11 @@ def main() -> None:
     options.add_argument("--views", nargs="+", default=["both", "sender-state", "sender", "receiver"])
     options.add_argument("--again", action="store_true", help="truths and verdicts, not recordings")
     chosen = options.parse_args()
-    for step in _STEPS[chosen.step]:
-        step(chosen.folder.resolve(), chosen)
+    try:
+        for step in _STEPS[chosen.step]:
+            step(chosen.folder.resolve(), chosen)
+    except (FileNotFoundError, PermissionError) as error:
+        options.exit(1, f"Error: {error}\n")
 
 
 if __name__ == "__main__":

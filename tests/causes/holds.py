@@ -233,10 +233,10 @@ def _restarts(t: Transfer, least_ns: int) -> list[int]:
 
 
 def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
-    """Return when new data wait, or the last data were sent, or the program waits for what they bring."""
+    """Return when new data wait, in the socket or in send(), or all were sent, or the program reads."""
     reads = spans((begin, end) for name, begin, end, _ in t.calls if name == "recv")
     ended = at >= max((end for name, _, end, _ in t.calls if name == "send"), default=0)
-    return (unsent > 0) | ended | inside(reads, at)
+    return (unsent > 0) | ended | inside(reads, at) | inside(blocked(t), at)
 
 
 # --- parts, and what happened ---
