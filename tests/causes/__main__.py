@@ -46,6 +46,7 @@ def _truth(folder: Path, chosen: argparse.Namespace) -> None:
 
 def _judge(folder: Path, chosen: argparse.Namespace) -> None:
     from tests.causes.tables import page
+    from tests.causes.truth import write
 
     results = folder / "results"
     results.mkdir(exist_ok=True)
@@ -53,6 +54,8 @@ def _judge(folder: Path, chosen: argparse.Namespace) -> None:
     injected: dict[str, str | None] = {}
     controls: set[str] = set()
     for each in _recordings(folder, chosen.seeds):
+        if not (each / "truth" / "truth.json").exists():
+            write(each)
         truth = json.loads((each / "truth" / "truth.json").read_text())
         injected[each.name] = truth["finding"]
         controls |= {each.name} if truth["control"] else set()

@@ -12,6 +12,7 @@ before it.
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,10 @@ _ENOUGH = 0.05
 """Share of a round in which a limit must be reached to hold for all of it; less is the noise of polling."""
 
 
+_SPREAD_NS, _SPREAD_ROUNDS = 100_000_000, 4
+"""So long a pacer takes to spread a window: BBR behind a slow reader was seen to take 40 ms of 10 ms' RTT."""
+
+
 class Verdict:
     """The slices of a transfer and the limit of each."""
 
@@ -55,6 +60,7 @@ class Verdict:
             return
         self._label()
         self._rounds()
+        self._paced()
         self._last_flight()
         self._set(self.begins < transfer.handshake_end_ns, "handshake")
 
@@ -117,6 +123,18 @@ class Verdict:
                 if lengths[codes == _CODE[name]].sum() > _ENOUGH * lengths.sum():
                     codes[window] = _CODE[name]
                     break
+
+    def _paced(self) -> None:
+        """Let a limit that a pacer reaches only now and then hold for the short time between, too."""
+        full = holds.is_window_full(self.transfer, self.begins)
+        bounds = [0, *(np.flatnonzero(np.diff(self.codes)) + 1).tolist(), len(self.codes)]
+        most_ns = max(_SPREAD_NS, _SPREAD_ROUNDS * self.transfer.floor_rtt_ns(self.transfer.begin_ns))
+        for first, last in pairwise(bounds[1:-1]):
+            code, before, after = self.codes[first], self.codes[first - 1], self.codes[last]
+            between = before == after and LIMITS[before] in ("receiver-window", "sender-buffer")
+            short = self.edges[last] - self.edges[first] <= most_ns
+            if code in _WINDOW and between and short and not full[first:last].any():
+                self.codes[first:last] = before
 
     def _round_slices(self) -> list[tuple[int, int]]:
         """Return the slices of each round: from an instant to the ACK of what had been sent by then."""
