@@ -210,9 +210,9 @@ def is_window_full(t: Transfer, at: Times) -> NDArray[np.bool_]:
 
 
 def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> NDArray[np.bool_]:
-    """Return when the window is in slow start, and since it began no loss, repair or full pipe stopped it."""
+    """Return when the window is in slow start, and since it began no repair and no full pipe stopped it."""
     starts = np.array([t.begin_ns, *_restarts(t, restart_ns)])
-    disturbed = t.enter_ns[_lost(t) | ~t.is_new]
+    disturbed = t.enter_ns[~t.is_new]
     stops = np.sort(np.concatenate((link[:, 0], disturbed, [np.iinfo(np.int64).max])))
     since = starts[np.searchsorted(starts, at, "right") - 1]
     grows = at < stops[np.searchsorted(stops, since, "left")]

@@ -115,9 +115,9 @@ def random_loss(d: Draw) -> None:
 @_kind("recovery")
 def lossy_answers(d: Draw) -> None:
     """Short answers whose last segments get lost wait for a timer, which is long beside the round trip."""
-    d.again(rate=(5e6, 100e6), rtt=(0.005, 0.05))
+    d.again(rate=(5e6, 100e6), rtt=(0.005, 0.02))
     d.upload = False
-    d.data.append(["loss", d.log(0.03, 0.08)])
+    d.data.append(["loss", d.log(0.05, 0.1)])
     d.finding = "random-loss"
     size = int(d.log(300, 5000))
     count = int(d.seconds / (0.05 + 2 * d.rtt_s))
@@ -130,7 +130,7 @@ def lossy_answers(d: Draw) -> None:
 @_kind("recovery")
 def bursty_loss(d: Draw) -> None:
     d.congestion_control = d.random.choice(("reno", "cubic"))
-    d.again(rate=(1e6, 50e6), rtt=(0.02, 0.2))
+    d.again(rate=(5e6, 50e6), rtt=(0.02, 0.2))
     _no_sack(d)
     p, burst = d.log(0.001, 0.01), d.log(4, 40)
     d.data.append(["gilbert", p, int(burst * PACKET * 8e9 / d.rate_bps), d.random.uniform(0.5, 1)])
@@ -141,7 +141,7 @@ def bursty_loss(d: Draw) -> None:
 @_kind("recovery")
 def heavy_loss(d: Draw) -> None:
     d.congestion_control = d.random.choice(("reno", "cubic"))
-    d.again(rate=(0.5e6, 20e6), rtt=(0.005, 0.05))
+    d.again(rate=(5e6, 50e6), rtt=(0.005, 0.05))
     _no_sack(d)
     d.sysctls["tcp_early_retrans"] = d.random.choice((0, 3))
     p = d.log(0.05, 0.15)
