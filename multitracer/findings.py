@@ -43,6 +43,24 @@ Where a slot is shared (the end of one packet and the begin of the next in one f
 `seconds` is each one's share. `source` is sender, near.events, near.frames or far.frames.
 """
 
+LIMITS = Schema(
+    "limits",
+    (
+        Column("begin_ns", "int64", "when it began, by the sender's clock", "ns since 1970"),
+        Column("end_ns", "int64", "when it was over: the next begins then", "ns since 1970"),
+        Column("limit", "U17", "what held the transfer back: link, recovery, ... (docs/limits.md)"),
+        Column("part", "U8", "which kind of it: think, timer, zero, ...; empty where there is none"),
+        Column("confidence", "U8", "measured, inferred, or weak"),
+        Column("seconds", "float64", "its length in link time", "s"),
+        Column("evidence", "U48", "rows of `sender` at its begin and its end"),
+    ),
+)
+"""What limited a transfer at each instant: intervals that partition T, in order, without gaps.
+
+T runs from the connection's first SYN to the ACK of the last payload byte; in a capture made at the receiver,
+to the last segment with data, and the times are the receiver's.
+"""
+
 CARRIAGES = Schema(
     "carriages",
     (

@@ -10,7 +10,7 @@ import pandas as pd
 from multitracer import link, radio, sender, tables, tcp, transactions
 from multitracer.clock.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
-from multitracer.findings import FINDINGS, LINK_USE
+from multitracer.findings import FINDINGS, LIMITS, LINK_USE
 
 if TYPE_CHECKING:
     from multitracer.tables import Schema
@@ -36,6 +36,7 @@ _SCHEMAS = (
     CLOCK_EDGES,
     CLOCK_MAPPING,
     FINDINGS,
+    LIMITS,
     LINK_USE,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.diagnose import Diagnosis, diagnose, explain
 from multitracer.diagnosis.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Kept:
         return Transfer.of(self._recording, connection, reverse=reverse)
 
     def _diagnose(self, connection: int | None, reverse: bool | None) -> Diagnosis:
+        if connection is None and reverse is None and len(self._recording) > 1:
+            return explain(self._recording)
         return diagnose(self._transfer(connection, reverse))
 
     def _layers(self, connection: int | None, reverse: bool | None) -> Layers:

@@ -228,6 +228,23 @@ class Session(SessionTables, SessionFigures):
         table = found.table()
         return framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
 
+    def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
+        """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
+
+        By default of the longest transfer of the work that took longest, as `diagnose` chooses it.
+
+        Examples
+        --------
+        >>> limits = session.limits()
+        >>> limits.groupby("limit")["seconds"].sum().idxmax()
+        'link'
+        """
+        found = self.diagnose(connection, reverse=reverse)
+        table = found.limited.table
+        frame = framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
+        frame.attrs |= {"view": found.limited.view.label, "total_s": found.limited.total_s}
+        return frame
+
     def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what the time of a transfer was used for: class, seconds, and share of the whole.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line with the process's arguments and exit."""
+    import signal
     import sys
 
     try:
@@ -20,4 +21,6 @@ def main() -> None:
         status = run(sys.argv[1:])
     except KeyboardInterrupt:  # while the program was being loaded, or while it ended
         status = 130
+    if status == 130:  # a Ctrl-C that is held would end the interpreter in its last breath, by the signal
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +29,8 @@ _WORTH_A_THREAD = 200_000
         "multitracer diagnose --connection 2 --json capture.pcap",
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="Write findings and account as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Write limits, findings and account as JSON.")
+@click.option("--intervals", is_flag=True, help="With --json: what limited each instant, too.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
@@ -38,27 +38,33 @@ _WORTH_A_THREAD = 200_000
 )
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
 @reads_captures
-def command(reading: Reading, as_json: bool, direction: str | None, output: str | None) -> None:
-    """Say where the time of a transfer went, and why: findings with their evidence, the dearest first.
+def command(
+    reading: Reading, as_json: bool, intervals: bool, direction: str | None, output: str | None
+) -> None:
+    """Say what limited a transfer, and why: findings with their evidence, the dearest first.
 
-    By default of the connection with the most unique bytes. With the log of the link the account is measured,
-    without it inferred from TCP, and said to be.
+    By default of the connections that took longest together, and in detail of the longest of these. With the
+    log of the link it is also told how well the channel was used.
     """
     from multitracer.cli._page import page, text_output
 
+    if intervals and not as_json:
+        raise click.UsageError("--intervals is for --json")
     found = _diagnosis(reading, direction, output)
     with text_output(output) as stream:
         if as_json:
-            stream.write(json.dumps(_document(found), indent=1, allow_nan=False) + "\n")
+            stream.write(json.dumps(_document(found, intervals=intervals), indent=1, allow_nan=False) + "\n")
         else:
             _show(page(stream), found)
 
 
 def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
     from multitracer.cli._reading import load, one
-    from multitracer.diagnosis.diagnose import diagnose
+    from multitracer.diagnosis.diagnose import diagnose, explain
 
     recording = load(reading, output=output)
+    if reading.connection is None and direction is None and len(recording) > 1:
+        return explain(recording)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
     return diagnose(_transfer(recording, part.offset + number, reverse=reverse))
@@ -80,34 +86,67 @@ def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Tra
     return found
 
 
-def _document(found: Diagnosis) -> dict[str, Any]:
+def _document(found: Diagnosis, *, intervals: bool = False) -> dict[str, Any]:
     layers = found.transfer.layers
     ends = layers.part.analysis.ends(layers.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
     return {"connection": layers.part.offset + layers.connection, "sender": sender, "receiver": receiver,
-            **found.document()}  # fmt: skip
+            **found.document(intervals=intervals)}  # fmt: skip
 
 
 def _show(sheet: Page, found: Diagnosis) -> None:
-    from multitracer.diagnosis.diagnose import headline
+    from multitracer.diagnosis.limits.sentence import rows_in_words
 
     document = _document(found)
-    sheet.line(
-        f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}", bold=True
-    )
-    sheet.line(headline(found))
+    sheet.line(found.headline.sentence, bold=True)
+    sheet.line(f"What would help: {found.headline.help}.")
     sheet.line()
-    sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
+    sheet.line(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}, "
+               f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
+    head = ("what limited it", "seconds", "share", "confidence")
+    sheet.table(head, rows_in_words(found.limited.shares), right=(1, 2))
     sheet.line()
+    _show_channel(sheet, found)
     if not found.findings:
-        if not isnan(found.account.utilization):
-            sheet.line("No known fault was found.")
-        return
-    for finding in document["findings"]:
-        sheet.line(f"{finding['kind']}, {finding['begin_s']:.1f} s to {finding['end_s']:.1f} s, "
-                   f"cost {finding['cost_s']:.1f} s")  # fmt: skip
-        sheet.line(f"  {finding['sentence']}")
-        sheet.line(f"  evidence: {', '.join(finding['evidence']) or 'the account'}")
+        sheet.line("No known fault was found.")
+    for incident in document["incidents"]:
+        _show_incident(sheet, incident, document["findings"])
+
+
+_SEEN_FROM = {
+    "link-log": "the link's log",
+    "both-ends": "both ends",
+    "sender-state": "the sender, with its TCP's state",
+    "sender": "the sender's packets",
+    "receiver": "the receiver's packets",
+    "nowhere": "nowhere that tells",
+}
+
+
+def _show_channel(sheet: Page, found: Diagnosis) -> None:
+    """Show how well the channel was used, where the link's log tells."""
+    from multitracer.diagnosis.diagnose import channel_use
+
+    said = channel_use(found)
+    if said:
+        sheet.line(said)
+        sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
+        sheet.line()
+
+
+def _show_incident(sheet: Page, incident: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+    """Show an incident as its first cause, with what else belongs to it."""
+    parts = [findings[part] for part in incident["parts"]]
+    times = f"{incident['count']} times, " if incident["count"] > 1 else ""
+    sheet.line(f"{incident['kind']}, {times}{incident['begin_s']:.1f} s to {incident['end_s']:.1f} s, "
+               f"cost {incident['cost_s']:.1f} s")  # fmt: skip
+    sheet.line(f"  {incident['sentence']}")
+    others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
+    if others:
+        sheet.line(f"  with it: {', '.join(others)}")
+    if incident["help"]:
+        sheet.line(f"  what would help: {incident['help']}")
+    sheet.line(f"  evidence: {', '.join(parts[0]['evidence']) or 'the account'}")
 
 
 def _account_rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:

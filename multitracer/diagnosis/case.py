@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.dead_times import DeadTime, dead_times
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.diagnosis.account import Account
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.use import Use
@@ -33,6 +38,10 @@ class Finding(NamedTuple):
     evidence: tuple[str, ...]
     """Rows it rests on, as `table:row`."""
     sentence: str
+    help: str = ""
+    """What would help, one sentence; the rule's `HELP` if a finding brings none."""
+    numbers: Mapping[str, float] = MappingProxyType({})
+    """Numbers of it by name with unit: `added_delay_s`, `lost_packets`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,16 @@ class Case:
     def uses(self) -> Table:
         """LINK_USE."""
         return self.account.uses
+
+    @property
+    def is_link_logged(self) -> bool:
+        """Whether a log of the link tells what was lost, and when: packets have nothing to add to it."""
+        return not self.account.inferred
+
+    @cached_property
+    def dead_times(self) -> list[DeadTime]:
+        """When nothing came back though data were outstanding, by the packets."""
+        return dead_times(self.transfer)
 
     def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
         """Return the link time of some uses within an interval of recorded time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,13 @@ import numpy as np
 
 from multitracer.diagnosis.account import Account, account
 from multitracer.diagnosis.case import Case, Finding
-from multitracer.diagnosis.inferred import untold
-from multitracer.diagnosis.rules import RULES
+from multitracer.diagnosis.incidents import Incident, incidents
+from multitracer.diagnosis.incidents import document as incident_document
+from multitracer.diagnosis.limits.group import Group, alone, group_of
+from multitracer.diagnosis.limits.limited import Limited, limited
+from multitracer.diagnosis.limits.sentence import Headline, headline_of, headline_of_group, rows_in_words
+from multitracer.diagnosis.rules import findings
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, SAYS, Use
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
@@ -20,8 +26,10 @@ from multitracer.tables import NA, Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.recording import Recording
 
+SCHEMA = "multitracer.diagnose/1"
+"""Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
 _DIGITS = 6
 _MOST_SHOWN = 20
 """Findings that a notebook shows."""
@@ -53,28 +61,47 @@ class Diagnosis:
     account : Account
         What the transfer's time was used for: `seconds` by class, `total_s`, `utilization`, `outcome`.
     findings : list of Finding
-        What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, `evidence`.
+        What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`,
+        `help`, `numbers`, `evidence`.
+    limited : Limited
+        What limited it at each instant: `shares`, `table`.
+    group : Group
+        The piece of work that it is part of; alone, if it was asked for.
     """
 
     transfer: Transfer
     account: Account
     findings: list[Finding]
+    limited: Limited
+    group: Group
 
     def __repr__(self) -> str:
         number = self.transfer.layers.view.sender.number
-        return f"<diagnosis of connection {number}: {len(self.findings)} findings. {headline(self)}>"
+        return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
-        books = self.account
-        uses = sorted(books.seconds.items(), key=lambda item: -item[1])
-        used = [(use.label, f"{s:.2f} s", f"{s / books.total_s:.1%}") for use, s in uses if s > 0]
+        used = rows_in_words(self.limited.shares)
         found = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
         rest = len(self.findings) - _MOST_SHOWN
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
-        tables = _html_table(("where the time went", "seconds", "share"), used)
+        tables = _html_table(("what limited it", "seconds", "share", "confidence"), used)
         tables += _html_table(("finding", "cost", "what happened"), found) if found else ""
-        return f"<p>{escape(headline(self))}</p>{tables}{more}"
+        return f"<p>{escape(self.headline.sentence)}</p>{tables}{more}"
+
+    @cached_property
+    def headline(self) -> Headline:
+        """What is said first: of the group, or of the transfer if it is alone."""
+        return headline_of(self.limited) if len(self.group.members) == 1 else headline_of_group(self.group)
+
+    @cached_property
+    def incidents(self) -> list[Incident]:
+        """What happened, the dearest first: findings of one cause, or alike, together; see `Incident`."""
+        return incidents(self._case, self.findings)
+
+    @property
+    def _case(self) -> Case:
+        return Case(self.transfer, self.account)
 
     def table(self) -> Table:
         """Return FINDINGS."""
@@ -91,11 +118,20 @@ class Diagnosis:
         dtypes = {column.name: column.dtype for column in FINDINGS}
         return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
 
-    def document(self) -> dict[str, Any]:
-        """Return what `multitracer diagnose --json` writes of the transfer (docs/diagnoses.md)."""
+    def document(self, *, intervals: bool = False) -> dict[str, Any]:
+        """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
         books = self.account
         seconds = {use.label: round(value, _DIGITS) for use, value in books.seconds.items()}
+        listed = {"intervals": self.limited.intervals()} if intervals else {}
         return {
+            "schema": SCHEMA,
+            "headline": self.headline.document(),
+            "view": self.limited.view.label,
+            "limits_total_s": round(self.limited.total_s, _DIGITS),
+            "limits": [each.document() for each in self.limited.shares],
+            **listed,
+            "group": self.group.document(),
+            "incidents": [incident_document(self._case, each) for each in self.incidents],
             "findings": [_finding(self.transfer, finding) for finding in self.findings],
             "account": {
                 "total_s": round(books.total_s, _DIGITS),
@@ -130,11 +166,41 @@ def _finding(transfer: Transfer, finding: Finding) -> dict[str, Any]:
         "cost_bytes": finding.cost_bytes,
         "evidence": list(finding.evidence),
         "sentence": finding.sentence,
+        "help": finding.help,
+        "numbers": {name: round(float(value), _DIGITS) for name, value in finding.numbers.items()},
     }
 
 
-def diagnose(transfer: Transfer) -> Diagnosis:
-    """Return the account and the findings of a transfer, the dearest first.
+def explain(recording: Recording, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
+    """Return what is concluded of a transfer, or of the work that took longest.
+
+    Parameters
+    ----------
+    recording : Recording
+    connection : int, optional
+        Its number in the recording, from 1; by default the longest of the group that took longest.
+    reverse : bool, optional
+        Whose data: False the initiator's, True the responder's; by default the one with more bytes.
+
+    Raises
+    ------
+    InputError
+        If there is no such connection, or packets of it carry no time.
+    """
+    group = group_of(recording) if connection is None and reverse is None else None
+    if group is None:
+        return diagnose(Transfer.of(recording, connection, reverse=reverse))
+    return diagnose(group.longest.transfer, group)
+
+
+def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
+    """Return the account, the limits and the findings of a transfer, the dearest first.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    group : Group, optional
+        The piece of work that it is part of; by default it is alone.
 
     Raises
     ------
@@ -149,24 +215,24 @@ def diagnose(transfer: Transfer) -> Diagnosis:
             f"connection {number}: {many}, so nobody knows where its time went; choose another one"
         )
     case = Case(transfer, account(transfer))
-    found = [finding for rule in RULES for finding in rule.find(case)]
-    found.sort(key=lambda finding: -finding.cost_s)
-    return Diagnosis(transfer, case.account, found)
+    found = group.longest if group is not None else limited(transfer, case.account)
+    return Diagnosis(transfer, case.account, findings(case), found, group or alone(found))
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return a sentence or two: how well the channel was used, and what cost most."""
-    books, transfer = diagnosis.account, diagnosis.transfer
-    if not len(transfer.data):
-        return "No data were sent in this direction."
-    took = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s"
-    why = untold(transfer) if books.inferred else ""
-    if why:
-        return f"{took}. How well the channel was used is not known: {why}."
+    """Return what is said first: what limited the work, for how much of its time, and how sure that is."""
+    return diagnosis.headline.sentence
+
+
+def channel_use(diagnosis: Diagnosis) -> str:
+    """Return how well the channel was used (paper 004), and what cost most; empty where no link log tells."""
+    books = diagnosis.account
+    if books.inferred or not len(diagnosis.transfer.data):
+        return ""
     used = "an unknown share" if np.isnan(books.utilization) else f"{books.utilization:.1%}"
-    basis = " (inferred from TCP alone)" if books.inferred else ""
     ended = " and was never completed" if books.outcome == "dropped" else ""
-    return f"{took}{ended}; the channel was used for {used}{basis}. {_worst(diagnosis)}".rstrip()
+    took = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s{ended}"
+    return f"{took}; the channel was used for {used}. {_worst(diagnosis)}".rstrip()
 
 
 def _worst(diagnosis: Diagnosis) -> str:

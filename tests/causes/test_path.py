@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.causes.judge import VIEWS, judge
 from tests.causes.path import DELIVERED, FATES, build, lateness_p99_ns, read_log
 from tests.causes.record import MOST_LATE_NS, make
 from tests.causes.scenario import Draw
@@ -88,3 +89,11 @@ def test_the_truth_of_a_full_link_is_the_link(upload: Path) -> None:
     edges = [(begin, end) for begin, end, _, _ in found["intervals"]]
     assert all(left[1] == right[0] for left, right in pairwise(edges))
     assert sum(end - begin for begin, end in edges) == pytest.approx(found["total_s"] * 1e9)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_program_says_of_every_view_that_the_link_was_the_limit(upload: Path, view: str) -> None:
+    judged = judge(upload, write(upload), view)
+    assert judged is not None
+    assert judged.right, (judged.ours, judged.error)
+    assert judged.overlap > 0.85

@@ -7,17 +7,12 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.program import COMMAND, ENVIRONMENT, analyze, call, one_error, run, start
 from tests.recording.captures import Conversation, write_conversations
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 
 @pytest.fixture(scope="module")
@@ -215,45 +210,9 @@ def test_closed_standard_output(args: tuple[str, ...], capture: Path) -> None:
     assert done.stderr.startswith("Error: standard output is closed; ")
 
 
-def test_interrupt_while_the_program_is_loaded(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, signal, sys\n"
-        "class Finder:\n"
-        "    def find_spec(name, path=None, target=None):\n"
-        "        if name == 'click':\n"
-        "            os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Finder)\n"
-    )
-    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
-    assert run("formats", status=130, env={**ENVIRONMENT, "PYTHONPATH": path}).stderr == ""
-
-
 def test_moment_far_away_is_an_empty_interval(capture: Path) -> None:
     assert analyze(capture, "--from", "9e9")["connections"] == []
     assert len(analyze(capture, "--to", "9e9")["connections"]) == 1
-
-
-def test_interrupt_while_reading_a_pipe(capture: Path) -> None:
-    with start(["analyze", "-"]) as child:
-        assert child.stdin is not None
-        assert child.stderr is not None
-        child.stdin.buffer.write(capture.read_bytes())
-        child.stdin.flush()
-        _wait_until_reading(child)
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) == 130
-        assert child.stderr.read() == "Error: interrupted\n"
-
-
-def _wait_until_reading(child: Popen[str]) -> None:
-    """Wait until the child sleeps in read(0, ...), with the number of that call on this machine."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        words = Path(f"/proc/{child.pid}/syscall").read_text().split()
-        if words[0] != "running" and words[1:2] == ["0x0"] and words[0] in {"0", "63"}:
-            return
-        time.sleep(0.01)
-    pytest.fail("never read from its standard input")
 
 
 def test_file_name_that_is_not_utf8(tmp_path: Path, capture: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account import account
-from multitracer.diagnosis.diagnose import diagnose, headline
+from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
 
@@ -87,7 +87,7 @@ def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], A
 def test_the_first_sentence_says_that_the_channel_was_waited_for(
     transfer_of: Callable[[str], Transfer],
 ) -> None:
-    assert headline(diagnose(transfer_of("cdpd-contended"))).endswith("its turn on a shared channel.")
+    assert channel_use(diagnose(transfer_of("cdpd-contended"))).endswith("its turn on a shared channel.")
 
 
 def test_alone_in_the_cell_a_burst_waits_for_its_turn_only_after_its_own(

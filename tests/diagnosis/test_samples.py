@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.analysis.verdicts import Cause as Why
 from multitracer.diagnosis.account import account
-from multitracer.diagnosis.diagnose import diagnose, headline
+from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
@@ -99,7 +99,7 @@ def test_the_first_sentence_names_what_lowered_the_utilization() -> None:
     """Being stopped by the far end cost more time, but that is no loss."""
     found = diagnose(Transfer.of(open_recording(SAMPLES / "sack-modern")))
     assert found.findings[0].kind == "link-flow-control"
-    assert "the header decompressor was out of step" in headline(found)
+    assert "the header decompressor was out of step" in channel_use(found)
 
 
 def test_a_set_up_slower_than_the_first_timer_is_one_finding() -> None:

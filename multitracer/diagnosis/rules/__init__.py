@@ -1,7 +1,8 @@
 """One diagnosis, one file: `find(case)` yields a `Finding` for each time that it happened.
 
-A rule reads only what `Transfer` and `Account` hold, concludes nothing from a log that is missing, and names
-the rows it rests on. A new one is a new file, which is found by its name.
+A rule reads only what `Case` holds, concludes nothing from a log that is missing, asserts nothing that its
+evidence merely allows, and names the rows it rests on. A new one is a new file in the folder of its family,
+or beside the folders, and is found by its name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Rule(Protocol):
-    """What a module of this folder binds."""
+    """What a module of this folder, or of one in it, binds.
+
+    It may also bind `HELP`, one sentence: what would help, for findings that bring none of their own.
+    """
 
     KIND: str
     """Name of its findings, which is that of the file with hyphens: `link-reset`."""
@@ -26,30 +30,56 @@ class Rule(Protocol):
         """Yield a finding for each time that it happened."""
 
 
-_FIRST = (
-    "dropped_call",
-    "blackout",
-    "link_reset",
-    "header_decompressor_failure",
-    "ack_loss",
-    "exponential_back_off",
-    "spurious_timeout",
-    "competing_retransmission",
-    "local_buffer_overflow",
-    "rlp_retransmission_burst",
-    "radio_limited",
+FIRST_CAUSES = (
+    "dropped-call",
+    "syn-unanswered",
+    "connection-refused",
+    "idle-timeout",
+    "reset-by-peer",
+    "path-mtu-black-hole",
     "handover",
-    "link_flow_control",
-    "overbuffered_link",
-    "stale_data",
+    "blackout",
+    "outage",
+    "link-reset",
+    "header-decompressor-failure",
+    "policer",
+    "ack-loss",
+    "exponential-back-off",
+    "spurious-timeout",
+    "competing-retransmission",
+    "local-buffer-overflow",
+    "congestion-loss",
+    "random-loss",
+    "rlp-retransmission-burst",
+    "radio-limited",
+    "link-flow-control",
+    "bufferbloat",
+    "overbuffered-link",
+    "stale-data",
 )
-"""The order in which findings of equal cost are shown: causes before what they lead to; others follow."""
+"""Kinds, causes before what they lead to: the order of findings of equal cost; others follow by name."""
+
+
+def rank(kind: str) -> int:
+    """Return the place of a kind among the causes; those that are not listed come last."""
+    return FIRST_CAUSES.index(kind) if kind in FIRST_CAUSES else len(FIRST_CAUSES)
 
 
 def _rules() -> tuple[Rule, ...]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    ordered = [*_FIRST, *(name for name in names if name not in _FIRST)]
-    return tuple(cast("Rule", importlib.import_module(f"{__name__}.{name}")) for name in ordered)
+    found = pkgutil.walk_packages(__path__, f"{__name__}.")
+    names = [module.name for module in found if not module.ispkg]
+    rules = (cast("Rule", importlib.import_module(name)) for name in names)
+    return tuple(sorted(rules, key=lambda rule: (rank(rule.KIND), rule.KIND)))
 
 
 RULES = _rules()
+
+
+def findings(case: Case) -> list[Finding]:
+    """Return what all rules find, the dearest first, each with what would help."""
+    found = [
+        each if each.help else each._replace(help=getattr(rule, "HELP", ""))
+        for rule in RULES
+        for each in rule.find(case)
+    ]
+    return sorted(found, key=lambda each: -each.cost_s)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, episodes
+from multitracer.diagnosis.dead_link import BLACKOUT_S, dead_link
 from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_MS
 
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "blackout"
-_LEAST_S = 10.0
+HELP = "Better coverage there; look at the radio log for the cell and its handover parameters."
 
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each outage of ten seconds or more; a fade and its reset are one."""
+    yield from (each for each in dead_link(case, KIND) if each.cost_s >= BLACKOUT_S)
+    yield from _by_link(case)
+
+
+def _by_link(case: Case) -> Iterator[Finding]:
     uses = case.uses
     out = np.flatnonzero(uses["use"] == Use.OUTAGE)
     begin, end = uses["begin_ns"][out], uses["end_ns"][out]
@@ -28,7 +34,7 @@ def find(case: Case) -> Iterator[Finding]:
     for first, last in _touching(begin, end, slack_ns):
         began_ns, ended_ns = int(begin[first]), int(end[last - 1])
         lasted_s = case.link_s(began_ns, ended_ns)
-        if lasted_s < _LEAST_S:
+        if lasted_s < BLACKOUT_S:
             continue
         row = out[first]
         evidence = (f"{uses['source'][row]}:{int(uses['row'][row])}",) if uses["source"][row] else ()

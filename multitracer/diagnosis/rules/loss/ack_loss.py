@@ -1,4 +1,8 @@
-"""The data had arrived, but their ACKs were lost, and the sender timed out (paper 004, 5.3)."""
+"""The data had arrived, but their ACKs were lost, and the sender timed out (paper 004, 5.3).
+
+Only with proof of both: by the link's log; by both captures, where more ACKs than data were lost in that
+time; by the sender's alone, where the first ACK after it covers more than was sent again.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,39 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.dead_times import DeadTime
     from multitracer.tables import Array
 
 KIND = "ack-loss"
+HELP = (
+    "Look at the way back: its queue, its radio, header compression; with more ACKs a lost one is harmless."
+)
 
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each run of timeouts whose segments the receiver had already."""
+    if case.is_link_logged:
+        yield from _by_link(case)
+    else:
+        yield from (_by_packets(case, dead) for dead in case.dead_times if dead.is_ack_loss)
+
+
+def _by_packets(case: Case, dead: DeadTime) -> Finding:
+    cost_s = case.link_s(dead.begin_ns, dead.end_ns)
+    payload = int(case.transfer.sender["payload_bytes"][dead.tries].sum())
+    numbers = {} if dead.lost_acks == NA else {"lost_acks": dead.lost_acks, "lost_packets": dead.lost_data}
+    sentence = _sentence("were lost on the way back", cost_s, len(dead.tries))
+    answer = [] if dead.answer == NA else [dead.answer]
+    evidence = rows("sender", [*dead.tries.tolist(), *answer])
+    return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, payload, evidence, sentence, numbers=numbers)
+
+
+def _sentence(fate: str, cost_s: float, timeouts: int) -> str:
+    again = "a timeout" if timeouts == 1 else f"{timeouts} timeouts"
+    return f"The receiver had the data, but its ACKs {fate}: {cost_s:.1f} s until {again} asked again."
+
+
+def _by_link(case: Case) -> Iterator[Finding]:
     transfer = case.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     chosen = (verdicts["cause"] == Cause.TIMEOUT) & (verdicts["necessity"] == Necessity.ACK_LOST)
@@ -33,11 +63,7 @@ def find(case: Case) -> Iterator[Finding]:
         began_ns = int(sender["time_ns"][earlier[0] if earlier[0] != NA else again[0]])
         ended_ns = int(sender["time_ns"][again[-1]])
         cost_s = case.seconds(Use.IDLE_RTO, begin_ns=began_ns, end_ns=ended_ns)
-        fate = _fate(verdicts["evidence"][run])
-        sentence = (
-            f"The receiver had the data, but its ACKs {fate}: {cost_s:.1f} s went by until "
-            f"{'a timeout' if len(run) == 1 else f'{len(run)} timeouts'} asked again."
-        )
+        sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
         payload = int(sender["payload_bytes"][again].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "local-buffer-overflow"
+HELP = "A queue at the interface that holds the window, a smaller window, or an AQM that marks."
 _LEAST_S = 0.05
 """What is worth a number with one decimal."""
 

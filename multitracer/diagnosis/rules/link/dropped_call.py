@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "dropped-call"
+HELP = "Better coverage along the way, and a transfer that can be resumed."
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "stale-data"
+HELP = "A shorter queue before the link: what stands in it cannot be called back."
 _LEAST_SEGMENTS = 2
 
 

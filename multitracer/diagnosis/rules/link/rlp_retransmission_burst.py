@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "rlp-retransmission-burst"
+HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
 _APART_SLOTS = 30
 """Over the 20 slots of a round trip on the link: a repetition that follows sooner is of the same burst."""
 _LEAST_FRAMES = 8

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "overbuffered-link"
+HELP = "A shorter queue before the link, or an AQM (CoDel, PIE); a smaller window at the receiver."
 _INFLATION = 4.0
 """Round trips this many times the unloaded one ..."""
 _QUEUE_S = 3.0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "competing-retransmission"
+HELP = "A longer retransmission timer, or a link that gives up its own recovery sooner."
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "spurious-timeout"
+HELP = "A timer that knows the queue: timestamps (RFC 7323), F-RTO (RFC 5682), or less standing queue."
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 KIND = "radio-limited"
+HELP = "A better place, antenna or cell, or another time of the day."
 _ZERO_LEVEL_DBM = -113.0
 _HIGH_BLER_PCT = 10.0
 _BUSY_PCT = 50.0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 KIND = "link-reset"
+HELP = "A better place or cell, or a link that repeats a frame more often (N2) before it gives up."
 _WHY = {
     "n2": "after a frame had been sent {attempts} times without success",
     "peer": "because the other end asked for it",

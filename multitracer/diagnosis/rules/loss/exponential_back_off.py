@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "exponential-back-off"
+HELP = "The cause of the losses before; a sender that probes sooner (RFC 8985) shortens the wait."
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "header-decompressor-failure"
+HELP = "Header compression that recovers by itself (ROHC instead of VJ), or none on a link that is reset."
 
 
 def find(case: Case) -> Iterator[Finding]:

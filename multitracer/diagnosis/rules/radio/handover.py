@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 KIND = "handover"
+HELP = "The handover parameters of the two cells; look whether others lose time there, too."
 _AROUND_NS = 2 * NS_PER_S
 """Outage this close to a change of cell is counted as its cost; radios are read about once a second."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "link-flow-control"
+HELP = "A network that drains the link as fast as the radio fills it; nothing at the sender changes it."
 _LEAST_GAPS = 3
 _LEAST_SHARE = 0.02
 """Of the transfer's time, below which nobody would notice."""

@@ -1,0 +1,51 @@
+"""What the findings `outage` and `blackout` say alike: nothing came through, for how long, and which way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.dead_times import DeadTime
+
+BLACKOUT_S = 10.0
+"""An outage as long as this, or longer, is a blackout (paper 001)."""
+_LEAST_UNANSWERED = 3
+"""Packets in a row, the tries among them: on a link that loses 5 % by chance, three in a row are lost once in
+8,000 times."""
+_WAYS = {
+    "both": "Nothing came through in either direction",
+    "data": "None of the data came through",
+    "acks": "The data came through, but nothing came back,",
+    "": "Nothing came back",
+}
+
+
+def dead_link(case: Case, kind: str) -> Iterator[Finding]:
+    """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
+    if case.is_link_logged:
+        return
+    for dead in case.dead_times:
+        if dead.failed and dead.unanswered >= _LEAST_UNANSWERED:
+            yield _finding(case, dead, kind)
+
+
+def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
+    lasted_s, certain_s = (case.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
+    tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
+    until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
+    sentence = (
+        f"{_WAYS[dead.way]} for {certain_s:.1f} to {lasted_s:.1f} s, {case.at_s(dead.begin_ns):.1f} s into "
+        f"the transfer: {dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
+    )
+    numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
+    if dead.lost_data != NA:
+        numbers |= {"lost_packets": dead.lost_data, "lost_acks": dead.lost_acks}
+    payload = int(case.transfer.sender["payload_bytes"][dead.tries].sum())
+    answer = [] if dead.answer == NA else [dead.answer]
+    evidence = rows("sender", [*dead.tries.tolist(), *answer])
+    return Finding(kind, dead.begin_ns, dead.end_ns, lasted_s, payload, evidence, sentence, numbers=numbers)

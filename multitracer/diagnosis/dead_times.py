@@ -1,0 +1,176 @@
+"""When nothing came back though data were outstanding and a timer tried again, by the packets alone.
+
+Rules of the file
+-----------------
+- A dead time is what lies between two arrivals from the peer in which a timer (or a tail loss probe) sent
+  data again. It begins with the last arrival, or with the first data after it, and ends when the try left
+  that was answered: whether the path was back sooner nobody at this end can know. Until the last try that
+  failed it is certain.
+- Which try was answered, its echoed timestamp says; where it echoes none of them (a receiver that had the
+  data keeps the older one, and some send none) it is the last that is older than the shortest round trip.
+- A try that was not needed (`spurious`) proves that nothing was lost, only late: no dead time.
+- Which way was dead is a fact of both captures. The sender alone knows only one case: an ACK that covers
+  more than what was sent again and reported proves that the data had come through, and their ACKs had not.
+- No dead time in a handshake: only data count as tries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.group import has
+from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.capture import Mark
+from multitracer.diagnosis.sender_view import SenderView
+from multitracer.tables import NA
+from multitracer.tcp import Vantage
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.recorded import Pairs
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array
+
+_SOONEST = 0.8
+"""Part of the shortest round trip within which nothing is answered: clocks and queues have grain."""
+
+
+class DeadTime(NamedTuple):
+    """A time without an answer."""
+
+    begin_ns: int
+    certain_ns: int
+    """Until then: when the last try that failed was sent; `begin_ns` if none failed."""
+    end_ns: int
+    """When the first answered try was sent; the last packet if none was."""
+    tries: Array
+    """Rows of `sender`: what the timer sent again meanwhile, in order."""
+    failed: int
+    """How many of these were not answered."""
+    answer: int
+    """Row of the first arrival after it; NA if none came."""
+    unanswered: int
+    """Packets of ours that were on their way as it began, or were sent in it, and got no answer."""
+    acks_proved: bool
+    """Whether the answer proves that data had arrived of which no ACK had come."""
+    lost_data: int
+    """Packets of ours that both captures show to be lost in it; NA without a capture at the receiver."""
+    lost_acks: int
+    """The same of the peer's."""
+
+    @property
+    def way(self) -> str:
+        """Which way was dead: `both`, `data` or `acks`; empty if that is not shown."""
+        if self.lost_data == NA:
+            return "acks" if self.acks_proved else ""
+        return {(1, 1): "both", (1, 0): "data", (0, 1): "acks"}.get(
+            (int(self.lost_data > 0), int(self.lost_acks > 0)), ""
+        )
+
+    @property
+    def is_ack_loss(self) -> bool:
+        """Whether what was lost in it was ACKs, more than data."""
+        return self.acks_proved if self.lost_data == NA else self.lost_acks > self.lost_data
+
+
+def dead_times(transfer: Transfer) -> list[DeadTime]:
+    """Return the dead times of a transfer in order, also those in which the first try was answered."""
+    if transfer.layers.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
+        return []
+    verdicts, table = transfer.verdicts, transfer.sender
+    timer = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
+    chosen = timer & (table["payload_bytes"][verdicts["row"]] > 0)
+    rows, needless = verdicts["row"][chosen], verdicts["necessity"][chosen] == Necessity.SPURIOUS
+    following = np.searchsorted(transfer.acks, rows)
+    watch = _Watch(transfer)
+    found = [
+        watch.dead_time(rows[run], int(following[run[0]]))
+        for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(following)) + 1)
+        if len(run) and following[run[0]] > 0 and not needless[run].any()
+    ]
+    return [each for each in found if each is not None]
+
+
+class _Watch:
+    """The sender's packets and, if they are there, the receiver's."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        self._transfer = transfer
+        self._view = SenderView(transfer)
+        self._time = np.maximum.accumulate(transfer.sender["time_ns"])
+        rtt = transfer.sender["rtt_ns"][transfer.data]
+        self._soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0.0
+
+    def dead_time(self, tries: Array, following: int) -> DeadTime | None:
+        """Return the time around some tries before arrival number `following`; None if all were answered."""
+        acks, data = self._transfer.acks, self._transfer.data
+        answer = int(acks[following]) if following < len(acks) else NA
+        failed = self._failed(tries, answer)
+        if failed < 0:
+            return None
+        last = int(acks[following - 1])
+        waiting = int(self._view.flight_bytes(np.array([last]))[0]) > 0
+        begin = last if waiting else int(data[np.searchsorted(data, last)])
+        begin_ns, end_ns = int(self._time[begin]), int(self._time[tries[failed] if answer != NA else -1])
+        certain_ns = int(self._time[tries[failed - 1]]) if failed else begin_ns
+        unanswered = self._outstanding(tries) + failed
+        una = int(self._transfer.sender["ack_bytes"][acks[:following]].max())
+        lost = self._lost(una, certain_ns if failed else end_ns)
+        proved = answer != NA and self._proves_acks(tries, answer)
+        return DeadTime(begin_ns, certain_ns, end_ns, tries, failed, answer, unanswered, proved, *lost)
+
+    def _failed(self, tries: Array, answer: int) -> int:
+        """Return how many tries got no answer; -1 if what was answered is older than the first of them."""
+        if answer == NA:
+            return len(tries)
+        table = self._transfer.sender
+        stamped = has(table["marks"][[answer, *tries]], Mark.HAS_TIMESTAMPS)
+        if stamped.all():
+            since = (table["tsecr"][answer] - table["tsval"][tries]).view(np.int32)
+            if (since >= 0).any():
+                return int(np.count_nonzero(since >= 0)) - 1
+        return int(np.count_nonzero(self._time[tries] <= self._time[answer] - self._soonest_ns)) - 1
+
+    def _outstanding(self, tries: Array) -> int:
+        """Return how many packets before the first try were neither covered nor reported."""
+        table = self._transfer.sender
+        full = max(int(table["payload_bytes"][self._transfer.data].max()), 1)
+        return -(-int(table["flight_sack_bytes"][tries[0]]) // full)
+
+    def _proves_acks(self, tries: Array, answer: int) -> bool:
+        """Return whether the answer covers all that was outstanding, and more than was sent again.
+
+        Without SACK a duplicate ACK may have told of what lay behind a loss: that proves nothing.
+        """
+        table, first = self._transfer.sender, int(tries[0])
+        before = self._transfer.acks[np.searchsorted(self._transfer.acks, first) - 1]
+        told = (table["kind"][before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
+        if told and table["flight_sack_bytes"][first] == table["flight_bytes"][first]:
+            return False
+        again = np.unique(np.stack([table["seq_bytes"][tries], table["end_bytes"][tries]], axis=1), axis=0)
+        more = table["flight_sack_bytes"][first] > (again[:, 1] - again[:, 0]).sum()
+        sent = self._transfer.data[self._transfer.data < first]
+        return bool(more and table["ack_bytes"][answer] >= table["end_bytes"][sent].max())
+
+    def _lost(self, una: int, until_ns: int) -> tuple[int, int]:
+        """Return how many packets both captures show to be lost, of the data and of their ACKs.
+
+        Those count that carried, or acknowledged, more than `una`, and left up to a stamp.
+        """
+        data, acks = self._transfer.data_pairs, self._transfer.ack_pairs
+        sender, receiver = self._transfer.sender, self._transfer.receiver
+        if data is None or acks is None or receiver is None:
+            return NA, NA
+        back_ns = self._transfer.receiver_time(receiver["time_ns"])
+        ours = (sender["end_bytes"] > una) & (sender["payload_bytes"] > 0) & (sender["time_ns"] <= until_ns)
+        theirs = (receiver["ack_bytes"] > una) & (back_ns <= until_ns)
+        return _count(data, ours), _count(acks, theirs)
+
+
+def _count(pairs: Pairs, chosen: Array) -> int:
+    """Return how many of the chosen rows of the end that sent them were lost."""
+    lost = pairs.sent[(pairs.table["outcome"] == Outcome.LOST) & (pairs.sent != NA)]
+    return int(np.count_nonzero(chosen[lost]))

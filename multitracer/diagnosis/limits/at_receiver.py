@@ -1,0 +1,200 @@
+"""A transfer as its receiver's capture shows it, brought into the time of the sender.
+
+The sender's timestamps are its clock up to a constant: a segment was sent when it would have arrived without
+any queue, less half the shortest round trip. What the receiver says reaches the sender half a round trip
+later. How long each half is nobody knows from one end; only their sum matters to the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.capture import Flag, Mark
+from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
+from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.stamps import sent_by_stamps
+from multitracer.tables import NA
+from multitracer.units import NS_PER_MS, NS_PER_US
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array
+
+_REACTION_NS = 2_500 * NS_PER_US
+"""A sender that was woken sends within this time, or 2.5 ticks of its timestamps (limits.md)."""
+_COARSE_NS = 4 * NS_PER_MS
+"""Ticks from which on the sender's times are known too badly to be sure of anything."""
+_MOST_MISSING = 1 << 12
+"""Numbers that go on so far were set anew, or wrapped; no queue loses so many in a row."""
+_TIMER_NS = 200 * NS_PER_MS
+"""Linux's shortest retransmission timeout; a hole is filled sooner only by duplicate ACKs."""
+
+
+def at_receiver(transfer: Transfer) -> Observed:
+    """Return a transfer seen from its receiver."""
+    table = transfer.sender
+    time = np.maximum.accumulate(table["time_ns"])
+    arrived, answers = sends_of(transfer, time), answers_of(transfer, time)
+    begin, opened, floor = _opening(transfer, time)
+    floor, trip = _round_trips(transfer, floor)
+    half = floor // 2
+    sends, way, tick = _placed(transfer, arrived, max(trip, floor), half)
+    answers = replace(answers, time_ns=answers.time_ns + half)
+    slack = min((tick or 0) * 5 // 2, half)
+    last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
+    return Observed(
+        view=View.RECEIVER,
+        begin_ns=begin,
+        end_ns=max(last, begin),
+        opened_ns=opened + half,
+        sends=sends,
+        answers=answers,
+        delays=Delays(sends.time_ns, way) if tick is not None else Delays(sends.time_ns[:0], way[:0]),
+        floor_ns=floor,
+        mss_bytes=full_segment(transfer, sends),
+        reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
+        slack_ns=slack,
+        late_answer=_late_answers(transfer, sends, answers, slack),
+        trip_ns=trip,
+        coarse=tick is None or tick >= _COARSE_NS,
+        one_way=True,
+    )
+
+
+def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
+    """Return when the connection began, when its sender was let begin, and the handshake's round trip."""
+    table = transfer.sender
+    syn = has(table["flags"], Flag.SYN)
+    mine, peers = transfer.acks, transfer.sent  # the receiver's own segments, and the sender's
+    if not syn.any():
+        return int(time[0]), int(time[0]), None
+    begin = int(time[np.flatnonzero(syn)[0]])
+    own, other = mine[syn[mine]], peers[syn[peers]]
+    is_initiator = bool(len(own)) and not has(table["flags"][own[:1]], Flag.ACK)[0]
+    if is_initiator:
+        after = mine[~syn[mine] & (table["ack_bytes"][mine] != NA)]
+        opened = int(time[after[0]]) if len(after) else int(time[-1])
+        rtt = int(time[other[0]]) - int(time[own[0]]) if len(own) == 1 and len(other) == 1 else None
+    else:
+        after = peers[~syn[peers] & (table["ack_bytes"][peers] != NA)]
+        answers = own[own < after[0]] if len(after) else own
+        opened = int(time[answers[-1]]) if len(answers) else begin
+        rtt = int(time[after[0]]) - opened if len(own) == 1 and len(other) == 1 and len(after) else None
+    return begin, opened, rtt
+
+
+def _echoed(transfer: Transfer) -> tuple[Array, Array]:
+    """Return the rows of the data's sender that echo a timestamp of ours, and when we first sent that one."""
+    table = transfer.sender
+    sent, got = (
+        rows[has(table["marks"][rows], Mark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent)
+    )
+    if not len(sent) or not len(got):
+        return got[:0], got[:0]
+    value, first = np.unique(table["tsval"][sent], return_index=True)
+    at = np.minimum(np.searchsorted(value, table["tsecr"][got]), len(value) - 1)
+    same = value[at] == table["tsecr"][got]
+    return got[same], table["time_ns"][sent[first[at[same]]]]
+
+
+def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
+    """Return the shortest round trip, and one that is seldom longer, queue included.
+
+    Of the handshake, or from an answer of ours until a segment that echoes it.
+    """
+    rows, since = _echoed(transfer)
+    trips = transfer.sender["time_ns"][rows] - since
+    trips = trips[trips > 0]
+    known = [] if handshake is None else [handshake]
+    known += [int(trips.min())] if len(trips) else []
+    return min(known) if known else 0, int(np.quantile(trips, 0.95)) if len(trips) else 0
+
+
+def _late_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> Array:
+    """Return which sends echo an older answer than the last that should have reached their sender by then.
+
+    On a way back that keeps ACKs waiting a sender seems idle that only has not heard yet.
+    """
+    late = np.zeros(len(sends), dtype=bool)
+    rows, since = _echoed(transfer)
+    if not len(rows) or not len(answers):
+        return late
+    at = np.minimum(np.searchsorted(rows, sends.row), len(rows) - 1)
+    known = rows[at] == sends.row
+    advances = answers.time_ns[np.diff(answers.ack, prepend=-1) > 0]
+    due = np.searchsorted(advances, sends.time_ns - slack_ns, side="right") - 1
+    half = answers.time_ns[0] - transfer.sender["time_ns"][answers.row[0]]
+    echoed = since[at] + half
+    late[:] = known & (due >= 0) & (echoed < advances[np.maximum(due, 0)] - slack_ns)
+    return late
+
+
+_COUNTED = 0.8
+"""Part of neighbours in the capture with neighbouring numbers from which on a sender counts its packets."""
+
+
+def _missing(transfer: Transfer, sends: Sends) -> Array:
+    """Return how many packets of the sender were not captured just before each send; NA where nobody knows.
+
+    Linux and others number the packets of a connection in the IPv4 identification (RFC 6864 lets them).
+    """
+    table = transfer.sender
+    rows = transfer.sent[~has(table["flags"][transfer.sent], Flag.SYN)]
+    missing = np.full(len(table), NA, dtype=np.int64)
+    number = table["ip_id"][rows].astype(np.int64)
+    if len(rows) < 2 or (number < 0).any():
+        return missing[sends.row]
+    step = np.diff(number) & 0xFFFF
+    if (step == 1).mean() < _COUNTED:
+        return missing[sends.row]
+    missing[rows[1:]] = np.where(step < _MOST_MISSING, step - 1, 0)
+    return missing[sends.row]
+
+
+def _placed(
+    transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int
+) -> tuple[Sends, Array, int | None]:
+    """Return the segments in the order of sending, the queue that each met, and the tick of its times.
+
+    Without timestamps a segment stands where it would have been sent if nothing had waited; its queue is 0.
+    """
+    arrived = replace(arrived, missing=_missing(transfer, arrived))
+    found = sent_by_stamps(transfer.sender, arrived.row)
+    if found is None:
+        still = replace(arrived, time_ns=arrived.time_ns - half_ns, by_timer=_after_silence(arrived, trip_ns))
+        return still, np.zeros(len(arrived), dtype=np.int64), None
+    stamp, tick = found
+    way = arrived.time_ns - stamp
+    shortest = int(way.min())
+    sent = stamp + shortest - half_ns
+    order = np.lexsort((arrived.row, sent))
+    begin, end, row = arrived.begin[order], arrived.end[order], arrived.row[order]
+    again = begin < np.concatenate([[0], np.maximum.accumulate(end)[:-1]])
+    placed = Sends(
+        time_ns=sent[order],
+        begin=begin,
+        end=end,
+        again=again,
+        needed=again & (transfer.sender["new_bytes"][row] > 0),
+        by_timer=np.zeros(len(order), dtype=bool),
+        lost=arrived.lost[order],
+        row=row,
+        pushed=arrived.pushed[order],
+        missing=arrived.missing[order],
+    )
+    return replace(placed, by_timer=_after_silence(placed, trip_ns)), (way - shortest)[order], tick
+
+
+def _after_silence(sends: Sends, trip_ns: int) -> Array:
+    """Return which segments ended a silence that only a timer ends: the oldest that is missing, after long.
+
+    Either it lies below what had come already; or packets before it are missing, though it is the next.
+    """
+    silence = np.diff(sends.time_ns, prepend=sends.time_ns[:1])
+    mask: Array = (sends.again | (sends.missing > 0)) & (silence > max(_TIMER_NS, trip_ns))
+    return mask

@@ -1,0 +1,230 @@
+"""A transfer as its sender's capture shows it, with the receiver's beside it where there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.group import has
+from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.capture import Flag
+from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.stamps import stamp_lag_ns
+from multitracer.tables import NA
+from multitracer.units import NS_PER_MS, NS_PER_US
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array, Table
+
+_REACTION_NS = 500 * NS_PER_US
+"""A TCP sends what an ACK allows within this time (limits.md, measured on some ninety recordings)."""
+_DELAYED_ACK_NS = 40 * NS_PER_MS
+"""A receiver may keep the ACK of a lone segment back so long (Linux, TCP_DELACK_MIN)."""
+
+
+def at_sender(transfer: Transfer, view: View) -> Observed:
+    """Return a transfer seen from its sender; `view` says what else is to be used."""
+    table = transfer.sender
+    time = np.maximum.accumulate(table["time_ns"])
+    sends, answers = sends_of(transfer, time), answers_of(transfer, time)
+    begin, opened, floor = opening(transfer, time)
+    end, is_complete = _end(sends, answers, int(time[-1]))
+    delays, shortest = _delays(transfer, view, sends)
+    both = [each for each in (floor, shortest) if each is not None]
+    return Observed(
+        view=view,
+        begin_ns=begin,
+        end_ns=max(end, begin),
+        opened_ns=opened,
+        sends=sends,
+        answers=answers,
+        delays=delays,
+        floor_ns=min(both) if both else 0,
+        mss_bytes=full_segment(transfer, sends),
+        reaction_ns=_REACTION_NS,
+        state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
+        is_complete=is_complete,
+        lost_answers_ns=_lost_answers(transfer),
+        one_way=view is View.BOTH_ENDS,
+    )
+
+
+def sends_of(transfer: Transfer, time: Array) -> Sends:
+    """Return the segments with payload, but for keep-alives, in the order of the capture."""
+    table, rows = transfer.sender, transfer.data
+    rows = rows[~_is(table, rows, Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE)]
+    verdicts = transfer.verdicts
+    spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
+    timed = verdicts["row"][np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))]
+    again = _is(table, rows, Kind.RETRANSMISSION)
+    end = table["end_bytes"][rows] - has(table["flags"][rows], Flag.FIN)
+    return Sends(
+        time_ns=time[rows],
+        begin=end - table["payload_bytes"][rows],
+        end=end,
+        again=again,
+        needed=again & ~np.isin(rows, spurious),
+        by_timer=np.isin(rows, timed),
+        lost=_lost(transfer, rows),
+        row=rows,
+        pushed=has(table["flags"][rows], Flag.PSH | Flag.FIN),
+        missing=np.full(len(rows), NA, dtype=np.int64),
+    )
+
+
+def _is(table: Table, rows: Array, kind: int) -> Array:
+    mask: Array = (table["kind"][rows] & np.uint32(kind)) != 0
+    return mask
+
+
+def _lost(transfer: Transfer, rows: Array) -> Array:
+    """Return of each segment whether it was lost, as the other capture tells."""
+    found = np.full(len(transfer.sender), NA, dtype=np.int8)
+    pairs = transfer.data_pairs
+    if pairs is not None:
+        known = pairs.sent != NA
+        found[pairs.sent[known & pairs.lost]] = 1
+        found[pairs.sent[known & (pairs.arrived != NA)]] = 0
+    return found[rows]
+
+
+def _lost_answers(transfer: Transfer) -> Array | None:
+    """Return when segments of the receiver left that did not arrive, on the sender's clock."""
+    pairs, receiver = transfer.ack_pairs, transfer.receiver
+    if pairs is None or receiver is None:
+        return None
+    gone = pairs.sent[pairs.lost & (pairs.sent != NA)]
+    return np.sort(transfer.receiver_time(receiver["time_ns"][gone]))
+
+
+def answers_of(transfer: Transfer, time: Array) -> Answers:
+    """Return the peer's segments from its SYN on, in the order of the capture."""
+    table, rows = transfer.sender, transfer.acks
+    rows = rows[table["ack_bytes"][rows] != NA]
+    ack = np.maximum.accumulate(table["ack_bytes"][rows]) if len(rows) else rows
+    pure = table["payload_bytes"][rows] == 0
+    sacked = np.where(pure, table["flight_bytes"][rows] - table["flight_sack_bytes"][rows], 0)
+    delivered = np.maximum.accumulate(ack + sacked) if len(rows) else rows
+    return Answers(
+        time_ns=time[rows],
+        ack=ack,
+        delivered=delivered,
+        edge=table["ack_bytes"][rows] + table["window_bytes"][rows],
+        payload=table["payload_bytes"][rows].astype(np.int64),
+        marked=has(table["flags"][rows], Flag.ECE) & ~has(table["flags"][rows], Flag.SYN),
+        row=rows,
+    )
+
+
+def opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
+    """Return when the connection began, from when on data may be sent, and the handshake's round trip.
+
+    The first SYN of either side; at the initiator of data its peer's SYN, else the peer's ACK of its own. A
+    capture without the handshake begins with its first packet, and knows no round trip.
+    """
+    table = transfer.sender
+    syn = has(table["flags"], Flag.SYN)
+    mine, peers = transfer.sent, transfer.acks
+    if not syn.any():
+        return int(time[0]), int(time[0]), None
+    begin = int(time[np.flatnonzero(syn)[0]])
+    own, other = mine[syn[mine]], peers[syn[peers]]
+    is_initiator = bool(len(own)) and not has(table["flags"][own[:1]], Flag.ACK)[0]
+    if is_initiator:
+        opens = other
+    else:
+        acking = peers[(table["ack_bytes"][peers] != NA) & ~syn[peers]]
+        opens = acking[acking > own[-1]] if len(own) else acking
+    if not len(opens):
+        return begin, int(time[-1]), None
+    opened = int(time[opens[0]])
+    before = own[own < opens[0]]
+    rtt = opened - int(time[before[-1]]) if len(before) == 1 else None
+    return begin, opened, rtt
+
+
+def _end(sends: Sends, answers: Answers, last_ns: int) -> tuple[int, bool]:
+    """Return when the last payload byte was acknowledged, and whether it was."""
+    if not len(sends):
+        return last_ns, False
+    at = int(np.searchsorted(answers.ack, int(sends.end.max())))
+    return (int(answers.time_ns[at]), True) if at < len(answers) else (last_ns, False)
+
+
+_DEFAULT_MSS_BYTES = 536
+"""Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
+_TIMESTAMPS_BYTES = 12
+
+
+def full_segment(transfer: Transfer, sends: Sends) -> int:
+    """Return the payload of a full segment: the largest that is not rare; of small ones what was offered."""
+    if not len(sends):
+        return 1
+    sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
+    common = sizes[many >= max(1, len(sends) // 50)]
+    largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
+    directions = transfer.layers.part.analysis.directions
+    offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
+    if offered == NA:
+        return largest
+    room = offered - _TIMESTAMPS_BYTES
+    return largest if largest >= min(room, _DEFAULT_MSS_BYTES) else room
+
+
+def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int | None]:
+    """Return the samples of delay, and the shortest round trip seen in them."""
+    samples = transfer.layers.part.analysis.rtt_samples(transfer.layers.connection)
+    mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
+    rtt = samples["rtt_ns"][mine]
+    shortest = int(rtt.min()) if len(rtt) else None
+    if view is View.BOTH_ENDS:
+        one_way = _one_way(transfer, sends)
+        if one_way is not None:
+            return one_way, shortest
+    row, answer = samples["row"][mine], samples["answer_row"][mine]
+    order = np.lexsort((samples["provenance"][mine] == Provenance.TIMESTAMP, answer))
+    keep = order[np.concatenate([[True], np.diff(answer[order]) > 0])] if len(order) else order
+    row, answer, rtt = row[keep], answer[keep], rtt[keep]
+    return_ns = stamp_lag_ns(transfer.sender, transfer.acks)[answer] if len(answer) else rtt
+    held = np.where(_is_lone(transfer, row, answer), _DELAYED_ACK_NS, 0)
+    forward = rtt - return_ns
+    way = np.maximum(forward - held, forward.min() if len(forward) else 0)
+    sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
+    in_order = np.argsort(sent, kind="stable")
+    return Delays(sent[in_order], way[in_order]), shortest
+
+
+def _is_lone(transfer: Transfer, row: Array, answer: Array) -> Array:
+    """Return which answers cover no more than one segment: such an ACK may have been kept back."""
+    table = transfer.sender
+    acks = transfer.acks[table["ack_bytes"][transfer.acks] != NA]
+    if not len(acks):
+        return np.zeros(len(row), dtype=bool)
+    covered = np.maximum.accumulate(table["ack_bytes"][acks])
+    at = np.searchsorted(acks, answer)
+    before = np.where(at > 0, covered[np.maximum(at - 1, 0)], 0)
+    lone: Array = table["seq_bytes"][row] <= before
+    return lone & ~_is(table, answer, Kind.SACK)
+
+
+def _one_way(transfer: Transfer, sends: Sends) -> Delays | None:
+    """Return the way of each segment, by both captures; None where no clock relates them."""
+    pairs, receiver = transfer.data_pairs, transfer.receiver
+    if pairs is None or receiver is None:
+        return None
+    both = np.flatnonzero(
+        (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    )
+    both = both[np.isin(pairs.sent[both], sends.row)]
+    if not len(both):
+        return None
+    sent = np.maximum.accumulate(transfer.sender["time_ns"])[pairs.sent[both]]
+    way = transfer.receiver_time(receiver["time_ns"][pairs.arrived[both]]) - sent
+    order = np.argsort(sent, kind="stable")
+    return Delays(sent[order], way[order])

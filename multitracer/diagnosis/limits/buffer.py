@@ -1,0 +1,92 @@
+"""The sender's buffer: the application has more, its send buffer is full, and no window is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.limits.pauses import answered, gaps
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+_ROUND = 1.3
+_FEWEST_ROUNDS = 7
+_SPREAD = 0.12
+_SPREAD_SEGMENTS = 2
+
+
+def full_buffer(seen: Observed) -> Spans:
+    """Return when the kernel's variables show that the send buffer kept the application back.
+
+    The kernel counted it; or less than a segment was unsent whenever it was read, and yet each ACK set new
+    data free at once: only a writer that waits for room in the buffer follows the ACKs.
+    """
+    if seen.state is None:
+        return Spans.none()
+    unsent, counted = seen.state["notsent_bytes"], seen.state["sndbuf_limited_ns"]
+    read = np.flatnonzero(unsent != NA)
+    read = read[np.argsort(seen.state["time_ns"][read], kind="stable")]
+    if len(read) < 2:
+        return Spans.none()
+    time, unsent, counted = seen.state["time_ns"][read], unsent[read], counted[read]
+    empty = (unsent[:-1] < seen.mss_bytes) & (unsent[1:] < seen.mss_bytes)
+    grew = (
+        (counted[:-1] != NA) & (np.diff(counted) > 0) & (np.minimum(unsent[:-1], unsent[1:]) < seen.mss_bytes)
+    )
+    chosen = grew | (empty & _follows_acks(seen, time))
+    return Spans.of(time[:-1][chosen], time[1:][chosen]).bridged(seen.floor_ns)
+
+
+def _follows_acks(seen: Observed, time: Array) -> Array:
+    """Return in which intervals between times ACKs set free all new data, with others on their way."""
+    each = gaps(seen)
+    woken = each.woken & (each.outstanding > 0) & ~answered(seen, each)
+    sent = np.searchsorted(each.end, time)
+    of_woken = np.concatenate([[0], np.cumsum(woken)])
+    many, free = np.diff(sent), np.diff(of_woken[sent])
+    return np.asarray((many > 0) & (free == many))
+
+
+def steady_flight(seen: Observed) -> Spans:
+    """Return when a buffer may have limited, from packets alone: the flight stays the same in all rounds.
+
+    Before any loss or mark of congestion. A congestion window that stands still looks the same.
+    """
+    troubles = [seen.sends.time_ns[seen.sends.again], seen.answers.time_ns[seen.answers.marked]]
+    first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
+    fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
+    time = seen.sends.time_ns[fresh]
+    if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns:
+        return Spans.none()
+    width = max(int(_ROUND * seen.floor_ns), 1)
+    number = (time - time[0]) // width
+    top = _tops(number, seen.outstanding(time))
+    return _constant(top, time[0], width, seen)
+
+
+def _tops(number: Array, flight: Array) -> Array:
+    """Return the highest flight of each round, 0 for one without sends."""
+    top = np.zeros(int(number[-1]) + 1, dtype=np.int64)
+    np.maximum.at(top, number, flight)
+    return top
+
+
+def _constant(top: Array, first_ns: int, width: int, seen: Observed) -> Spans:
+    """Return the runs of rounds whose tops differ by little."""
+    runs: list[tuple[int, int]] = []
+    begin, low, high = 0, 0, 0
+    for i, value in enumerate([*top.tolist(), 0]):
+        lowest, highest = min(low or value, value), max(high, value)
+        if value and highest - lowest <= max(_SPREAD_SEGMENTS * seen.mss_bytes, _SPREAD * highest):
+            low, high = lowest, highest
+            continue
+        if i - begin >= _FEWEST_ROUNDS:
+            runs.append((first_ns + begin * width, first_ns + i * width))
+        begin, low, high = i, value, value
+    columns = np.array(runs, dtype=np.int64).reshape(-1, 2)
+    return Spans.of(columns[:, 0], columns[:, 1])

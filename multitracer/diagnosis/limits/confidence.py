@@ -1,0 +1,37 @@
+"""How sure each limit is, by the measured precision of its rule from each view (docs/limits.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.limits.names import Confidence, Limit, View
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.partition import Cells
+    from multitracer.tables import Array
+
+_M, _I, _W = Confidence.MEASURED, Confidence.INFERRED, Confidence.WEAK
+_BY_VIEW: dict[View, dict[Limit, Confidence]] = {
+    View.LINK_LOG: dict.fromkeys(Limit, _M),
+    View.BOTH_ENDS: dict.fromkeys(Limit, _M) | {Limit.SLOW_START: _W, Limit.CONGESTION_WINDOW: _I},
+    View.SENDER_STATE: dict.fromkeys(Limit, _I)
+    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M, Limit.SLOW_START: _W},
+    View.SENDER: dict.fromkeys(Limit, _I)
+    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W, Limit.SLOW_START: _W, Limit.CONGESTION_WINDOW: _W},
+    View.RECEIVER: dict.fromkeys(Limit, _I)
+    | dict.fromkeys((Limit.RECOVERY, Limit.SENDER_BUFFER, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W),
+    View.NOWHERE: dict.fromkeys(Limit, _W),
+}
+
+
+def confidence(view: View, cells: Cells, *, coarse: bool) -> Array:
+    """Return the Confidence of each cell; with coarse times of the sender all but the handshake is weak."""
+    table = np.array([int(_BY_VIEW[view][limit]) for limit in Limit], dtype=np.uint8)
+    if coarse:
+        table[[limit for limit in Limit if limit is not Limit.HANDSHAKE]] = int(_W)
+    table[Limit.UNKNOWN] = int(_W)
+    found = table[cells.limit]
+    found[cells.possible] = int(_W)
+    return np.asarray(found)

@@ -1,0 +1,63 @@
+"""The shortest way of a segment without a queue, which begins anew where the path changed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import span_minimum
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+_STEP_NS = 10 * NS_PER_MS
+_STEP_OF_FLOOR = 0.1
+_STEP_SERVICES = 5.0
+"""A step is larger than what a few segments add to a queue."""
+_FASTER_THAN_QUEUES = 3.0
+"""A queue into which four times the link's rate pours grows by this much in a unit of time."""
+_LASTS_NS = 3 * NS_PER_S
+_LASTS_PART = 0.7
+"""A step lasts if so much of it is left in the best of all that follows for three seconds."""
+
+
+def queue_above_floor(sent_ns: Array, way_ns: Array, service_ns: float) -> Array:
+    """Return what each way took above the shortest of the same path.
+
+    Parameters
+    ----------
+    sent_ns : ndarray of int64, shape (n,)
+        When each was sent, ascending.
+    way_ns : ndarray of int64, shape (n,)
+        How long it took, up to a constant.
+    service_ns : float
+        Time that the bottleneck takes for a segment; 0 if not known.
+    """
+    if not len(way_ns):
+        return way_ns
+    bounds = [0, *_steps(sent_ns, way_ns, service_ns), len(way_ns)]
+    parts = [way_ns[a:b] - way_ns[a:b].min() for a, b in pairwise(bounds)]
+    return np.concatenate(parts)
+
+
+def _steps(sent: Array, way: Array, service_ns: float) -> list[int]:
+    """Return the indexes at which another path begins: the way jumps up or down, and stays so."""
+    if len(way) < 2:
+        return []
+    jump, apart = np.diff(way), np.diff(sent)
+    least = max(_STEP_NS, _STEP_OF_FLOOR * float(max(way.min(), 0)), _STEP_SERVICES * service_ns)
+    sudden = (jump > least + _FASTER_THAN_QUEUES * apart) | (-jump > least + apart)
+    at = np.flatnonzero(sudden) + 1
+    if not len(at):
+        return []
+    before = np.searchsorted(sent, sent[at - 1] - _LASTS_NS)
+    after = np.searchsorted(sent, sent[at] + _LASTS_NS, side="right")
+    moved = span_minimum(way, at, np.maximum(after, at + 1)) - span_minimum(
+        way, np.minimum(before, at - 1), at
+    )
+    size = jump[at - 1]
+    lasts = np.where(size > 0, moved >= _LASTS_PART * size, -moved >= _LASTS_PART * -size)
+    return [int(each) for each in at[lasts]]

@@ -1,0 +1,239 @@
+"""Several connections as one piece of work: what limited the time in which any of them was not finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.intervals import distinct
+from multitracer.diagnosis.account import account
+from multitracer.diagnosis.limits.limited import Limited, limited
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part
+from multitracer.diagnosis.ranges import merged
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.recording.part import Part as CapturePart
+    from multitracer.recording.recording import Recording
+    from multitracer.tables import Array
+
+_APART_NS = 2 * NS_PER_S
+"""So long without an unfinished transfer ends a group (limits.md)."""
+_FOLLOWS_NS = NS_PER_S
+"""A connection that begins so soon after another's end may have waited for it."""
+MOST = 400
+"""Connections of a group that are explained, the longest ones; a page of 300 fetches is within it."""
+_STAGES = {(Limit.HANDSHAKE, Part.NONE): "handshake", (Limit.APPLICATION, Part.PEER): "request",
+           (Limit.APPLICATION, Part.THINK): "think"}  # fmt: skip
+
+
+class Stage(NamedTuple):
+    """A stretch of one connection on the chain that ended last."""
+
+    connection: int
+    stage: str
+    """handshake, request, think or transfer."""
+    begin_ns: int
+    end_ns: int
+
+
+class Member(NamedTuple):
+    """A connection of a group, explained."""
+
+    number: int
+    """In the recording, from 1."""
+    begin_ns: int
+    """By the clock of the capture that the group was found in."""
+    found: Limited
+
+    @property
+    def begin(self) -> Array:
+        """Begin of each of its pieces, by that clock."""
+        return np.asarray(self.found.cells.begin + (self.begin_ns - self.found.begin_ns))
+
+    @property
+    def end(self) -> Array:
+        """End of each."""
+        return np.asarray(self.found.cells.end + (self.begin_ns - self.found.begin_ns))
+
+    @property
+    def stages(self) -> list[Stage]:
+        """What the transfer did, neighbours that are alike as one."""
+        stages: list[Stage] = []
+        cells = self.found.cells
+        for left, right, limit, part in zip(
+            self.begin.tolist(), self.end.tolist(), cells.limit, cells.part, strict=True
+        ):
+            name = _STAGES.get((Limit(limit), Part(part)), "transfer")
+            if stages and stages[-1].stage == name:
+                stages[-1] = stages[-1]._replace(end_ns=right)
+            else:
+                stages.append(Stage(self.number, name, left, right))
+        return stages
+
+
+@dataclass(frozen=True)
+class Group:
+    """Connections of one client to one peer, none more than 2 s after all before it had finished.
+
+    Attributes
+    ----------
+    numbers : list of int
+        Their numbers in the recording, in order of beginning.
+    members : list of Member
+        Those that were explained, the longest transfer first; at least one.
+    """
+
+    numbers: list[int]
+    members: list[Member]
+
+    @property
+    def longest(self) -> Limited:
+        """The transfer that took longest."""
+        return self.members[0].found
+
+    @cached_property
+    def _share(self) -> tuple[Array, Array]:
+        """Places in time, and the time until each in which a transfer is counted, parted equally."""
+        begins = np.array([each.begin[0] for each in self.members if len(each.begin)], dtype=np.int64)
+        ends = np.array([each.end[-1] for each in self.members if len(each.end)], dtype=np.int64)
+        places = distinct(np.concatenate([begins, ends, [self.members[0].begin_ns]]))
+        begun, ended = (np.searchsorted(np.sort(each), places, side="right") for each in (begins, ends))
+        active = (begun - ended)[:-1]
+        parts = np.diff(places) / np.maximum(active, 1) * (active > 0)
+        return places, np.concatenate([[0.0], np.cumsum(parts)])
+
+    @cached_property
+    def seconds(self) -> dict[tuple[Limit, Part], tuple[float, Confidence]]:
+        """Wall time of each limit and part with the confidence of most of it, the largest first."""
+        sums: dict[tuple[Limit, Part], Array] = {}
+        for member in self.members:
+            each = member.found
+            passed = np.diff(np.interp(np.stack([member.begin, member.end]), *self._share), axis=0)[0]
+            speed = each.transfer.speed / NS_PER_S
+            for limit, part, sure, own in zip(
+                each.cells.limit, each.cells.part, each.confidence, passed, strict=True
+            ):
+                bins = sums.setdefault((Limit(limit), Part(part)), np.zeros(len(Confidence)))
+                bins[sure] += own * speed
+        ordered = sorted(sums.items(), key=lambda item: -float(item[1].sum()))
+        return {name: (float(bins.sum()), Confidence(int(bins.argmax()))) for name, bins in ordered}
+
+    @property
+    def total_s(self) -> float:
+        """Wall time with at least one unfinished transfer, in link time."""
+        return sum(seconds for seconds, _ in self.seconds.values())
+
+    @cached_property
+    def chain(self) -> list[Stage]:
+        """The connections that ended last, each preceded by the one that it may have waited for."""
+        order = sorted((each for each in self.members if len(each.end)), key=lambda each: -int(each.end[-1]))
+        chain = order[:1]
+        while chain and (before := _before(order, chain[-1])) is not None:
+            chain.append(before)
+        return [stage for each in reversed(chain) for stage in each.stages]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as `diagnose --json` writes it."""
+        total = max(self.total_s, 1e-12)
+        first = min(each.begin_ns for each in self.members)
+        speed = self.longest.transfer.speed / NS_PER_S
+        return {
+            "connections": self.numbers,
+            "total_s": round(self.total_s, 6),
+            "limits": [
+                {"limit": limit.label, "part": part.label if part else None, "seconds": round(seconds, 6),
+                 "share": round(seconds / total, 6), "confidence": sure.label}
+                for (limit, part), (seconds, sure) in self.seconds.items()
+            ],
+            "chain": [
+                {"connection": each.connection, "stage": each.stage,
+                 "begin_s": round((each.begin_ns - first) * speed, 6),
+                 "end_s": round((each.end_ns - first) * speed, 6)}
+                for each in self.chain
+            ],
+        }  # fmt: skip
+
+
+def _before(order: list[Member], this: Member) -> Member | None:
+    """Return the transfer that ended last before one began, None if none did so shortly before."""
+    for each in order:  # the one that ended last first
+        end_ns = int(each.end[-1])
+        if end_ns <= this.begin_ns and each is not this:
+            return each if this.begin_ns - end_ns <= _FOLLOWS_NS else None
+    return None
+
+
+def alone(found: Limited) -> Group:
+    """Return a transfer that was asked for as a group of its own."""
+    number = found.transfer.layers.view.sender.number
+    return Group([number], [Member(number, found.begin_ns, found)])
+
+
+def longest_group(recording: Recording) -> list[tuple[int, int]]:
+    """Return number and begin of each connection of the group that took longest, the longest one first.
+
+    Connections are those of the capture that holds the one with the most data. Those whose packets carry no
+    time are left out; where all are so, or there is none, the answer is empty.
+    """
+    part, _ = recording.chosen(None)
+    begin, end = _times(part)
+    timed = np.flatnonzero((begin != NOT_A_TIME) & (end >= begin))
+    best: list[int] = []
+    longest = -1
+    for rows in _by_client(part, timed):
+        for group in _groups(rows, begin, end):
+            wall = int(np.diff(merged(begin[group], np.maximum(end[group], begin[group] + 1)), axis=0).sum())
+            if wall > longest:
+                best, longest = group.tolist(), wall
+    ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
+    return [(part.offset + row + 1, int(begin[row])) for row in ordered]
+
+
+def _times(part: CapturePart) -> tuple[Array, Array]:
+    """Return when each connection began, and when its last payload, or else segment, was seen."""
+    connections, directions = part.analysis.connections, part.analysis.directions
+    last = directions["last_payload_ns"].reshape(-1, 2)
+    there = directions["unique_bytes"].reshape(-1, 2) > 0
+    payload = np.where(there, last, np.iinfo(np.int64).min).max(axis=1)
+    end = np.where(there.any(axis=1), payload, connections["end_ns"])
+    return connections["start_ns"], end
+
+
+def _by_client(part: CapturePart, rows: Array) -> list[Array]:
+    """Return connections by the addresses of initiator and responder."""
+    flow = part.analysis.connections["forward_flow"][rows]
+    flows, turned = part.capture.flows, (flow & 1).astype(bool)
+    ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
+    client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
+    keys = [(a.tobytes(), b.tobytes()) for a, b in zip(client, peer, strict=True)]
+    found: dict[tuple[bytes, bytes], list[int]] = {}
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        found.setdefault(key, []).append(row)
+    return [np.array(each) for each in found.values()]
+
+
+def _groups(rows: Array, begin: Array, end: Array) -> list[Array]:
+    """Return connections of one client and peer in groups, in order of beginning."""
+    rows = rows[np.argsort(begin[rows], kind="stable")]
+    reach = np.maximum.accumulate(end[rows])
+    breaks = np.flatnonzero(begin[rows][1:] - reach[:-1] > _APART_NS) + 1
+    return np.split(rows, breaks)
+
+
+def group_of(recording: Recording) -> Group | None:
+    """Return the group that took longest, its transfers explained; None where no connection has times."""
+    numbers = longest_group(recording)
+    members = []
+    for number, begin_ns in numbers[:MOST]:
+        transfer = Transfer.of(recording, number)
+        if not transfer.without_time:
+            found = limited(transfer, account(transfer) if transfer.near is not None else None)
+            members.append(Member(number, begin_ns, found))
+    members.sort(key=lambda each: -each.found.total_s)
+    return Group(sorted(number for number, _ in numbers), members) if members else None

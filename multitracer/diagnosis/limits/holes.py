@@ -1,0 +1,49 @@
+"""Recovery: the oldest data are lost, and what follows waits until they are repaired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.limits.names import Part
+from multitracer.diagnosis.limits.spans import Spans
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+
+class Holes(NamedTuple):
+    """Stretches in which the oldest outstanding byte had been lost."""
+
+    spans: Spans
+    part: Array
+
+
+def holes(seen: Observed) -> Holes:
+    """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
+    sends = seen.sends
+    repairs = np.flatnonzero(sends.needed)
+    if not len(repairs) or not len(seen.answers):
+        return Holes(Spans.none(), np.empty(0, dtype=np.int64))
+    ack = seen.answers.ack
+    over = np.searchsorted(ack, sends.begin[repairs], side="right")  # the first answer that passes the repair
+    came = np.append(seen.answers.time_ns, seen.end_ns)[over]
+    stalled = np.searchsorted(ack, sends.begin[repairs], side="left")  # the first that asks for it
+    asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
+    begin = np.minimum(np.maximum(asks, _first_sent(seen, repairs) + seen.floor_ns), sends.time_ns[repairs])
+    spans = Spans.of(begin, came)
+    which = spans.which(sends.time_ns[repairs])
+    timed = np.zeros(len(spans.begin) + 1, dtype=bool)
+    np.logical_or.at(timed, which, sends.by_timer[repairs])
+    return Holes(spans, np.where(timed[:-1], int(Part.TIMER), int(Part.FAST)))
+
+
+def _first_sent(seen: Observed, repairs: Array) -> Array:
+    """Return when the first byte of each repair was sent first; long ago where that was not seen."""
+    fresh = seen.fresh
+    begins = seen.sends.begin[fresh]
+    at = np.searchsorted(begins, seen.sends.begin[repairs], side="right") - 1
+    known = (at >= 0) & (seen.sends.end[fresh][np.maximum(at, 0)] > seen.sends.begin[repairs])
+    return np.where(known, seen.sends.time_ns[fresh][np.maximum(at, 0)], seen.begin_ns)

@@ -1,0 +1,159 @@
+"""The link: the bottleneck has data of this transfer queued or in service.
+
+Shown by its queue (segments take longer than the shortest way), and by its rate (data are delivered as fast
+as they were while there was a queue).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.intervals import span_minimum
+from multitracer.diagnosis.limits.floors import queue_above_floor
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.trains import steady_arrivals
+from multitracer.diagnosis.limits.window import samples_in_full_window
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+# Thresholds of limits.md, found where the answer did not depend on them on ninety recordings of known cause.
+_QUEUE_NS = 3 * NS_PER_MS
+_QUEUE_OF_FLOOR = 0.1
+_QUEUE_SERVICES = 1.5
+_BRIDGE_NS = 2 * NS_PER_MS
+_BRIDGE_SERVICES = 2.5
+_FEWEST_SAMPLES = 3
+_LASTING_NS = 20 * NS_PER_MS
+"""Wi-Fi sends its bunches a few milliseconds apart."""
+_RATE_WINDOW_NS = 30 * NS_PER_MS
+_RATE_SEGMENTS = 8
+_NEAR_RATE = 0.9
+_STEADY_ROUNDS = 3
+_STRETCHES = 32
+"""In so many pieces the rate of a link is followed over a transfer."""
+_MOST_ABOVE, _RARELY = 1.25, 0.1
+_WITHHELD = 0.6
+"""Part of samples taken with a full window from which on a slow reader may have made them."""
+_WITHHELD_SEGMENTS = 2.5
+"""An ACK that covers more than so many segments was kept back."""
+
+
+class Busy(NamedTuple):
+    """When the bottleneck had work for this transfer, and how fast it went then."""
+
+    spans: Spans
+    by_queue: Spans
+    """Of these, those that a queue proves."""
+    rate: Rates | None
+
+
+class Rates(NamedTuple):
+    """Delivery while the link was the limit, bytes of payload per second."""
+
+    low: float
+    median: float
+    high: float
+
+
+def busy(seen: Observed) -> Busy:
+    """Return when the link had data of the transfer queued or in service."""
+    times, rate = _delivery(seen)
+    if not len(seen.delays.time_ns):
+        steady = _clipped(steady_arrivals(seen), seen)
+        return Busy(steady, Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
+    service_ns = seen.mss_bytes / np.quantile(rate, 0.9) if len(rate) else 0.0
+    queued = _queued(seen, service_ns)
+    proven = queued.holds(times) & (rate > 0)
+    if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
+        return Busy(queued, queued, _rates(rate[proven]))
+    usual = _usual(times, rate, proven)
+    if (
+        rate > _MOST_ABOVE * usual
+    ).mean() > _RARELY:  # no link delivers more than its rate: that was no queue of it
+        return Busy(queued, queued, _rates(rate[proven]))
+    fast = np.flatnonzero(rate >= _NEAR_RATE * usual)
+    back = seen.floor_ns // 2
+    kept_up = Spans.of(times[fast] - _window_ns(seen) - back, times[fast] - back)
+    return Busy(_clipped(queued.union(kept_up), seen), queued, _rates(rate[proven]))
+
+
+def _usual(times: Array, rate: Array, proven: Array) -> Array:
+    """Return the link's rate at each time: the median of stretches of those while a queue proved it."""
+    known = rate[proven]
+    width = max(len(known) // _STRETCHES, 1)
+    whole = len(known) // width * width
+    middle = np.median(known[:whole].reshape(-1, width), axis=1)
+    return np.asarray(np.interp(times, times[proven][width // 2 : whole : width][: len(middle)], middle))
+
+
+def _clipped(spans: Spans, seen: Observed) -> Spans:
+    begin, end = np.maximum(spans.begin, seen.opened_ns), np.minimum(spans.end, seen.end_ns)
+    return Spans.of(begin, end)
+
+
+def _rates(rate: Array) -> Rates | None:
+    if not len(rate):
+        return None
+    low, median, high = np.quantile(rate, [0.05, 0.5, 0.95]) * 1e9
+    return Rates(float(low), float(median), float(high))
+
+
+def _window_ns(seen: Observed) -> int:
+    return max(seen.floor_ns, _RATE_WINDOW_NS)
+
+
+def _delivery(seen: Observed) -> tuple[Array, Array]:
+    """Return at each answer that delivers the bytes per ns delivered in the window before it."""
+    time, done = seen.answers.time_ns, seen.answers.delivered
+    new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0) if len(done) else np.empty(0, dtype=np.int64)
+    time, done = time[new], done[new]
+    if len(new) < 2:
+        return time[:0], np.empty(0)
+    before = np.searchsorted(time, time - _window_ns(seen), side="right") - 1
+    before = np.minimum(
+        before, np.searchsorted(done, done - _RATE_SEGMENTS * seen.mss_bytes, side="right") - 1
+    )
+    known = (before >= 0) & (before < np.arange(len(time)))
+    gone = time[known] - time[before[known]]
+    return time[known], (done[known] - done[before[known]]) / np.maximum(gone, 1)
+
+
+def _queued(seen: Observed, service_ns: float) -> Spans:
+    """Return the stretches in which samples of delay show a queue."""
+    sent, way = seen.delays
+    if not len(sent) or _is_withheld(seen):
+        return Spans.none()
+    queue = _standing(sent, queue_above_floor(sent, way, service_ns), seen.floor_ns)
+    least = max(_QUEUE_NS, _QUEUE_OF_FLOOR * seen.floor_ns, _QUEUE_SERVICES * service_ns)
+    above = np.flatnonzero(queue > least)
+    found = Spans.of(sent[above], sent[above] + queue[above])
+    found = found.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
+    inside = found.which(sent[above])
+    samples = np.bincount(inside[inside >= 0], minlength=len(found.begin))
+    return _clipped(found.where((found.length_ns >= seen.floor_ns) & (samples >= _FEWEST_SAMPLES)), seen)
+
+
+def _standing(sent: Array, queue: Array, floor_ns: int) -> Array:
+    """Return the part of each delay that lasts: the least of all samples of a round trip after, or before it.
+
+    A radio that sends packets in bunches delays each by another time; the last of a bunch waited for none.
+    """
+    width = max(floor_ns, _LASTING_NS)
+    here = np.arange(len(sent))
+    after = np.maximum(np.searchsorted(sent, sent + width, side="right"), here + 1)
+    before = np.minimum(np.searchsorted(sent, sent - width, side="left"), here)
+    return np.asarray(np.maximum(span_minimum(queue, here, after), span_minimum(queue, before, here + 1)))
+
+
+def _is_withheld(seen: Observed) -> bool:
+    """Return whether a receiver that reads slowly kept its ACKs back: then round trips prove no queue."""
+    if seen.one_way or samples_in_full_window(seen) <= _WITHHELD:
+        return False
+    steps = np.diff(seen.answers.ack)
+    steps = steps[steps > 0]
+    return bool(len(steps)) and float(np.median(steps)) > _WITHHELD_SEGMENTS * seen.mss_bytes

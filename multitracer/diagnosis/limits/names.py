@@ -1,0 +1,89 @@
+"""The names of the answer: limits, their parts, how sure each is, and from where it was seen."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class _Named(IntEnum):
+    """A number with a word that documents and pages show."""
+
+    @property
+    def label(self) -> str:
+        """The word: `receiver-window`."""
+        return self.name.lower().replace("_", "-")
+
+
+class Limit(_Named):
+    """What held a transfer back at an instant; in the order in which they are asked."""
+
+    HANDSHAKE = 0
+    """No data may be sent yet."""
+    OUTAGE = 1
+    """Nothing arrives, and a repetition failed too."""
+    LINK = 2
+    """The bottleneck has data of the transfer queued or in service."""
+    RECOVERY = 3
+    """The oldest data are lost, and what follows waits for their repair."""
+    RECEIVER_WINDOW = 4
+    """What is outstanding fills the window that the receiver offers."""
+    SENDER_BUFFER = 5
+    """The application has more, but the send buffer is full, and no window is."""
+    APPLICATION = 6
+    """The sending TCP has nothing to send."""
+    SLOW_START = 7
+    """The congestion window limits, grows, and has not filled the path yet."""
+    CONGESTION_WINDOW = 8
+    """The congestion window (or the pacer) limits, though the path has room."""
+    UNKNOWN = 9
+    """None can be shown."""
+
+
+class Part(_Named):
+    """A kind of a limit; NONE where it has none."""
+
+    NONE = 0
+    BOTH = 1
+    """Of an outage: nothing passes either way."""
+    DATA = 2
+    ACKS = 3
+    XOFF = 4
+    """Of the link: the far end had stopped it."""
+    ACCESS = 5
+    ARQ = 6
+    TIMER = 7
+    """Of recovery: the retransmission timer had to expire."""
+    FAST = 8
+    ZERO = 9
+    """Of the receiver's window: nothing at all is offered."""
+    WRITES = 10
+    """Of the application: it produces at its own pace."""
+    THINK = 11
+    """It owes the peer an answer, and has not begun it."""
+    PEER = 12
+    """It waits for the peer's next request."""
+    NAGLE = 13
+    """A small segment waits for the ACK of a small one."""
+    PACING = 14
+
+
+class Confidence(_Named):
+    """How sure an interval's limit is: by the measured precision of its rule from that view."""
+
+    MEASURED = 0
+    INFERRED = 1
+    WEAK = 2
+
+
+class View(_Named):
+    """What a transfer is seen from."""
+
+    LINK_LOG = 0
+    """The log of the link at the data's sender."""
+    BOTH_ENDS = 1
+    SENDER_STATE = 2
+    """The sender's packets and its TCP's own variables."""
+    SENDER = 3
+    RECEIVER = 4
+    NOWHERE = 5
+    """One direction, packets without time, no data: nothing can be shown."""

@@ -1,0 +1,198 @@
+"""A transfer in the time of its sender, whatever it was seen from: what the rules of this folder work on.
+
+The view of the receiver is brought into this form, too (`at_receiver.py`): a rule holds for all views.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.names import View
+    from multitracer.tables import Array, Table
+
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Sends:
+    """Segments with payload in the data direction, in order of sending.
+
+    Attributes
+    ----------
+    time_ns : ndarray of int64, shape (n,)
+        When each was sent; ascending.
+    begin, end : ndarray of int64, shape (n,), bytes
+        Its payload.
+    again : ndarray of bool, shape (n,)
+        It repeats what was sent before, or fills a hole.
+    needed : ndarray of bool, shape (n,)
+        It is a repetition of which nothing says that it was not needed.
+    by_timer : ndarray of bool, shape (n,)
+        A timer made the sender repeat it.
+    lost : ndarray of int8, shape (n,)
+        1 it did not arrive, 0 it did, NA nobody knows.
+    row : ndarray of int64, shape (n,)
+        Row of the transfer's `sender` table.
+    pushed : ndarray of bool, shape (n,)
+        It carries PSH: with it a write ended (RFC 9293, section 3.9.1).
+    missing : ndarray of int64, shape (n,)
+        Packets of the sender that were not captured just before it; NA where it does not number them.
+    """
+
+    time_ns: Array
+    begin: Array
+    end: Array
+    again: Array
+    needed: Array
+    by_timer: Array
+    lost: Array
+    row: Array
+    pushed: Array
+    missing: Array
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Segments of the peer as they reached the sender, in order.
+
+    Attributes
+    ----------
+    time_ns : ndarray of int64, shape (n,)
+        Ascending.
+    ack : ndarray of int64, shape (n,), bytes
+        Highest cumulative acknowledgment so far.
+    delivered : ndarray of int64, shape (n,), bytes
+        That and what is SACKed above it; never falls.
+    edge : ndarray of int64, shape (n,), bytes
+        Right edge of the window offered, as of this segment.
+    payload : ndarray of int64, shape (n,), bytes
+        What the peer itself sent in it.
+    marked : ndarray of bool, shape (n,)
+        It says that a router marked a segment (ECE, RFC 3168).
+    row : ndarray of int64, shape (n,)
+    """
+
+    time_ns: Array
+    ack: Array
+    delivered: Array
+    edge: Array
+    payload: Array
+    marked: Array
+    row: Array
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+class Delays(NamedTuple):
+    """Samples of the way of a segment to the receiver, in order of sending.
+
+    Attributes
+    ----------
+    time_ns : ndarray of int64, shape (n,)
+        When the segment was sent.
+    way_ns : ndarray of int64, shape (n,)
+        What its way took, up to a constant.
+    """
+
+    time_ns: Array
+    way_ns: Array
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A transfer in the time of its sender.
+
+    Attributes
+    ----------
+    view : View
+    begin_ns, end_ns : int
+        T: the first SYN of the connection, and the ACK of the last payload byte.
+    opened_ns : int
+        From when on the sender may send data.
+    sends, answers, delays
+    floor_ns : int
+        Shortest round trip.
+    mss_bytes : int
+        Payload of a full segment.
+    reaction_ns : int
+        A sender that was woken by an answer sends within this time.
+    state : Table or None
+        The sender's variables, where they were logged.
+    reason : str
+        Why nothing can be shown; empty otherwise.
+    is_complete : bool
+        Whether the last byte was acknowledged.
+    """
+
+    view: View
+    begin_ns: int
+    end_ns: int
+    opened_ns: int
+    sends: Sends
+    answers: Answers
+    delays: Delays
+    floor_ns: int
+    mss_bytes: int
+    reaction_ns: int
+    slack_ns: int = 0
+    """A send may seem to come by so much before the answer that woke it: times are in ticks."""
+    state: Table | None = None
+    reason: str = ""
+    is_complete: bool = True
+    late_answer: Array | None = None
+    """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
+    trip_ns: int = 0
+    """Longest usual round trip, queue included; 0 where nobody knows."""
+    one_way: bool = False
+    """Delays are of the way to the receiver alone, not of round trips."""
+    coarse: bool = False
+    """The sender's times are known to no better than 4 ms, or not at all."""
+    lost_answers_ns: Array | None = None
+    """When answers were sent that did not arrive, by the receiver's capture; None without one."""
+
+    @cached_property
+    def fresh(self) -> Array:
+        """Indexes in `sends` of what was sent for the first time."""
+        return np.flatnonzero(~self.sends.again)
+
+    @cached_property
+    def highest(self) -> Array:
+        """Highest byte sent so far, at each send."""
+        ends = self.sends.end
+        return np.maximum.accumulate(ends) if len(ends) else _NOTHING
+
+    def last_answer(self, times_ns: Array, *, side: str = "right") -> Array:
+        """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""
+        found: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1  # type: ignore[call-overload]
+        return found
+
+    def acknowledged(self, times_ns: Array, *, side: str = "right") -> Array:
+        """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""
+        return self._of_answer(self.answers.ack, times_ns, side, empty=1)
+
+    def window_edge(self, times_ns: Array, *, side: str = "right") -> Array:
+        """Return the right edge of the window offered at each time; -1 before the first answer."""
+        return self._of_answer(self.answers.edge, times_ns, side, empty=-1)
+
+    def _of_answer(self, column: Array, times_ns: Array, side: str, *, empty: int) -> Array:
+        at = self.last_answer(times_ns, side=side)
+        return np.append(column, empty)[np.where(at < 0, len(column), at)]
+
+    def sent_by(self, times_ns: Array, *, side: str = "right") -> Array:
+        """Return the highest byte sent by each time; 1 before any."""
+        at = np.searchsorted(self.sends.time_ns, times_ns, side=side) - 1  # type: ignore[call-overload]
+        return np.append(self.highest, 1)[np.where(at < 0, len(self.sends), at)]
+
+    def outstanding(self, times_ns: Array, *, side: str = "right") -> Array:
+        """Return the bytes sent and not acknowledged at each time."""
+        sent, acked = self.sent_by(times_ns, side=side), self.acknowledged(times_ns, side=side)
+        return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))

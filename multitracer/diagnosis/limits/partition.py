@@ -1,0 +1,167 @@
+"""Which limit holds at each instant: the first in order that can be shown, a round trip being the unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.limits.buffer import full_buffer, steady_flight
+from multitracer.diagnosis.limits.growth import slow_start
+from multitracer.diagnosis.limits.holes import Holes, holes
+from multitracer.diagnosis.limits.link import Busy, busy
+from multitracer.diagnosis.limits.names import Limit, Part, View
+from multitracer.diagnosis.limits.pauses import Pauses, pauses
+from multitracer.diagnosis.limits.silence import Outages, outages
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.window import FullWindow, full_window
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+_REST = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
+_LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
+_ROUND = 1.3
+"""A round trip with what its own window adds (limits.md)."""
+
+
+class Cells(NamedTuple):
+    """T in pieces, in order, without gaps."""
+
+    begin: Array
+    end: Array
+    limit: Array
+    part: Array
+    possible: Array
+    """The limit is possible, not certain."""
+
+    def joined(self) -> Cells:
+        """Return them with neighbours that say the same made one."""
+        some = np.flatnonzero(self.end > self.begin)
+        begin, end, limit, part, possible = (column[some] for column in self)
+        differs = (np.diff(limit) != 0) | (np.diff(part) != 0) | (np.diff(possible) != 0)
+        first = np.concatenate([[True], differs])[: len(some)]
+        last = np.concatenate([differs, [True]])[: len(some)]
+        return Cells(begin[first], end[last], limit[first], part[first], possible[first])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What each rule shows of a transfer."""
+
+    out: Outages
+    link: Busy
+    hole: Holes
+    window: FullWindow
+    buffer: Spans
+    steady: Spans
+    pause: Pauses
+    slow: Spans
+
+    @classmethod
+    def of(cls, seen: Observed) -> Shown:
+        """Return what the rules show."""
+        link, pause = busy(seen), pauses(seen)
+        steady = (
+            Spans.none() if seen.state is not None or seen.view is View.BOTH_ENDS else steady_flight(seen)
+        )
+        slow = slow_start(seen, link.spans, pause.spans)
+        return cls(
+            outages(seen), link, holes(seen), full_window(seen), full_buffer(seen), steady, pause, slow
+        )
+
+
+def partition(seen: Observed, shown: Shown) -> Cells:
+    """Return what limited each instant of T."""
+    edges = _edges(seen, shown)
+    begin, end = edges[:-1], edges[1:]
+    limit = np.full(len(begin), int(Limit.CONGESTION_WINDOW))
+    part = np.full(len(begin), int(Part.NONE))
+    possible = np.zeros(len(begin), dtype=bool)
+    _paint(shown, begin, limit, part, possible)
+    limit[begin < seen.opened_ns], part[begin < seen.opened_ns] = Limit.HANDSHAKE, Part.NONE
+    possible[begin < seen.opened_ns] = False
+    cells = Cells(begin, end, limit, part, possible).joined()
+    cells = _whole_rounds(cells, seen)
+    return _last_flight(cells, seen).joined()
+
+
+def _edges(seen: Observed, shown: Shown) -> Array:
+    spans = (
+        shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
+        shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end),
+    )  # fmt: skip
+    last = seen.sends.time_ns[seen.fresh[-1:]]
+    places: list[Any] = [
+        *(edge for each in spans for edge in each),
+        shown.out.certain_end,
+        last,
+        [seen.opened_ns],
+    ]
+    inner = np.unique(np.concatenate(places)).astype(np.int64)
+    inner = inner[(inner > seen.begin_ns) & (inner < seen.end_ns)]
+    return np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
+
+
+def _paint(shown: Shown, begin: Array, limit: Array, part: Array, possible: Array) -> None:
+    """Write what holds at the begin of each cell, the last in order first."""
+
+    def put(
+        where: Array, what: Limit, parts: Array | Part = Part.NONE, *, certain: Array | bool = True
+    ) -> None:
+        limit[where] = int(what)
+        part[where] = parts[where] if isinstance(parts, np.ndarray) else int(parts)
+        possible[where] = ~certain[where] if isinstance(certain, np.ndarray) else not certain
+
+    put(shown.slow.holds(begin), Limit.SLOW_START)
+    put(shown.steady.holds(begin), Limit.SENDER_BUFFER, certain=False)
+    at = Spans(shown.pause.begin, shown.pause.end).which(begin)
+    put(at >= 0, Limit.APPLICATION, np.append(shown.pause.part, 0)[at])
+    put(shown.buffer.holds(begin), Limit.SENDER_BUFFER)
+    put(shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW)
+    put(shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, Part.ZERO)
+    at = shown.hole.spans.which(begin)
+    put(at >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[at])
+    put(shown.link.spans.holds(begin), Limit.LINK)
+    at = shown.out.spans.which(begin)
+    parts, certain = np.append(shown.out.part, 0)[at], begin < np.append(shown.out.certain_end, 0)[at]
+    put(at >= 0, Limit.OUTAGE, parts, certain=certain)
+
+
+def _whole_rounds(cells: Cells, seen: Observed) -> Cells:
+    """Return the cells; a limit reached within a round trip, with no other reached, holds for all of it.
+
+    What is left to the congestion window for less than a round trip between two stretches of one other limit
+    was that limit's as well: a pacer that spreads a window out, an ACK on its way.
+    """
+    limit, part = cells.limit.copy(), cells.part.copy()
+    rest = np.isin(limit, _REST)
+    short = cells.end - cells.begin < _ROUND * seen.floor_ns
+    same = np.zeros(len(limit), dtype=bool)
+    same[1:-1] = (limit[:-2] == limit[2:]) & np.isin(
+        limit[:-2], (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
+    )
+    chosen = np.flatnonzero(rest & short & same)
+    limit[chosen], part[chosen] = limit[chosen - 1], part[chosen - 1]
+    return cells._replace(limit=limit, part=part)
+
+
+def _last_flight(cells: Cells, seen: Observed) -> Cells:
+    """Return the cells; after the last new segment nothing waits: the limit before it goes on."""
+    fresh = seen.fresh
+    if not len(fresh):
+        return cells
+    last = int(seen.sends.time_ns[fresh[-1]])
+    limit, part = cells.limit.copy(), cells.part.copy()
+    behind = (cells.begin >= last) & np.isin(limit, _REST)
+    before = np.flatnonzero(cells.begin < last)
+    if not len(before):
+        return cells
+    kept = int(limit[before[-1]])
+    if kept in (Limit.APPLICATION, Limit.HANDSHAKE):
+        limit[behind], part[behind] = Limit.SLOW_START, Part.NONE
+    elif kept in (*_LASTING, *_REST):
+        limit[behind], part[behind] = kept, part[before[-1]]
+    return cells._replace(limit=limit, part=part)

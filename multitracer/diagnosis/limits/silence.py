@@ -1,0 +1,122 @@
+"""Outages: nothing arrives while data are outstanding, and at least one repetition failed too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.limits.names import Part, View
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+_ANSWERED = 0.8
+"""A try can only have been answered by what came at least this part of the shortest round trip later."""
+_TRIES_AT_RECEIVER = 3
+"""Silences of so many shortest timeouts hold at least one repetition that failed (they double)."""
+_FEWEST_MISSING = 3
+"""Packets that a silence must have swallowed, where the sender numbers them (limits.md)."""
+_FEWEST_REPEATED = 2
+"""Repetitions of what had arrived, a timeout apart: one alone may be a tail-loss probe."""
+_SHORTEST_TIMEOUT_NS = 200_000_000
+
+
+class Outages(NamedTuple):
+    """Silences in which repetitions failed."""
+
+    spans: Spans
+    certain_end: Array
+    """Until the last try that failed it is certain; the rest up to the first answered one is possible."""
+    part: Array
+
+
+def outages(seen: Observed) -> Outages:
+    """Return the outages of a transfer, in order."""
+    found = _at_receiver(seen) if seen.view is View.RECEIVER else _at_sender(seen)
+    rows = [each for each in found if each[1] > each[0] and each[0] >= seen.opened_ns]
+    columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
+    return Outages(Spans(columns[0], columns[1]), columns[2], columns[3])
+
+
+def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
+    """Return begin, end, end of what is certain, and part of each silence with a repetition that failed."""
+    tries = np.flatnonzero(seen.sends.by_timer)
+    if not len(tries):
+        return []
+    time = seen.sends.time_ns[tries]
+    before = seen.last_answer(time)
+    found = []
+    for group in np.split(np.arange(len(tries)), np.flatnonzero(np.diff(before)) + 1):
+        silence = _silence(seen, int(before[group[0]]))
+        answered = time[group] <= silence[1] - int(_ANSWERED * seen.floor_ns)
+        in_time = time[group][answered]
+        ends = silence[2]
+        failed = in_time[:-1] if ends else time[group]
+        if not len(failed):
+            continue
+        end = int(in_time[-1]) if ends and len(in_time) else silence[1]
+        found.append(
+            (silence[0], end, int(failed[-1]), int(_part(seen, tries[group[: len(failed)]], silence)))
+        )
+    return found
+
+
+def _silence(seen: Observed, answer: int) -> tuple[int, int, bool]:
+    """Return from when the answer was due that did not come, when the next came, and whether one did.
+
+    An outage begins with the last thing heard, or with what was sent first after a pause.
+    """
+    time, sends = seen.answers.time_ns, seen.sends
+    heard = int(time[answer]) if answer >= 0 else seen.begin_ns
+    waiting = sends.end > (int(seen.answers.ack[answer]) if answer >= 0 else 0)
+    first = np.flatnonzero(waiting)
+    begin = max(heard, int(sends.time_ns[first[0]])) if len(first) else heard
+    return (begin, int(time[answer + 1]), True) if answer + 1 < len(time) else (begin, seen.end_ns, False)
+
+
+def _part(seen: Observed, tries: Array, silence: tuple[int, int, bool]) -> Part:
+    """Return what failed, as far as the other capture tells."""
+    lost = seen.sends.lost[tries]
+    if (lost == 0).any():
+        return Part.ACKS
+    told = seen.lost_answers_ns
+    if (lost == 1).any() and told is not None:
+        both = ((told >= silence[0]) & (told < silence[1])).any()
+        return Part.BOTH if both else Part.DATA
+    return Part.NONE
+
+
+def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
+    """Return the silences that ended with the oldest missing data, after longer than one timeout."""
+    sends = seen.sends
+    ends = np.flatnonzero(sends.by_timer)
+    least = _TRIES_AT_RECEIVER * max(_SHORTEST_TIMEOUT_NS, seen.floor_ns, seen.trip_ns)
+    begin = sends.time_ns[np.maximum(ends - 1, 0)]
+    length = sends.time_ns[ends] - begin
+    oldest = sends.begin[ends] <= seen.acknowledged(sends.time_ns[ends])
+    untold = sends.missing[ends] == NA
+    enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
+    long = np.flatnonzero((length > least) & oldest & enough & (ends > 0))
+    lost = [(int(begin[i]), int(begin[i] + length[i]), int(begin[i]), int(Part.NONE)) for i in long]
+    return sorted([*lost, *_without_acks(seen)])
+
+
+def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
+    """Return the times in which only repetitions of what had arrived came: no ACK reached the sender."""
+    sends = seen.sends
+    known = sends.again & ~sends.needed
+    apart = np.diff(sends.time_ns, prepend=sends.time_ns[:1]) > max(_SHORTEST_TIMEOUT_NS, seen.trip_ns)
+    tries = np.flatnonzero(known & apart)
+    found = []
+    for group in np.split(tries, np.flatnonzero(np.diff(np.searchsorted(seen.fresh, tries))) + 1):
+        if len(group) < _FEWEST_REPEATED:
+            continue
+        after = seen.fresh[np.searchsorted(seen.fresh, group[-1]) :]
+        begin = int(sends.time_ns[group[0] - 1]) + seen.floor_ns
+        end = int(sends.time_ns[group[-1]]) if len(after) else seen.end_ns
+        found.append((begin, end, int(sends.time_ns[group[-2]]), int(Part.ACKS)))
+    return found

@@ -1,0 +1,90 @@
+"""Stretches of time: disjoint, in order, half open; what the rules of this folder answer with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.ranges import merged, within
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+
+class Spans(NamedTuple):
+    """Disjoint stretches [begin, end) in order, int64 ns."""
+
+    begin: Array
+    end: Array
+
+    @classmethod
+    def none(cls) -> Spans:
+        """Return no stretch at all."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    @classmethod
+    def of(cls, begin: Array, end: Array) -> Spans:
+        """Return the union of stretches that may overlap, in any order; empty ones are left out."""
+        return cls(*merged(np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)))
+
+    @classmethod
+    def one(cls, begin: int, end: int) -> Spans:
+        """Return one stretch, none if it is empty."""
+        return cls.of(np.array([begin]), np.array([end]))
+
+    def holds(self, points: Array) -> Array:
+        """Return which points lie in a stretch."""
+        mask: Array = within(points, self.begin, self.end) >= 0
+        return mask
+
+    def which(self, points: Array) -> Array:
+        """Return the index of the stretch that holds each point, -1 for none."""
+        return within(points, self.begin, self.end)
+
+    def where(self, mask: Array) -> Spans:
+        """Return some of the stretches."""
+        return Spans(self.begin[mask], self.end[mask])
+
+    @property
+    def length_ns(self) -> Array:
+        """Length of each."""
+        lengths: Array = self.end - self.begin
+        return lengths
+
+    @property
+    def total_ns(self) -> int:
+        """Length of all."""
+        return int(self.length_ns.sum())
+
+    def bridged(self, gap_ns: float) -> Spans:
+        """Return them with gaps of at most `gap_ns` filled."""
+        if len(self.begin) < 2:
+            return self
+        wide = self.begin[1:] - self.end[:-1] > gap_ns
+        first = np.concatenate([[True], wide])
+        last = np.concatenate([wide, [True]])
+        return Spans(self.begin[first], self.end[last])
+
+    def union(self, other: Spans) -> Spans:
+        """Return what lies in either."""
+        return Spans.of(np.concatenate([self.begin, other.begin]), np.concatenate([self.end, other.end]))
+
+    def outside(self, begin: int, end: int) -> Spans:
+        """Return what of [begin, end) lies in none of them."""
+        left = np.concatenate([[begin], np.clip(self.end, begin, end)])
+        right = np.concatenate([np.clip(self.begin, begin, end), [end]])
+        return Spans.of(left, right)
+
+    def overlap_ns(self, begin: Array, end: Array) -> Array:
+        """Return how much of each given stretch lies in these."""
+        return np.asarray(self._before(end) - self._before(begin))
+
+    def _before(self, points: Array) -> Array:
+        """Return how much of them lies before each point."""
+        if not len(self.begin):
+            return np.zeros(len(points), dtype=np.int64)
+        passed = np.concatenate([[0], np.cumsum(self.length_ns)])
+        at = np.searchsorted(self.begin, points, side="right") - 1
+        inside = np.clip(points - self.begin[np.maximum(at, 0)], 0, self.length_ns[np.maximum(at, 0)])
+        return np.where(at < 0, 0, passed[np.maximum(at, 0)] + inside)

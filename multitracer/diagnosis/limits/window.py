@@ -1,0 +1,51 @@
+"""The receiver's window: what is outstanding fills what is offered, within one segment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.limits.spans import Spans
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+
+class FullWindow(NamedTuple):
+    """Stretches in which the window offered had no room for one more segment."""
+
+    spans: Spans
+    zero: Spans
+    """Of these, those in which less than one segment was offered at all."""
+
+
+def full_window(seen: Observed) -> FullWindow:
+    """Return when the window offered kept the sender back.
+
+    After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
+    window counts there too, if what ended it was data.
+    """
+    times = np.union1d(seen.sends.time_ns, seen.answers.time_ns)
+    times = times[(times >= seen.opened_ns) & (times < seen.end_ns)]
+    fresh = seen.fresh
+    if not len(times) or not len(fresh):
+        return FullWindow(Spans.none(), Spans.none())
+    until = np.append(times[1:], seen.end_ns)
+    last = seen.sends.time_ns[fresh[-1]]
+    edge, sent, acked = seen.window_edge(times), seen.sent_by(times), seen.acknowledged(times)
+    told = (edge >= 0) & (times < last)
+    full = told & (edge - sent < seen.mss_bytes)
+    closed = told & (edge - acked < seen.mss_bytes)
+    return FullWindow(
+        Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed])
+    )
+
+
+def samples_in_full_window(seen: Observed) -> float:
+    """Return the part of delay samples taken while the window offered was full."""
+    if not len(seen.delays.time_ns):
+        return 0.0
+    at: Array = seen.delays.time_ns
+    return float((seen.window_edge(at) - seen.sent_by(at) < seen.mss_bytes).mean())

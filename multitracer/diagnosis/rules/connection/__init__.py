@@ -1,0 +1,1 @@
+"""How the connection was opened, and how it ended."""

@@ -1,0 +1,48 @@
+"""The SYN was answered by a reset: nobody listens at that port, or a firewall refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.opening import Opening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array
+
+KIND = "connection-refused"
+HELP = "Start the server, or ask for the right port; a firewall may refuse in its name."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding if a SYN was reset and no handshake came of it."""
+    opening = Opening(case.transfer)
+    if not len(opening.syns) or len(opening.syn_acks):
+        return
+    refusals = _refusals(opening)
+    if not len(refusals):
+        return
+    times = case.transfer.sender["time_ns"]
+    began_ns, ended_ns = int(times[opening.syns[0]]), int(times[refusals[-1]])
+    after_s = case.link_s(int(times[opening.syns[opening.syns < refusals[0]][-1]]), int(times[refusals[0]]))
+    cost_s = case.link_s(began_ns, ended_ns)
+    sentence = (
+        f"The connection was refused: the other end reset it {after_s:.3f} s after the SYN "
+        f"({len(refusals)} {'time' if len(refusals) == 1 else 'times'})."
+    )
+    numbers = {"syn_sent": len(opening.syns), "resets": len(refusals), "answered_after_s": after_s}
+    evidence = rows("sender", np.sort(np.concatenate([opening.syns, refusals])))
+    yield Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence, numbers=numbers)
+
+
+def _refusals(opening: Opening) -> Array:
+    """Return the resets of the responder that acknowledge a SYN sent before."""
+    table = opening.transfer.sender
+    back = opening.resets[table["reverse"][opening.resets]]
+    back = back[back > opening.syns[0]]
+    refusing: Array = back[table["ack_bytes"][back] == 1]
+    return refusing

@@ -1,0 +1,51 @@
+"""An end of the connection reset it before it was closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.capture import Flag
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.opening import Opening
+from multitracer.diagnosis.rules.connection import idle_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "reset-by-peer"
+HELP = "The log of the program at that end: it ended or ran into a limit; or a box on the way spoke for it."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for the first reset of an open connection of which no end had sent a FIN.
+
+    After a FIN a reset is how many programs close. After a long silence it is an `idle-timeout`.
+    """
+    opening, table = Opening(case.transfer), case.transfer.sender
+    opened = np.union1d(opening.syn_acks, np.flatnonzero(table["payload_bytes"] > 0))
+    if not len(opening.resets) or not len(opened) or opening.resets[0] < opened[0]:
+        return
+    row = int(opening.resets[0])
+    if has(table["flags"][:row], Flag.FIN).any() or any(idle_timeout.find(case)):
+        return
+    yield _finding(case, row)
+
+
+def _finding(case: Case, row: int) -> Finding:
+    transfer, table = case.transfer, case.transfer.sender
+    by_receiver = bool(table["reverse"][row] != transfer.reverse)
+    data = transfer.data
+    sent = int(table["end_bytes"][data[data < row]].max(initial=0))
+    acked = int(table["ack_bytes"][transfer.acks[transfer.acks <= row]].max(initial=0))
+    missing = max(sent - acked, 0) if len(data) else 0
+    at_ns = int(table["time_ns"][row])
+    who = "receiver" if by_receiver else "sender"
+    sentence = (
+        f"The {who} of the data reset the connection {case.at_s(at_ns):.1f} s into the transfer; "
+        f"{missing:,} bytes that had been sent were not acknowledged, and nothing more could follow."
+    )
+    numbers = {"unacknowledged_bytes": missing}
+    return Finding(KIND, at_ns, at_ns, 0.0, missing, rows("sender", [row]), sentence, numbers=numbers)

@@ -1,0 +1,32 @@
+"""Nobody answered the SYN: the connection was never opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.opening import Opening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "syn-unanswered"
+HELP = "The address and the port, a firewall on the way that drops silently, coverage at that moment."
+_LEAST_SYNS = 2
+"""One alone may be the last packet of the recording: its answer was still on its way."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding if SYNs were sent again and again and nothing came back."""
+    opening = Opening(case.transfer)
+    if len(opening.syns) < _LEAST_SYNS or len(opening.responder) or not opening.is_heard_only:
+        return
+    times = case.transfer.sender["time_ns"]
+    began_ns, ended_ns = int(times[opening.syns[0]]), int(times[opening.syns[-1]])
+    cost_s = case.link_s(began_ns, ended_ns)
+    sentence = (
+        f"Nobody answered: {len(opening.syns)} SYNs were sent within {cost_s:.1f} s and nothing came back."
+    )
+    numbers = {"syn_sent": len(opening.syns), "waited_s": cost_s}
+    evidence = rows("sender", opening.syns)
+    yield Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence, numbers=numbers)

@@ -1,0 +1,1 @@
+"""What waited, and in which queue."""

@@ -1,0 +1,1 @@
+"""What was lost, held up or sent in vain."""

@@ -1,0 +1,23 @@
+"""Nothing came through for a while, and tries to repair it failed too; shorter than a blackout.
+
+Where the link was logged, its own findings name what happened (`link-reset`, `rlp-retransmission-burst`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.dead_link import BLACKOUT_S, dead_link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
+
+KIND = "outage"
+HELP = "Better coverage there; look at the radio log for the cell and its handover parameters."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each outage of less than ten seconds."""
+    yield from (each for each in dead_link(case, KIND) if each.cost_s < BLACKOUT_S)

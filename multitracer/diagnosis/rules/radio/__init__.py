@@ -1,0 +1,1 @@
+"""What the radio did, by its own log."""

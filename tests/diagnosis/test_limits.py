@@ -1,0 +1,105 @@
+"""What limited a transfer: a partition of its time, from every view of the bundled recordings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.diagnose import diagnose, explain
+from multitracer.diagnosis.limits import Confidence, Limit, Limited, Part, View, limited
+from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UPLOAD = SAMPLES / "cellular_upload"
+CALLS = ("fig8-resets-vj", "fig10-backoff", "sack-modern", "download", "overbuffered", "typical-1450k")
+
+
+def found_in(*path: Path) -> Limited:
+    return diagnose(Transfer.of(open_recording(*path))).limited
+
+
+def test_an_outage_of_a_fast_link_is_one_and_the_rest_is_the_links() -> None:
+    found = found_in(UPLOAD)
+    assert found.view is View.BOTH_ENDS
+    sums = by_limit(found.shares)
+    assert next(iter(sums)) is Limit.LINK
+    assert 1.4 <= sums[Limit.OUTAGE] * found.total_s <= 2.6, "the link was dead for 1.4 s"
+    assert [row.part for row in found.shares if row.limit is Limit.OUTAGE] == [Part.BOTH]
+
+
+@pytest.mark.parametrize("host", ["mobile", "fixed"])
+def test_one_end_alone_says_the_same(host: str) -> None:
+    whole, one = found_in(UPLOAD), found_in(UPLOAD / host / "tcp-0.pcap.gz")
+    assert one.view is (View.SENDER if host == "mobile" else View.RECEIVER)
+    ours, theirs = by_limit(one.shares), by_limit(whole.shares)
+    assert sum(min(ours.get(limit, 0.0), share) for limit, share in theirs.items()) > 0.95
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_intervals_partition_the_time_from_the_first_syn_to_the_last_acknowledged_byte(name: str) -> None:
+    found = found_in(SAMPLES / name)
+    assert found.view is View.LINK_LOG
+    table = found.table
+    np.testing.assert_array_equal(table["begin_ns"][1:], table["end_ns"][:-1])
+    assert (table["end_ns"] > table["begin_ns"]).all()
+    transfer = found.transfer
+    assert table["begin_ns"][0] == transfer.sender["time_ns"].min()
+    assert table["end_ns"][-1] <= transfer.end_ns
+    assert table["seconds"].sum() == pytest.approx(found.total_s)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_link_log_keeps_its_account(name: str) -> None:
+    """The account's link time, by class, is what the limits say, but for the FIN behind the payload."""
+    transfer = Transfer.of(open_recording(SAMPLES / name))
+    found = diagnose(transfer)
+    sums = by_limit(found.limited.shares)
+    seconds = {use.label: value for use, value in found.account.seconds.items()}
+    link = sum(seconds[each] for each in ("useful", "other", "arq", "access", "xoff"))
+    assert sums[Limit.LINK] * found.limited.total_s == pytest.approx(link, abs=0.01 * found.account.total_s)
+    waited = seconds["idle:rto"]
+    timer = sum(row.seconds for row in found.limited.shares if row.part is Part.TIMER)
+    assert timer == pytest.approx(waited, abs=0.01 * found.account.total_s + 0.1)
+
+
+def test_shares_lie_between_their_bounds_and_weak_ones_are_ranges() -> None:
+    rows = found_in(UPLOAD / "mobile" / "tcp-0.pcap.gz").shares
+    assert sum(row.share for row in rows) == pytest.approx(1.0)
+    for row in rows:
+        assert 0 <= row.share_low <= row.share + 1e-9
+        assert row.share <= row.share_high + 1e-9 <= 1 + 2e-9
+        assert row.confidence is not Confidence.WEAK or row.share_low < row.share
+
+
+def test_the_document_has_what_its_readers_rely_on() -> None:
+    document = explain(open_recording(UPLOAD)).document(intervals=True)
+    assert document["schema"] == "multitracer.diagnose/1"
+    assert sum(row["seconds"] for row in document["limits"]) == pytest.approx(document["limits_total_s"])
+    assert [row["share"] for row in document["limits"]] == sorted(
+        (row["share"] for row in document["limits"]), reverse=True
+    )
+    assert document["headline"]["limit"] == "link"
+    assert document["group"]["connections"] == [1, 2, 3]
+    assert document["intervals"][0]["begin_s"] == 0
+    assert {stage["stage"] for stage in document["group"]["chain"]} >= {"handshake", "transfer"}
+    assert "intervals" not in explain(open_recording(UPLOAD)).document()
+
+
+def test_a_connection_that_is_asked_for_is_alone() -> None:
+    found = explain(open_recording(UPLOAD), 2)
+    assert found.group.longest is found.limited
+    assert len(found.group.numbers) == 1
+    assert found.headline.sentence == diagnose(Transfer.of(open_recording(UPLOAD), 2)).headline.sentence
+
+
+def test_the_way_without_data_is_unknown_with_its_reason() -> None:
+    found = limited(Transfer.of(open_recording(SAMPLES / "fig8-resets-vj"), reverse=True))
+    assert list(by_limit(found.shares)) == [Limit.UNKNOWN]
+    assert found.reason == "no data were sent in this direction"

@@ -1,0 +1,120 @@
+"""When nothing came back: an outage, a blackout, or lost ACKs, and only with proof of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
+from tests.conftest import SAMPLES
+from tests.diagnosis.talk import Talk, kinds, of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UPLOAD = SAMPLES / "cellular_upload"
+
+
+def _silence(*retries_ms: float, answered: float | None, covers: int = 5) -> Talk:
+    """Return a transfer whose second flight, segments 4 to 7, got no answer until a timer's try did."""
+    talk = Talk().opened()
+    now = talk.round_trips(100, 0, count=1)
+    talk.data(now, 4, count=4)
+    for at_ms in retries_ms:
+        talk.data(now + at_ms, 4)
+    if answered is not None:
+        talk.ack(now + answered, covers)
+    return talk
+
+
+def test_an_outage_of_both_ways_is_one_incident_however_often_the_timer_went_off() -> None:
+    """Its own link log lists 74 lost data packets and 3 lost ACKs."""
+    found = diagnose(Transfer.of(open_recording(UPLOAD)))
+    (dead,) = found.incidents
+    assert dead.kind == "outage"
+    assert "exponential-back-off" in {found.findings[part].kind for part in dead.parts}
+    assert "ack-loss" not in kinds(found), "fewer ACKs than data were lost"
+    numbers = of(found, "outage").numbers
+    assert (numbers["lost_packets"], numbers["lost_acks"]) == (74, 3)
+    assert numbers["outage_certain_s"] < 1.4 < numbers["outage_s"], "what the link was told to do"
+    assert "in either direction" in dead.sentence
+    assert dead.help
+
+
+def test_the_sender_alone_knows_the_outage_but_not_which_way_was_dead() -> None:
+    found = diagnose(Transfer.of(open_recording(UPLOAD / "mobile" / "tcp-0.pcap.gz")))
+    assert kinds(found) == {"outage", "exponential-back-off"}
+    assert of(found, "outage").sentence.startswith("Nothing came back for 0.9 to 2.2 s")
+
+
+def test_a_try_that_failed_makes_an_outage_until_the_answered_one(tmp_path: Path) -> None:
+    found = _silence(300, 900, 2100, answered=2150).diagnosed(tmp_path)
+    dead = of(found, "outage")
+    assert dead.cost_s == pytest.approx(2.1)
+    assert dead.numbers["outage_certain_s"] == pytest.approx(0.9)
+    assert "ack-loss" not in kinds(found)
+
+
+def test_a_first_try_that_was_answered_is_no_outage(tmp_path: Path) -> None:
+    assert not {"outage", "ack-loss"} & kinds(_silence(300, answered=350).diagnosed(tmp_path))
+
+
+def test_from_ten_seconds_on_it_is_a_blackout(tmp_path: Path) -> None:
+    found = _silence(300, 900, 2100, 4500, 9300, 18900, answered=18950).diagnosed(tmp_path)
+    assert "outage" not in kinds(found)
+    assert of(found, "blackout").cost_s == pytest.approx(18.9)
+
+
+def test_a_path_that_stays_dead_is_told_until_the_end(tmp_path: Path) -> None:
+    dead = of(_silence(300, 900, 2100, answered=None).diagnosed(tmp_path), "outage")
+    assert "never came back" in dead.sentence
+
+
+def test_acks_were_lost_if_the_answer_covers_more_than_was_sent_again(tmp_path: Path) -> None:
+    found = _silence(300, answered=350, covers=8).diagnosed(tmp_path)
+    assert "ACKs were lost on the way back" in of(found, "ack-loss").sentence
+    assert "outage" not in kinds(found), "no try failed"
+
+
+def test_an_answer_that_covers_only_what_was_sent_again_proves_no_lost_acks(tmp_path: Path) -> None:
+    """One segment alone was outstanding: it or its ACK may have been lost."""
+    talk = Talk().opened()
+    now = talk.round_trips(100, 0, count=1)
+    talk.data(now, 4)
+    talk.data(now + 300, 4)
+    talk.ack(now + 350, 5)
+    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+
+
+def test_duplicate_acks_had_told_of_what_arrived_so_no_ack_was_lost(tmp_path: Path) -> None:
+    """Without SACK the filler of a hole is answered by an ACK of all that lay behind it."""
+    talk = Talk().opened()
+    now = talk.round_trips(100, 0, count=1)
+    talk.data(now, 4, count=3)
+    for late in (50, 50.1):
+        talk.ack(now + late, 4)
+    talk.data(now + 400, 4)
+    talk.ack(now + 450, 7)
+    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+
+
+def test_a_dead_way_back_is_an_outage_of_the_acks(tmp_path: Path) -> None:
+    found = _silence(300, 900, 2100, answered=2150, covers=8).diagnosed(tmp_path)
+    (incident,) = [each for each in found.incidents if each.kind == "outage"]
+    assert "nothing came back" in incident.sentence
+    assert {found.findings[part].kind for part in incident.parts} == {
+        "outage",
+        "ack-loss",
+        "exponential-back-off",
+    }
+    assert incident.cost_s == pytest.approx(2.1), "three findings of one wait"
+
+
+def test_a_handshake_has_no_outage(tmp_path: Path) -> None:
+    talk = Talk()
+    for at_ms in (0, 1000, 3000):
+        talk.syn(at_ms)
+    assert "outage" not in kinds(talk.diagnosed(tmp_path))
