@@ -51,16 +51,16 @@ def _judge(folder: Path, chosen: argparse.Namespace) -> None:
     results = folder / "results"
     results.mkdir(exist_ok=True)
     judged: list[Judged] = []
-    injected: dict[str, str | None] = {}
+    faults: dict[str, dict[str, bool]] = {}
     controls: set[str] = set()
     for each in _recordings(folder, chosen.seeds):
         if not (each / "truth" / "truth.json").exists():
             write(each)
         truth = json.loads((each / "truth" / "truth.json").read_text())
-        injected[each.name] = truth["finding"]
+        faults[each.name] = truth["transfers"][0]["faults"]
         controls |= {each.name} if truth["control"] else set()
         judged += _verdicts(each, truth, results / f"{each.name}.json", chosen)
-    (results / "tables.md").write_text(page(judged, injected, controls))
+    (results / "tables.md").write_text(page(judged, faults, controls))
     print(results / "tables.md")
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.causes import holds
+from tests.causes.faults import faults
 from tests.causes.path import lateness_p99_ns
 from tests.causes.seen import Recording, Transfer
 from tests.causes.spans import inside
@@ -185,6 +186,7 @@ class Verdict:
 
 def _document(transfer: Transfer) -> dict[str, Any]:
     intervals = Verdict(transfer).intervals()
+    fates = holds.fates(transfer)
     seconds = dict.fromkeys(LIMITS, 0.0)
     for begin, end, limit, _ in intervals:
         seconds[limit] += (end - begin) / 1e9
@@ -199,28 +201,10 @@ def _document(transfer: Transfer) -> dict[str, Any]:
         "floor_rtt_s": transfer.floor_rtt_ns(transfer.begin_ns) / 1e9,
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
         "at_receiver_ns": transfer.at_receiver_ns,
-        "fates": holds.fates(transfer),
+        "fates": fates,
+        "faults": faults(transfer, intervals, fates),
         "intervals": intervals,
     }
-
-
-_LEAST = {
-    "random-loss": ("data", "loss", 5),
-    "policer": ("data", "policer", 15),
-    "path-mtu-black-hole": ("data", "mtu", 3),
-    "idle-timeout": ("data", "idle", 1),
-}
-"""Finding -> of which packets, of which fate, how many there must be to speak of it (limits.md, findings)."""
-
-
-def _is_shown(finding: str | None, transfer: dict[str, Any]) -> bool:
-    """Return whether what was built in came to pass often enough to be found."""
-    if finding in ("outage", "ack-loss"):
-        return "outage" in transfer["shares"]
-    if finding not in _LEAST:
-        return finding is not None
-    of, fate, least = _LEAST[finding]
-    return bool(transfer["fates"][of].get(fate, 0) >= least)
 
 
 def truth(folder: Path) -> dict[str, Any]:
@@ -228,12 +212,11 @@ def truth(folder: Path) -> dict[str, Any]:
     recording = Recording(folder)
     transfers = [_document(each) for each in recording.transfers()]
     transfers.sort(key=lambda each: -each["bytes"])
-    finding = recording.scenario["finding"]
     return {
         "kind": recording.scenario["kind"],
         "upload": recording.scenario["upload"],
         "limit": recording.scenario["limit"],
-        "finding": finding if _is_shown(finding, transfers[0]) else None,
+        "finding": recording.scenario["finding"],
         "control": recording.scenario["control"],
         "lateness_p99_ns": lateness_p99_ns(recording.log),
         "transfers": transfers,
