@@ -200,6 +200,7 @@ def _document(transfer: Transfer) -> dict[str, Any]:
         "delay_s": transfer.data_link.delay_ns(transfer.begin_ns) / 1e9,
         "floor_rtt_s": transfer.floor_rtt_ns(transfer.begin_ns) / 1e9,
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
+        "at_sender_ns": transfer.at_sender_ns,
         "at_receiver_ns": transfer.at_receiver_ns,
         "fates": fates,
         "faults": faults(transfer, intervals, fates),
