@@ -7,6 +7,7 @@ PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
 BENCH_ARGS ?=
+CAUSES_ARGS ?= all .causes --seeds 1-199
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -21,7 +22,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench soak fuzz pictures utilization experiments clean debian
+.PHONY: help demo test lint bench causes soak fuzz pictures utilization experiments clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -45,6 +46,9 @@ bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy 
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)
 	$(IN_VENV) tests.benchmarks.ns3_judge
 
+causes: debian $(VENV)/.developer  ## record transfers of known cause and judge what diagnose says of them (two hours, resumable)
+	$(IN_VENV) tests.causes $(CAUSES_ARGS)
+
 soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
 
@@ -63,7 +67,7 @@ experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 tha
 	$(IN_VENV) docs.experiments run
 	$(IN_VENV) docs.experiments draw
 
-clean:  ## remove what was made here, but not the captures that bench recorded
+clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -46,18 +46,21 @@ def _truth(folder: Path, chosen: argparse.Namespace) -> None:
 
 def _judge(folder: Path, chosen: argparse.Namespace) -> None:
     from tests.causes.tables import page
+    from tests.causes.truth import write
 
     results = folder / "results"
     results.mkdir(exist_ok=True)
     judged: list[Judged] = []
-    injected: dict[str, str | None] = {}
+    faults: dict[str, dict[str, bool]] = {}
     controls: set[str] = set()
     for each in _recordings(folder, chosen.seeds):
+        if not (each / "truth" / "truth.json").exists():
+            write(each)
         truth = json.loads((each / "truth" / "truth.json").read_text())
-        injected[each.name] = truth["finding"]
+        faults[each.name] = truth["transfers"][0]["faults"]
         controls |= {each.name} if truth["control"] else set()
         judged += _verdicts(each, truth, results / f"{each.name}.json", chosen)
-    (results / "tables.md").write_text(page(judged, injected, controls))
+    (results / "tables.md").write_text(page(judged, faults, controls))
     print(results / "tables.md")
 
 
@@ -84,8 +87,11 @@ def main() -> None:
     options.add_argument("--views", nargs="+", default=["both", "sender-state", "sender", "receiver"])
     options.add_argument("--again", action="store_true", help="truths and verdicts, not recordings")
     chosen = options.parse_args()
-    for step in _STEPS[chosen.step]:
-        step(chosen.folder.resolve(), chosen)
+    try:
+        for step in _STEPS[chosen.step]:
+            step(chosen.folder.resolve(), chosen)
+    except (FileNotFoundError, PermissionError) as error:
+        options.exit(1, f"Error: {error}\n")
 
 
 if __name__ == "__main__":

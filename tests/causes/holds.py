@@ -210,9 +210,9 @@ def is_window_full(t: Transfer, at: Times) -> NDArray[np.bool_]:
 
 
 def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> NDArray[np.bool_]:
-    """Return when the window is in slow start, and since it began no loss, repair or full pipe stopped it."""
+    """Return when the window is in slow start, and since it began no repair and no full pipe stopped it."""
     starts = np.array([t.begin_ns, *_restarts(t, restart_ns)])
-    disturbed = t.enter_ns[_lost(t) | ~t.is_new]
+    disturbed = t.enter_ns[~t.is_new]
     stops = np.sort(np.concatenate((link[:, 0], disturbed, [np.iinfo(np.int64).max])))
     since = starts[np.searchsorted(starts, at, "right") - 1]
     grows = at < stops[np.searchsorted(stops, since, "left")]
@@ -233,10 +233,10 @@ def _restarts(t: Transfer, least_ns: int) -> list[int]:
 
 
 def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
-    """Return when new data wait, or the last data were sent, or the program waits for what they bring."""
+    """Return when new data wait, in the socket or in send(), or all were sent, or the program reads."""
     reads = spans((begin, end) for name, begin, end, _ in t.calls if name == "recv")
     ended = at >= max((end for name, _, end, _ in t.calls if name == "send"), default=0)
-    return (unsent > 0) | ended | inside(reads, at)
+    return (unsent > 0) | ended | inside(reads, at) | inside(blocked(t), at)
 
 
 # --- parts, and what happened ---

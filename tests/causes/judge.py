@@ -119,7 +119,7 @@ def judge(folder: Path, truth: Document, view: str) -> Judged | None:
     true = _in_view(transfer, view)
     if true is None:
         return None
-    judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true))
+    judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true, view))
     before = time.process_time()
     try:
         with seen(folder, view, upload=truth["upload"]) as given:
@@ -137,21 +137,20 @@ def judge(folder: Path, truth: Document, view: str) -> Judged | None:
 
 
 def _in_view(transfer: Document, view: str) -> list[Any] | None:
-    """Return the true intervals of a view: a receiver sees from its first packet to its last data."""
-    intervals: list[Any] = transfer["intervals"]
-    if view != "receiver":
-        return intervals
-    if transfer["at_receiver_ns"] is None:
+    """Return the true intervals of a view: an end sees its first packet to its last."""
+    if view == "both":
+        return list(transfer["intervals"])
+    seen = transfer["at_receiver_ns" if view == "receiver" else "at_sender_ns"]
+    if seen is None:
         return None
-    first, last = transfer["at_receiver_ns"]
-    clipped = [(max(begin, first), min(end, last), *rest) for begin, end, *rest in intervals]
+    clipped = [(max(begin, seen[0]), min(end, seen[1]), *rest) for begin, end, *rest in transfer["intervals"]]
     return [each for each in clipped if each[0] < each[1]] or None
 
 
-def _shares(transfer: Document, intervals: list[Any]) -> dict[str, float]:
+def _shares(transfer: Document, intervals: list[Any], view: str) -> dict[str, float]:
     """Return the share of each limit; where no data arrived, a receiver cannot know."""
-    if transfer["bytes"] and not transfer["fates"]["data"].get("delivered"):
-        return {"unknown": 1.0} if intervals is not transfer["intervals"] else transfer["shares"]
+    if view == "receiver" and transfer["bytes"] and not transfer["fates"]["data"].get("delivered"):
+        return {"unknown": 1.0}
     total = sum(end - begin for begin, end, *_ in intervals)
     found: dict[str, float] = {}
     for begin, end, limit, _ in intervals:

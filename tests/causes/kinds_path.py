@@ -115,12 +115,12 @@ def random_loss(d: Draw) -> None:
 @_kind("recovery")
 def lossy_answers(d: Draw) -> None:
     """Short answers whose last segments get lost wait for a timer, which is long beside the round trip."""
-    d.again(rate=(5e6, 100e6), rtt=(0.005, 0.05))
+    d.again(rate=(5e6, 100e6), rtt=(0.005, 0.02))
     d.upload = False
-    d.data.append(["loss", d.log(0.02, 0.07)])
+    d.data.append(["loss", d.log(0.05, 0.1)])
     d.finding = "random-loss"
-    size = int(d.log(3000, 40_000))
-    count = int(d.seconds / (0.1 + 4 * d.rtt_s))
+    size = int(d.log(300, 5000))
+    count = int(d.seconds / (0.05 + 2 * d.rtt_s))
     ask, answer = [["send", 250], ["recv", size]], [["recv", 250], ["send", size]]
     client = [["repeat", count, ask], ["close"]]
     server = [["repeat", count, answer], ["drain"], ["close"]]
@@ -130,7 +130,8 @@ def lossy_answers(d: Draw) -> None:
 @_kind("recovery")
 def bursty_loss(d: Draw) -> None:
     d.congestion_control = d.random.choice(("reno", "cubic"))
-    d.again(rate=(1e6, 50e6), rtt=(0.02, 0.2))
+    d.again(rate=(5e6, 50e6), rtt=(0.02, 0.2))
+    _no_sack(d)
     p, burst = d.log(0.001, 0.01), d.log(4, 40)
     d.data.append(["gilbert", p, int(burst * PACKET * 8e9 / d.rate_bps), d.random.uniform(0.5, 1)])
     d.finding = "random-loss"
@@ -140,11 +141,18 @@ def bursty_loss(d: Draw) -> None:
 @_kind("recovery")
 def heavy_loss(d: Draw) -> None:
     d.congestion_control = d.random.choice(("reno", "cubic"))
-    d.again(rate=(0.5e6, 20e6), rtt=(0.006, 0.1))
-    p = d.log(0.05, 0.18)
+    d.again(rate=(5e6, 50e6), rtt=(0.005, 0.05))
+    _no_sack(d)
+    d.sysctls["tcp_early_retrans"] = d.random.choice((0, 3))
+    p = d.log(0.05, 0.15)
     d.data.append(["loss", p])
     d.finding = "random-loss"
     d.bulk(d.size(_of_loss(d, p)))
+
+
+def _no_sack(d: Draw) -> None:
+    """Leave SACK out of most: then each hole of a window takes a round trip to repair."""
+    d.sysctls["tcp_sack"] = int(d.random.random() < 0.4)
 
 
 @_kind("congestion-window")

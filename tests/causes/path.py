@@ -1,4 +1,4 @@
-"""The path between the hosts: compiles `path.c`, writes what it is told and reads its log."""
+"""The path between the hosts: compiles `path.c` and `way.c`, writes what it is told and reads its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SOURCE = Path(__file__).with_name("path.c")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("path.c", "way.c", "way.h"))
 FATES = ("on-its-way", "delivered", "queue", "loss", "outage", "policer", "mtu", "syn", "idle")
 DELIVERED = FATES.index("delivered")
 WAYS = ("up", "down")
@@ -31,7 +31,7 @@ RECORD = np.dtype(
 
 
 def build(folder: Path) -> Path:
-    """Compile the path into `folder` if it is not there yet or older than its source.
+    """Compile the path into `folder` if it is not there yet or older than its sources.
 
     Raises
     ------
@@ -39,14 +39,15 @@ def build(folder: Path) -> Path:
         If this machine has no C compiler.
     """
     program = folder / "path"
-    if program.exists() and program.stat().st_mtime >= SOURCE.stat().st_mtime:
+    newest = max(source.stat().st_mtime for source in SOURCES)
+    if program.exists() and program.stat().st_mtime >= newest:
         return program
     compiler = shutil.which("cc")
     if compiler is None:
         raise FileNotFoundError("no C compiler (cc): the path cannot be built; install gcc")
     folder.mkdir(parents=True, exist_ok=True)
-    argv = [compiler, "-O2", "-Wall", "-Wextra", "-Wno-unused-result", "-o", str(program), str(SOURCE), "-lm"]
-    subprocess.run(argv, check=True)
+    sources = [str(source) for source in SOURCES if source.suffix == ".c"]
+    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", str(program), *sources, "-lm"], check=True)
     return program
 
 

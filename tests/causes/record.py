@@ -81,6 +81,7 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
         _start_collectors(recording, told)
         ending.enter_context(ClockLog(session / "clocks.jsonl", ("mobile", "fixed")))
         _run_programs(hosts, truth, told)
+        _silence(hosts)
         time.sleep(_SETTLE_S)
         stop(relay)
         ending.close()
@@ -168,6 +169,12 @@ def _run_programs(hosts: Namespaces, truth: Path, told: Scenario) -> None:
     hosts.run("mobile", *argv("client"), timeout=told.plan["patience_s"] + 20)
     time.sleep(min(1.0, 3 * told.rtt_ns / 1e9))  # the last packets are still on their way
     stop(server)
+
+
+def _silence(hosts: Namespaces) -> None:
+    """Let no kernel try again: what the path logs and what was captured shall end with the same packet."""
+    for host in _DEVICES:
+        hosts.run(host, "ip", "route", "flush", "table", "main")
 
 
 def _counters(hosts: Namespaces, host: str) -> dict[str, int]:

@@ -212,13 +212,24 @@ class Transfer:
         return int(self.log["enter_ns"][0])
 
     @cached_property
+    def _sender_ns(self) -> Times:
+        """Return when each packet left the data sender or reached it."""
+        left = self.log["enter_ns"][self.log["way"] == self.way]
+        return np.sort(np.concatenate((left, self.back["written_ns"]))).astype(np.int64)
+
+    @cached_property
     def end_ns(self) -> int:
-        """When the sender knew that all had arrived; else the connection's last packet."""
-        seen = [int(self.log["enter_ns"].max()), int(self.log["written_ns"].max())]
+        """When the sender knew that all had arrived; else the last packet that it sent or got."""
+        last = int(self._sender_ns[-1]) if len(self._sender_ns) else int(self.log["enter_ns"].max())
         if not len(self.packets):
-            return max(seen)
+            return max(last, int(self.log["enter_ns"].max()))
         done = self.acked.first_ns(int(self.last.max()))
-        return max(seen) if done is None else done
+        return last if done is None else done
+
+    @property
+    def at_sender_ns(self) -> tuple[int, int] | None:
+        """Return begin and end of what the sender sees of it, None if it is nothing."""
+        return (int(self._sender_ns[0]), self.end_ns) if len(self._sender_ns) else None
 
     @cached_property
     def at_receiver_ns(self) -> tuple[int, int] | None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _PRECISE = ("application", "receiver-window", "link")
 _SURE = ("measured", "inferred")
-_NEVER_ON_CONTROLS = ("ack-loss", "random-loss", "policer", "bufferbloat")
 
 
 def _row(cells: Iterable[Any]) -> str:
@@ -82,21 +81,28 @@ def _shares(shares: dict[str, float]) -> str:
     return ", ".join(f"{limit} {100 * share:.0f} %" for limit, share in largest)
 
 
-def findings(judged: list[Judged], injected: dict[str, str | None], controls: set[str]) -> Iterator[str]:
-    """Yield a row for each kind of finding that was built in: how often found, how often wrongly."""
+def findings(judged: list[Judged], faults: dict[str, dict[str, bool]], controls: set[str]) -> Iterator[str]:
+    """Yield a row for each kind of finding: how often found where it is true, and where it is not."""
     both = [each for each in judged if each.view == "both"]
     rows = []
-    for kind in sorted({kind for kind in injected.values() if kind} | set(_NEVER_ON_CONTROLS)):
-        there = [each for each in both if injected[each.name] == kind]
-        found = [each for each in there if kind in each.findings]
-        healthy = [each for each in both if each.name in controls and kind in each.findings]
-        rows.append([kind, len(there), _percent(len(found), len(there)), len(healthy)])
-    yield from _table(["finding", "built in", "found", f"on {len(controls)} controls"], rows)
+    for kind in sorted({kind for of in faults.values() for kind in of}):
+        there = [each for each in both if faults[each.name].get(kind) is True]
+        found = sum(_names(each, kind) for each in there)
+        wrongly = [each for each in both if faults[each.name].get(kind) is False and _names(each, kind)]
+        healthy = sum(each.name in controls for each in wrongly)
+        precision = _percent(found, found + len(wrongly))
+        rows.append([kind, len(there), _percent(found, len(there)), len(wrongly), precision, healthy])
+    head = ["finding", "true of", "found", "wrongly", "precision", f"on {len(controls)} controls"]
+    yield from _table(head, rows)
 
 
-def page(judged: list[Judged], injected: dict[str, str | None], controls: set[str]) -> str:
+def _names(judged: Judged, kind: str) -> bool:
+    return kind in judged.findings or (kind == "outage" and "blackout" in judged.findings)
+
+
+def page(judged: list[Judged], faults: dict[str, dict[str, bool]], controls: set[str]) -> str:
     """Return all tables."""
     lines = [*summary(judged)]
     for view in VIEWS:
         lines += [*confusion(judged, view), *misses(judged, view)]
-    return "\n".join([*lines, *findings(judged, injected, controls)])
+    return "\n".join([*lines, *findings(judged, faults, controls)])

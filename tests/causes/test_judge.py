@@ -45,9 +45,12 @@ def test_the_tables_count_what_is_right_and_what_is_wrong_but_sure() -> None:
         _judged({"link": 1.0}, {"recovery": 1.0}, "weak"),
         _judged({"link": 1.0}, {}, ""),
     ]
-    text = page(judged, {"00001-made": "policer"}, set())
+    judged[0].findings = ["policer"]
+    judged[1].findings = ["blackout"]
+    text = page(judged, {"00001-made": {"policer": True, "outage": False}}, {"00001-made"})
     assert "| both | 4 | 25.0 % | 25.0 % | 0.250 |" in text
-    assert "| policer | 4 | 0.0 % | 0 |" in text
+    assert "| policer | 4 | 25.0 % | 0 | 100.0 % | 0 |" in text
+    assert "| outage | 0 | – | 1 | 0.0 % | 1 |" in text
     assert "no answer" in text
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.causes.judge import VIEWS, judge
 from tests.causes.path import DELIVERED, FATES, build, lateness_p99_ns, read_log
 from tests.causes.record import MOST_LATE_NS, make
 from tests.causes.scenario import Draw
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from tests.causes.scenario import Scenario
 
 RATE_BPS, DELAY_NS, QUEUE_BYTES, SENT_BYTES = 4_000_000, 15_000_000, 30_000, 800_000
 
@@ -38,15 +41,22 @@ def upload(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *(["up", *each] for each in (["queue", QUEUE_BYTES], ["step", 0, RATE_BPS, DELAY_NS])),
         *(["down", *each] for each in (["queue", QUEUE_BYTES], ["step", 0, RATE_BPS, DELAY_NS])),
     ]
-    folder = tmp_path_factory.mktemp("causes") / "plain"
-    make(told, build(folder.parent / "built"), folder)
-    return folder
+    return _punctual(told, tmp_path_factory.mktemp("causes"))
+
+
+def _punctual(told: Scenario, place: Path) -> Path:
+    """Return a recording that the machine did not disturb; skip if it is never idle for two seconds."""
+    for number in range(3):
+        folder = place / str(number)
+        make(told, build(place / "built"), folder)
+        if lateness_p99_ns(read_log(folder / "truth" / "path.bin")) <= MOST_LATE_NS:
+            return folder
+    pytest.skip(f"the machine is too busy: packets were over {MOST_LATE_NS / 1e6:.0f} ms late three times")
 
 
 @pytest.fixture(scope="module")
 def data(upload: Path) -> NDArray[np.void]:
     log = read_log(upload / "truth" / "path.bin")
-    assert lateness_p99_ns(log) <= MOST_LATE_NS
     return log[(log["way"] == 0) & (log["payload"] > 0)]
 
 
@@ -79,3 +89,11 @@ def test_the_truth_of_a_full_link_is_the_link(upload: Path) -> None:
     edges = [(begin, end) for begin, end, _, _ in found["intervals"]]
     assert all(left[1] == right[0] for left, right in pairwise(edges))
     assert sum(end - begin for begin, end in edges) == pytest.approx(found["total_s"] * 1e9)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_program_says_of_every_view_that_the_link_was_the_limit(upload: Path, view: str) -> None:
+    judged = judge(upload, write(upload), view)
+    assert judged is not None
+    assert judged.right, (judged.ours, judged.error)
+    assert judged.overlap > 0.85

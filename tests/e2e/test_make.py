@@ -22,7 +22,7 @@ def _make(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_lists_what_can_be_made() -> None:
     shown = _make().stdout
-    for target in ("demo", "test", "lint", "bench", "fuzz", "clean"):
+    for target in ("demo", "test", "lint", "bench", "causes", "fuzz", "clean"):
         assert f"make {target} " in shown
 
 

@@ -1,0 +1,127 @@
+"""Which faults a transfer really had, by the names of the findings: true, false, or left out where slight.
+
+What is slight may be found or not: five random losses must be, where there is none they must not be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tests.causes.path import DELIVERED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.causes.seen import Transfer
+
+Interval = tuple[int, int, str, str | None]
+
+_SYN, _RST, _ACK = 2, 4, 16
+_LEAST_LOSSES, _LEAST_DROPS_OF_A_POLICER, _LEAST_OF_A_HOLE, _LEAST_MARKS = 5, 15, 3, 3
+_MUCH, _LITTLE = 0.2, 0.02
+"""Shares of the time from which on a limit must be a finding, and below which it must not."""
+_BLOATED_NS, _SHORT_NS = 200_000_000, 60_000_000
+"""Wait in the queue, 95th percentile: grade D and worse, and better than C, of limits.md."""
+_LEAST_SILENCE_S = 0.3
+_OF_LIMITS = {
+    "receiver-limited": ("receiver-window", None),
+    "send-buffer-limited": ("sender-buffer", None),
+    "slow-start-limited": ("slow-start", None),
+    "link-limited": ("link", None),
+    "application-limited": ("application", "writes"),
+    "nagle-delayed-ack": ("application", "nagle"),
+}
+_OF_SERVERS = {"server-think-time": ("application", "think"), "client-think-time": ("application", "peer")}
+
+
+def _amount(value: float, *, least: float, none: float = 0) -> bool | None:
+    if value >= least:
+        return True
+    return False if value <= none else None
+
+
+def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool]:
+    """Return for each kind of finding whether it is true of a transfer; what is slight is left out."""
+    found = {
+        **_of_fates(fates["data"]),
+        **_of_packets(t),
+        **_of_beginning_and_end(t),
+        **_of_time(t, intervals),
+        **_of_silences(intervals, fates),
+    }
+    return {kind: value for kind, value in found.items() if value is not None}
+
+
+def _of_fates(data: Mapping[str, int]) -> dict[str, bool | None]:
+    return {
+        "random-loss": _amount(data.get("loss", 0), least=_LEAST_LOSSES),
+        "policer": _amount(data.get("policer", 0), least=_LEAST_DROPS_OF_A_POLICER),
+        "path-mtu-black-hole": _amount(data.get("mtu", 0), least=_LEAST_OF_A_HOLE),
+        "idle-timeout": _amount(data.get("idle", 0), least=1),
+    }
+
+
+def _of_packets(t: Transfer) -> dict[str, bool | None]:
+    arrived = t.packets[t.packets["fate"] == DELIVERED]
+    waits_ns = arrived["served_ns"].astype(np.int64) - arrived["enter_ns"].astype(np.int64)
+    wait_ns = float(np.quantile(waits_ns, 0.95)) if len(arrived) else 0.0
+    order = np.diff(arrived["written_ns"].astype(np.int64))
+    return {
+        "bufferbloat": _amount(wait_ns, least=_BLOATED_NS, none=_SHORT_NS),
+        "ecn-marked": _amount(int(arrived["ce"].sum()), least=_LEAST_MARKS),
+        "reordering": _amount(int((order < 0).sum()), least=_LEAST_LOSSES),
+    }
+
+
+def _of_beginning_and_end(t: Transfer) -> dict[str, bool | None]:
+    flags, back = t.log["flags"], t.log["way"] == 1
+    came = t.log["fate"] == DELIVERED
+    syns = int(((flags & (_SYN | _ACK)) == _SYN).sum())
+    answered = bool((((flags & _SYN) > 0) & back & came).any())
+    reset = bool(((flags & _RST) > 0).any())
+    return {
+        "syn-retransmitted": syns > 1 and answered,
+        "syn-unanswered": not answered and not reset,
+        "connection-refused": not answered and reset,
+        "reset-by-peer": _is_reset(t, reset=reset and answered),
+    }
+
+
+def _is_reset(t: Transfer, *, reset: bool) -> bool | None:
+    """Return whether a program reset it; a kernel may, too, for what comes after its program's end."""
+    meant = any(
+        name == "reset"
+        for journal in t.recording.journals.values()
+        for c in journal
+        for name, *_ in c["calls"]
+    )
+    return meant if meant or not reset else None
+
+
+def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
+    """Return the findings that are a limit by another name."""
+    total = max(1, sum(end - begin for begin, end, *_ in intervals))
+    spent: Counter[tuple[str, str | None]] = Counter()
+    for begin, end, limit, part in intervals:
+        for key in {(limit, part), (limit, None)}:
+            spent[key] += end - begin
+    kinds = _OF_LIMITS | (_OF_SERVERS if t.way == 1 else {})
+    found = {kind: _amount(spent[key] / total, least=_MUCH, none=_LITTLE) for kind, key in kinds.items()}
+    zero_s = spent["receiver-window", "zero"] / 1e9
+    return found | {"zero-window": _amount(zero_s, least=_LEAST_SILENCE_S)}
+
+
+def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool | None]:
+    """Return whether the path was dead; where a hole or a forgetful box explains it that is the finding."""
+    longest_s = max((end - begin for begin, end, limit, _ in intervals if limit == "outage"), default=0) / 1e9
+    dead = _amount(longest_s, least=_LEAST_SILENCE_S)
+    data = sum(fates["data"].get(fate, 0) for fate in ("outage", "mtu", "idle"))
+    only_acks = fates["acks"].get("outage", 0) > 0 and data == 0
+    explained = any(fates["data"].get(fate) for fate in ("mtu", "idle", "loss"))
+    return {
+        "outage": None if only_acks or explained else dead,
+        "ack-loss": (dead if only_acks else False) if not explained else None,
+    }

@@ -1,0 +1,340 @@
+/* A way of the path: policer, queue, serializer, air. What it is told and what it logs is in way.h and path.c. */
+#include "way.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct way ways[2];
+struct record *records;
+long n_records;
+static long room_records;
+static struct flying *heap;
+static long n_heap, room_heap;
+static uint64_t numbered;
+static ns_t zero, last_seen; /* of the first packet; of the last one */
+static int expired;
+
+void fail(const char *what)
+{
+    fprintf(stderr, "path: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static double uniform(struct way *w) /* splitmix64 */
+{
+    uint64_t z = (w->chance += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
+}
+
+static void *grown(void *array, long *room, long used, size_t size)
+{
+    if (used < *room)
+        return array;
+    *room = *room ? 2 * *room : 1 << 14;
+    array = realloc(array, *room * size);
+    if (!array)
+        fail("realloc");
+    return array;
+}
+
+/* --- the packets in the air: a heap by due time, then by number --- */
+
+static int earlier(const struct flying *a, const struct flying *b)
+{
+    return a->due != b->due ? a->due < b->due : a->number < b->number;
+}
+
+static void swap(long i, long j)
+{
+    struct flying kept = heap[i];
+    heap[i] = heap[j];
+    heap[j] = kept;
+}
+
+static void push(struct way *w, struct packet *p, ns_t due)
+{
+    heap = grown(heap, &room_heap, n_heap, sizeof *heap);
+    heap[n_heap] = (struct flying){due, numbered++, p, w};
+    for (long i = n_heap++; i && earlier(&heap[i], &heap[(i - 1) / 2]); i = (i - 1) / 2)
+        swap(i, (i - 1) / 2);
+}
+
+static struct flying pop(void)
+{
+    struct flying top = heap[0];
+    heap[0] = heap[--n_heap];
+    for (long i = 0, least; (least = 2 * i + 1) < n_heap; i = least) {
+        least += least + 1 < n_heap && earlier(&heap[least + 1], &heap[least]);
+        if (!earlier(&heap[least], &heap[i]))
+            break;
+        swap(i, least);
+    }
+    return top;
+}
+
+/* --- one way: in, through the serializer, into the air --- */
+
+static const struct step *step_at(const struct way *w, ns_t now)
+{
+    const struct step *found = &w->steps[0];
+    for (int i = 1; i < w->n_steps && w->steps[i].at + zero <= now; i++)
+        found = &w->steps[i];
+    return found;
+}
+
+static void begin_service(struct way *w, ns_t begin)
+{
+    w->head_done = begin + (ns_t)(w->head->length * 8e9 / step_at(w, begin)->rate);
+}
+
+static int enqueue(struct way *w, struct packet *p, ns_t now)
+{
+    if (w->queued + p->length > w->queue_limit)
+        return 0;
+    p->next = NULL;
+    p->begin = now;
+    w->queued += p->length;
+    if (w->head) {
+        w->tail = w->tail->next = p;
+    } else {
+        w->head = w->tail = p;
+        begin_service(w, now > w->free ? now : w->free);
+    }
+    return 1;
+}
+
+static int is_lost(struct way *w, unsigned length, ns_t now)
+{
+    if (now >= w->bad_until && uniform(w) < w->p_begin)
+        w->bad_until = now + (ns_t)(-log(1 - uniform(w)) * w->bad_ns);
+    int lost = uniform(w) < w->loss;
+    lost |= now < w->bad_until && uniform(w) < w->p_loss;
+    lost |= length > w->size_loss_bytes && uniform(w) < w->size_loss;
+    return lost;
+}
+
+static int in_outage(const struct way *w, ns_t now)
+{
+    for (int i = 0; i < w->n_outages; i++)
+        if (w->outages[i].begin + zero <= now && now < w->outages[i].end + zero)
+            return 1;
+    return 0;
+}
+
+static ns_t due_of(struct way *w, ns_t served)
+{
+    ns_t due = served + (ns_t)step_at(w, served)->delay;
+    while (w->jitter > 0 && w->release < due) /* now and then a long one, as when a station scans */
+        w->release += (ns_t)(-log(1 - uniform(w)) * w->jitter * (uniform(w) < 0.01 ? 10 : 1)) + 1;
+    if (w->jitter > 0)
+        due = w->release;
+    if (uniform(w) < w->reorder)
+        return due + (ns_t)w->reorder_ns;
+    if (due < w->last_due)
+        due = w->last_due; /* the air keeps the order */
+    return w->last_due = due;
+}
+
+static void mark_congestion(struct packet *p)
+{
+    unsigned char *ip = p->bytes;
+    if ((ip[1] & 3) == 0)
+        return;
+    ip[1] |= 3;
+    ip[10] = ip[11] = 0;
+    uint32_t sum = 0;
+    for (int i = 0; i < (ip[0] & 15) * 4; i += 2)
+        sum += ip[i] << 8 | ip[i + 1];
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    sum = ~(sum + (sum >> 16));
+    ip[10] = sum >> 8;
+    ip[11] = sum;
+    records[p->record].ce = 1;
+}
+
+static void leave_serializer(struct way *w)
+{
+    struct packet *p = w->head;
+    ns_t served = w->free = w->head_done;
+    w->head = p->next;
+    w->queued -= p->length;
+    if (w->head)
+        begin_service(w, served);
+    if (p->record < 0) {
+        free(p);
+        return;
+    }
+    struct record *r = &records[p->record];
+    r->served = served;
+    int lost = is_lost(w, p->length, served);
+    r->fate = in_outage(w, served) ? OUTAGE : lost ? LOSS : ON_ITS_WAY;
+    if (r->fate != ON_ITS_WAY) {
+        free(p);
+        return;
+    }
+    if (w->mark && served - p->begin > w->mark)
+        mark_congestion(p);
+    push(w, p, r->due = due_of(w, served));
+}
+
+static void cross_arrives(struct way *w, struct cross *c)
+{
+    struct packet *p = calloc(1, sizeof *p);
+    p->record = -1;
+    p->length = c->bytes;
+    if (!enqueue(w, p, c->next))
+        free(p);
+    c->next += (ns_t)(c->bytes * 8e9 / c->rate);
+    ns_t period = c->on + c->off, since = c->next - c->begin - zero;
+    if (c->off && since % period >= c->on)
+        c->next += period - since % period;
+}
+
+static struct cross *next_cross(struct way *w)
+{
+    struct cross *first = NULL;
+    for (struct cross *c = w->crosses; zero && c < w->crosses + w->n_crosses; c++) {
+        if (!c->next)
+            c->next = c->begin + zero;
+        if (c->next < c->end + zero && (!first || c->next < first->next))
+            first = c;
+    }
+    return first;
+}
+
+void advance(struct way *w, ns_t now)
+{
+    for (;;) {
+        struct cross *c = next_cross(w);
+        int arrives = c && c->next <= now, leaves = w->head && w->head_done <= now;
+        if (leaves && (!arrives || w->head_done <= c->next))
+            leave_serializer(w);
+        else if (arrives)
+            cross_arrives(w, c);
+        else
+            return;
+    }
+}
+
+static int is_policed(struct way *w, unsigned length, ns_t now)
+{
+    if (w->policer <= 0)
+        return 0;
+    w->tokens = w->filled ? w->tokens + (now - w->filled) * w->policer / 8e9 : w->bucket;
+    w->tokens = w->tokens > w->bucket ? w->bucket : w->tokens;
+    w->filled = now;
+    if (w->tokens < length)
+        return 1;
+    w->tokens -= length;
+    return 0;
+}
+
+static int refused(struct way *w, const struct record *r)
+{
+    if (w->idle && r->enter - last_seen > w->idle && last_seen)
+        expired = 1;
+    if (expired)
+        return IDLE;
+    if (r->flags & 2 && w->syns > 0 && w->syns--)
+        return SYN;
+    if (w->mtu && r->length > w->mtu && r->enter >= w->mtu_at + zero)
+        return MTU;
+    return is_policed(w, r->length, r->enter) ? POLICER : ON_ITS_WAY;
+}
+
+/* --- reading what a packet says --- */
+
+static uint32_t big(const unsigned char *at, int bytes)
+{
+    uint32_t value = 0;
+    while (bytes--)
+        value = value << 8 | *at++;
+    return value;
+}
+
+static void read_options(struct record *r, const unsigned char *at, const unsigned char *end)
+{
+    while (at < end && *at) {
+        if (*at == 1) {
+            at++;
+            continue;
+        }
+        if (at + 1 >= end || at[1] < 2 || at + at[1] > end)
+            return;
+        if (at[0] == 3)
+            r->wscale = at[2];
+        if (at[0] == 8)
+            r->tsval = big(at + 2, 4);
+        at += at[1];
+    }
+}
+
+static void read_headers(struct record *r, const unsigned char *ip, unsigned length)
+{
+    unsigned header = (ip[0] & 15) * 4;
+    r->length = length;
+    r->ip_id = big(ip + 4, 2);
+    r->wscale = 255;
+    if (ip[9] != 6 || length < header + 20)
+        return;
+    const unsigned char *tcp = ip + header;
+    unsigned offset = (tcp[12] >> 4) * 4;
+    r->source = big(tcp, 2);
+    r->target = big(tcp + 2, 2);
+    r->seq = big(tcp + 4, 4);
+    r->ack = big(tcp + 8, 4);
+    r->flags = tcp[13];
+    r->window = big(tcp + 14, 2);
+    r->payload = length - header - offset;
+    if (length >= header + offset)
+        read_options(r, tcp + 20, tcp + offset);
+}
+
+/* --- in and out --- */
+
+void accept_packet(struct way *w, const unsigned char *bytes, unsigned length)
+{
+    ns_t now = clock_ns(CLOCK_MONOTONIC);
+    if (!zero)
+        zero = ways[0].release = ways[1].release = now;
+    advance(w, now);
+    records = grown(records, &room_records, n_records, sizeof *records);
+    struct record *r = memset(&records[n_records], 0, sizeof *r);
+    r->way = w - ways;
+    r->enter = now;
+    read_headers(r, bytes, length);
+    r->fate = refused(w, r);
+    last_seen = now;
+    struct packet *p = malloc(sizeof *p + length);
+    memcpy(p->bytes, bytes, length);
+    p->length = length;
+    p->record = n_records++;
+    if (r->fate == ON_ITS_WAY && !enqueue(w, p, now))
+        r->fate = QUEUE;
+    if (r->fate != ON_ITS_WAY)
+        free(p);
+}
+
+ns_t next_event(void)
+{
+    ns_t next = n_heap ? heap[0].due : UINT64_MAX;
+    for (struct way *w = ways; w < ways + 2; w++)
+        if (w->head && w->head_done < next) /* cross traffic alone can wait until a packet of ours comes */
+            next = w->head_done;
+    return next;
+}
+
+struct flying *first_due(ns_t now)
+{
+    return n_heap && heap[0].due <= now ? &heap[0] : NULL;
+}
+
+void forget(void)
+{
+    free(pop().packet);
+}
