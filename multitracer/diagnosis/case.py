@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.use import Use
     from multitracer.tables import Array, Table
@@ -46,10 +47,11 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A transfer with its account."""
+    """A transfer with its account, and what limited it."""
 
     transfer: Transfer
     account: Account
+    limited: Limited
 
     @property
     def uses(self) -> Table:

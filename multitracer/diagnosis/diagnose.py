@@ -44,6 +44,9 @@ _NO_LOSS = {
     "link-reset",
     "blackout",
     "overbuffered-link",
+    "application-limited",
+    "server-think-time",
+    "client-think-time",
 }
 """Kinds whose cost is time in which the link did what it could: it does not lower the utilization."""
 _EXPLAINED = 0.9
@@ -101,7 +104,7 @@ class Diagnosis:
 
     @property
     def _case(self) -> Case:
-        return Case(self.transfer, self.account)
+        return Case(self.transfer, self.account, self.limited)
 
     def table(self) -> Table:
         """Return FINDINGS."""
@@ -214,9 +217,10 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         raise InputError(
             f"connection {number}: {many}, so nobody knows where its time went; choose another one"
         )
-    case = Case(transfer, account(transfer))
-    found = group.longest if group is not None else limited(transfer, case.account)
-    return Diagnosis(transfer, case.account, findings(case), found, group or alone(found))
+    books = account(transfer)
+    found = group.longest if group is not None else limited(transfer, books)
+    told = findings(Case(transfer, books, found))
+    return Diagnosis(transfer, books, told, found, group or alone(found))
 
 
 def headline(diagnosis: Diagnosis) -> str:

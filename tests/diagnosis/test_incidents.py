@@ -33,7 +33,7 @@ def found() -> Callable[[str], Diagnosis]:
 def of(found: Callable[[str], Diagnosis]) -> Callable[..., list[Incident]]:
     """`of(finding, …)`: the incidents of findings within a run of some 100 s."""
     diagnosis = found("fig8-resets-vj")
-    case = Case(diagnosis.transfer, diagnosis.account)
+    case = Case(diagnosis.transfer, diagnosis.account, diagnosis.limited)
 
     def made(*some: tuple[str, float, float, float]) -> list[Incident]:
         begin_ns = case.transfer.begin_ns

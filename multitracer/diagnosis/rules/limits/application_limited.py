@@ -1,0 +1,33 @@
+"""The program that sends had nothing to send: it produced at its own pace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "application-limited"
+HELP = "A change of the program that sends: TCP could have carried more."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding."""
+    found = held(case.limited, Limit.APPLICATION, Part.WRITES)
+    if found is None:
+        return
+    numbers = found.numbers
+    sentence = (
+        f"The sending program had nothing to send for {found.seconds:.1f} s, {found.share:.0%} of the time: "
+        f"{count(len(found.lengths_s), 'pause')} of {numbers['median_s']:.2g} s "
+        f"(up to {numbers['largest_s']:.2g} s)."
+    )
+    evidence = rows("sender", list(found.rows))
+    yield Finding(
+        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
+    )

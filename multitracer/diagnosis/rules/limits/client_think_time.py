@@ -1,0 +1,39 @@
+"""The peer had everything it had asked for, and asked for nothing more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.limits.names import Limit, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "client-think-time"
+HELP = "A client that asks sooner, or for several things at once."
+_ROUND_TRIPS = 2.0
+"""An answer's last packet and the next request take one; twice that is a pause of the client."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of a responder's data."""
+    found = held(case.limited, Limit.APPLICATION, Part.PEER) if case.transfer.reverse else None
+    seen = case.limited.seen
+    if found is None or seen is None:
+        return
+    trip_s = case.link_s(0, seen.floor_ns)
+    if float(np.median(found.lengths_s)) < _ROUND_TRIPS * trip_s:
+        return
+    numbers = found.numbers
+    sentence = (
+        f"The client let {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) before it "
+        f"asked, {len(found.lengths_s):,} times: {found.seconds:.1f} s, {found.share:.0%} of the time."
+    )
+    evidence = rows("sender", list(found.rows))
+    yield Finding(
+        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
+    )

@@ -1,0 +1,35 @@
+"""What was on its way filled the window that the receiver offered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.limits.names import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "receiver-limited"
+HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_rmem)."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding."""
+    found = held(case.limited, Limit.RECEIVER_WINDOW)
+    if found is None:
+        return
+    offered = case.transfer.sender["window_bytes"][case.transfer.acks]
+    window = int(np.median(offered)) if len(offered) else 0
+    sentence = (
+        f"The receiver's window ({window:,} bytes in the middle) was full for {found.seconds:.1f} s, "
+        f"{found.share:.0%} of the time."
+    )
+    numbers = found.numbers | {"window_bytes": float(window)}
+    evidence = rows("sender", list(found.rows))
+    yield Finding(
+        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
+    )

@@ -1,0 +1,32 @@
+"""An answer was owed and not begun: the program that answers took its time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.limits.names import Limit, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "server-think-time"
+HELP = "A program that begins its answers sooner, or requests that do not wait for each other."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of a responder's data."""
+    found = held(case.limited, Limit.APPLICATION, Part.THINK) if case.transfer.reverse else None
+    if found is None:
+        return
+    numbers, many = found.numbers, len(found.lengths_s)
+    what = "an answer" if many == 1 else f"each of {many:,} answers"
+    sentence = (
+        f"The server took {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin {what}: "
+        f"{found.seconds:.1f} s, {found.share:.0%} of the time."
+    )
+    evidence = rows("sender", list(found.rows))
+    yield Finding(
+        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
+    )

@@ -1,0 +1,39 @@
+"""The congestion window was still growing: the transfer was too short for its path."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.limits.names import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "slow-start-limited"
+HELP = "A connection that is used again, a larger initial window (initcwnd), or a shorter path."
+_LARGER = 4
+"""Times the initial window for which the saving is told: two doublings."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding."""
+    found = held(case.limited, Limit.SLOW_START)
+    seen = case.limited.seen
+    if found is None or seen is None or not seen.floor_ns:
+        return
+    trip_s = case.link_s(0, seen.floor_ns)
+    rounds = found.seconds / trip_s
+    saved_s = min(math.log2(_LARGER), rounds) * trip_s
+    sentence = (
+        f"For {found.seconds:.2g} s, {found.share:.0%} of the time, some {rounds:.0f} round trips of "
+        f"{trip_s:.2g} s, the congestion window was still growing; {_LARGER} times the initial window would save up to "
+        f"{saved_s:.2g} s."
+    )
+    numbers = found.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
+    evidence = rows("sender", list(found.rows))
+    yield Finding(
+        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
+    )
