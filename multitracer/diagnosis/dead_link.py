@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.delays import lost_rows
 from multitracer.diagnosis.mtu_hole import mtu_holes
 from multitracer.diagnosis.opening import is_forgotten
 from multitracer.tables import NA
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 
 BLACKOUT_S = 10.0
 """An outage as long as this, or longer, is a blackout (paper 001)."""
+_CHANCE = 1e-4
+"""With which packets in a row are still lost by chance, at the rate at which others are lost: then it is no
+outage."""
+_LEAST_LOSS = 0.01
+"""Taken for the rate where fewer were lost."""
 _LEAST_UNANSWERED = 3
-"""Packets in a row, the tries among them: on a link that loses 5 % by chance, three in a row are lost once in
-8,000 times."""
+"""Packets in a row, the tries among them."""
 _WAYS = {
     "both": "Nothing came through in either direction",
     "data": "None of the data came through",
@@ -31,10 +36,12 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
     if case.is_link_logged:
         return
+    share = max(len(lost_rows(case)) / max(len(case.transfer.data), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)
-        if dead.failed and dead.unanswered >= _LEAST_UNANSWERED and not has_other_name:
+        by_chance = dead.unanswered < _LEAST_UNANSWERED or share**dead.unanswered > _CHANCE
+        if dead.failed and not by_chance and not has_other_name:
             yield _finding(case, dead, kind)
 
 

@@ -35,6 +35,8 @@ _JUMP_NS = 5 * NS_PER_MS
 """Least step of the path's own delay that is told from noise."""
 _LASTS = 0.8
 """Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
+_EMPTY = 0.2
+"""Part of a step by which the delays at it may exceed the least before and after it."""
 _AROUND = 8
 """Samples on both sides of a step that must be even ..."""
 _EVEN = 0.3
@@ -119,7 +121,7 @@ def _changes(time_ns: Array, delay_ns: Array) -> Array:
     before = np.minimum.accumulate(delay_ns)[:-1]
     after = np.minimum.accumulate(delay_ns[::-1])[::-1][1:]
     lasts = np.sign(step) * (after - before) >= _LASTS * size
-    empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= (1 - _LASTS) * size
+    empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
     least_ns = np.maximum(_JUMP_NS, np.diff(time_ns))
     found = np.flatnonzero((size > least_ns) & lasts & empty) + 1
     return np.array([at for at in found if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)

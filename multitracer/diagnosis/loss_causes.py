@@ -34,7 +34,9 @@ _QUARTILE = 0.25
 _LEAST_FULL = 3
 _LEAST_OFTEN_FULL = 8
 _LEAST_CHANCE = 5
-"""Losses apart from each other: with fewer, a quartile says nothing."""
+"""Losses apart from each other: with fewer, a quartile says nothing ..."""
+_LEAST_CLEAR_CHANCE = 3
+"""... unless none of the packets before them had waited."""
 _LONGEST = 0.99
 _FRESH = 1.5
 """Round trips after which a delay says nothing any more of the queue."""
@@ -72,7 +74,8 @@ class Losses(NamedTuple):
     def is_chance(self) -> bool:
         """Whether chance lost them: nothing waited before most of them."""
         if len(self.rank) < _LEAST_CHANCE:
-            return False
+            clear = len(self.rank) >= _LEAST_CLEAR_CHANCE and self.queue_ns.max() <= _CHANCE_NS
+            return bool(clear and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
         low_ns, waited_ns = np.quantile(self.queue_ns, (_QUARTILE, 0.5))
         far = low_ns <= _CHANCE_NS and waited_ns <= _CHANCE_SHARE * self.longest_ns
         return bool((waited_ns <= _CHANCE_NS or far) and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)

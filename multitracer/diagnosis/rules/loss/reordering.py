@@ -70,9 +70,12 @@ def _late(case: Case) -> _Late:
 def _by_reports(case: Case) -> Array:
     """Return the segments that a SACK had left out and that were acknowledged without being sent again.
 
-    And those that were sent again in vain because of such reports.
+    And those that were sent again in vain because of such reports. Without SACK a sender may send more again
+    than was asked for.
     """
     transfer = case.transfer
+    if not len(transfer.sacks):
+        return np.empty(0, dtype=np.int64)
     sacks, table = transfer.sacks, transfer.sender
     mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
     row = sacks["row"][mine]
