@@ -40,9 +40,16 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)
-        by_chance = dead.unanswered < _LEAST_UNANSWERED or share**dead.unanswered > _CHANCE
+        in_a_row = _in_a_row(dead)
+        by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
         if dead.failed and not by_chance and not has_other_name:
             yield _finding(case, dead, kind)
+
+
+def _in_a_row(dead: DeadTime) -> int:
+    """Return how many packets were lost in a row at most: by both captures, or all that got no answer."""
+    known = dead.lost_data + dead.lost_acks if dead.lost_data != NA else 0
+    return min(dead.unanswered, known) if known else dead.unanswered
 
 
 def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
