@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.delays import lost_rows
 from multitracer.diagnosis.mtu_hole import mtu_holes
 from multitracer.diagnosis.opening import is_forgotten
 from multitracer.tables import NA
@@ -36,7 +35,7 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
     if case.is_link_logged:
         return
-    share = max(len(lost_rows(case)) / max(len(case.transfer.data), 1), _LEAST_LOSS)
+    share = max(len(case.lost) / max(len(case.transfer.data), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)

@@ -24,7 +24,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.dead_times import DeadTime
     from multitracer.diagnosis.recorded import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
@@ -133,9 +133,8 @@ def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:
     return all(len(side) == _AROUND and np.ptp(side) <= _EVEN * jump_ns for side in sides)
 
 
-def lost_rows(case: Case) -> Array:
+def lost_rows(transfer: Transfer, dead_times: list[DeadTime]) -> Array:
     """Return the rows of `sender` with data that were lost on their way, but for those of a dead time."""
-    transfer = case.transfer
     if transfer.data_pairs is not None:
         pairs = transfer.data_pairs
         lost = pairs.sent[pairs.lost & (pairs.sent != NA)]
@@ -148,7 +147,7 @@ def lost_rows(case: Case) -> Array:
     rtt = transfer.sender["rtt_ns"][transfer.data]
     round_trip_ns = int(rtt.max(initial=0))
     dead = np.zeros(len(lost), dtype=bool)
-    for each in case.dead_times:
+    for each in dead_times:
         if each.failed:
             dead |= (stamps >= each.begin_ns - round_trip_ns) & (stamps <= each.end_ns)
     return np.asarray(lost[~dead])

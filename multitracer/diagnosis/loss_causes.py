@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.delays import Delays, data_delays, lost_rows
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.delays import Delays
     from multitracer.tables import Array
 
 _FULL_RANK = 0.89
@@ -83,10 +83,10 @@ class Losses(NamedTuple):
 
 def losses(case: Case) -> Losses | None:
     """Return what is known of a transfer's losses; None without delays, or where the link's log tells."""
-    delays = None if case.is_link_logged else data_delays(case.transfer)
+    delays = None if case.is_link_logged else case.delays
     if delays is None:
         return None
-    lost = lost_rows(case)
+    lost = case.lost
     if not len(lost):
         return None
     queue_ns, rank = _before(case, lost, delays)
