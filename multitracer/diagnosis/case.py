@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.dead_times import DeadTime, dead_times
+from multitracer.diagnosis.delays import Delays, data_delays, lost_rows
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -67,6 +68,16 @@ class Case:
     def dead_times(self) -> list[DeadTime]:
         """When nothing came back though data were outstanding, by the packets."""
         return dead_times(self.transfer)
+
+    @cached_property
+    def delays(self) -> Delays | None:
+        """How long the data waited; None where no capture tells."""
+        return data_delays(self.transfer)
+
+    @cached_property
+    def lost(self) -> Array:
+        """Rows of `sender` with data that were lost on their way, but for those of a dead time."""
+        return lost_rows(self.transfer, self.dead_times)
 
     def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
         """Return the link time of some uses within an interval of recorded time."""

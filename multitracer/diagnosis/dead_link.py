@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 BLACKOUT_S = 10.0
 """An outage as long as this, or longer, is a blackout (paper 001)."""
+_CHANCE = 1e-4
+"""With which packets in a row are still lost by chance, at the rate at which others are lost: then it is no
+outage."""
+_LEAST_LOSS = 0.01
+"""Taken for the rate where fewer were lost."""
 _LEAST_UNANSWERED = 3
-"""Packets in a row, the tries among them: on a link that loses 5 % by chance, three in a row are lost once in
-8,000 times."""
+"""Packets in a row, the tries among them."""
 _WAYS = {
     "both": "Nothing came through in either direction",
     "data": "None of the data came through",
@@ -31,11 +35,20 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
     if case.is_link_logged:
         return
+    share = max(len(case.lost) / max(len(case.transfer.data), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)
-        if dead.failed and dead.unanswered >= _LEAST_UNANSWERED and not has_other_name:
+        in_a_row = _in_a_row(dead)
+        by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
+        if dead.failed and not by_chance and not has_other_name:
             yield _finding(case, dead, kind)
+
+
+def _in_a_row(dead: DeadTime) -> int:
+    """Return how many packets were lost in a row at most: by both captures, or all that got no answer."""
+    known = dead.lost_data + dead.lost_acks if dead.lost_data != NA else 0
+    return min(dead.unanswered, known) if known else dead.unanswered
 
 
 def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:

@@ -106,6 +106,9 @@ class _Watch:
         self._view = SenderView(transfer)
         self._time = np.maximum.accumulate(transfer.sender["time_ns"])
         rtt = transfer.sender["rtt_ns"][transfer.data]
+        number, analysis = transfer.layers.connection, transfer.layers.part.analysis
+        agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
+        self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
         self._soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0.0
 
     def dead_time(self, tries: Array, following: int) -> DeadTime | None:
@@ -147,21 +150,35 @@ class _Watch:
         return int(np.count_nonzero(self._time[tries] <= self._time[answer] - self._soonest_ns)) - 1
 
     def _outstanding(self, tries: Array) -> int:
-        """Return how many packets before the first try were neither covered nor reported."""
+        """Return how many packets before the first try were neither covered nor reported.
+
+        One, the oldest, if what lay behind it may have arrived.
+        """
+        if self._is_uncertain(int(tries[0])):
+            return 1
         table = self._transfer.sender
         full = max(int(table["payload_bytes"][self._transfer.data].max()), 1)
         return -(-int(table["flight_sack_bytes"][tries[0]]) // full)
 
+    def _before(self, row: int) -> int:
+        """Return the row of the last arrival before one."""
+        return int(self._transfer.acks[np.searchsorted(self._transfer.acks, row) - 1])
+
+    def _is_uncertain(self, first: int) -> bool:
+        """Return whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
+        before = self._before(first)
+        duplicate = (self._transfer.sender["kind"][before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
+        return not self._has_sacks and bool(duplicate or self._view.in_recovery(np.array([before]))[0])
+
     def _proves_acks(self, tries: Array, answer: int) -> bool:
         """Return whether the answer covers all that was outstanding, and more than was sent again.
 
-        Without SACK a duplicate ACK may have told of what lay behind a loss: that proves nothing. Nor does an
-        ACK that may have been delayed: that of next to nothing, or of a receiver whose program does not read.
+        What duplicate ACKs may have told of proves nothing. Nor does an ACK that may have been delayed: that
+        of next to nothing, or of a receiver whose program does not read.
         """
         table, first = self._transfer.sender, int(tries[0])
-        before = self._transfer.acks[np.searchsorted(self._transfer.acks, first) - 1]
-        told = (table["kind"][before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
-        if told and table["flight_sack_bytes"][first] == table["flight_bytes"][first]:
+        before = self._before(first)
+        if self._is_uncertain(first):
             return False
         again = np.unique(np.stack([table["seq_bytes"][tries], table["end_bytes"][tries]], axis=1), axis=0)
         others = int(table["flight_sack_bytes"][first] - (again[:, 1] - again[:, 0]).sum())

@@ -24,7 +24,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.dead_times import DeadTime
     from multitracer.diagnosis.recorded import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
@@ -35,6 +35,8 @@ _JUMP_NS = 5 * NS_PER_MS
 """Least step of the path's own delay that is told from noise."""
 _LASTS = 0.8
 """Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
+_EMPTY = 0.2
+"""Part of a step by which the delays at it may exceed the least before and after it."""
 _AROUND = 8
 """Samples on both sides of a step that must be even ..."""
 _EVEN = 0.3
@@ -119,7 +121,7 @@ def _changes(time_ns: Array, delay_ns: Array) -> Array:
     before = np.minimum.accumulate(delay_ns)[:-1]
     after = np.minimum.accumulate(delay_ns[::-1])[::-1][1:]
     lasts = np.sign(step) * (after - before) >= _LASTS * size
-    empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= (1 - _LASTS) * size
+    empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
     least_ns = np.maximum(_JUMP_NS, np.diff(time_ns))
     found = np.flatnonzero((size > least_ns) & lasts & empty) + 1
     return np.array([at for at in found if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
@@ -131,9 +133,8 @@ def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:
     return all(len(side) == _AROUND and np.ptp(side) <= _EVEN * jump_ns for side in sides)
 
 
-def lost_rows(case: Case) -> Array:
+def lost_rows(transfer: Transfer, dead_times: list[DeadTime]) -> Array:
     """Return the rows of `sender` with data that were lost on their way, but for those of a dead time."""
-    transfer = case.transfer
     if transfer.data_pairs is not None:
         pairs = transfer.data_pairs
         lost = pairs.sent[pairs.lost & (pairs.sent != NA)]
@@ -146,7 +147,7 @@ def lost_rows(case: Case) -> Array:
     rtt = transfer.sender["rtt_ns"][transfer.data]
     round_trip_ns = int(rtt.max(initial=0))
     dead = np.zeros(len(lost), dtype=bool)
-    for each in case.dead_times:
+    for each in dead_times:
         if each.failed:
             dead |= (stamps >= each.begin_ns - round_trip_ns) & (stamps <= each.end_ns)
     return np.asarray(lost[~dead])

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.delays import Delays, data_delays, lost_rows
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.delays import Delays
     from multitracer.tables import Array
 
 _FULL_RANK = 0.89
@@ -34,7 +34,9 @@ _QUARTILE = 0.25
 _LEAST_FULL = 3
 _LEAST_OFTEN_FULL = 8
 _LEAST_CHANCE = 5
-"""Losses apart from each other: with fewer, a quartile says nothing."""
+"""Losses apart from each other: with fewer, a quartile says nothing ..."""
+_LEAST_CLEAR_CHANCE = 3
+"""... unless none of the packets before them had waited."""
 _LONGEST = 0.99
 _FRESH = 1.5
 """Round trips after which a delay says nothing any more of the queue."""
@@ -72,7 +74,8 @@ class Losses(NamedTuple):
     def is_chance(self) -> bool:
         """Whether chance lost them: nothing waited before most of them."""
         if len(self.rank) < _LEAST_CHANCE:
-            return False
+            clear = len(self.rank) >= _LEAST_CLEAR_CHANCE and self.queue_ns.max() <= _CHANCE_NS
+            return bool(clear and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
         low_ns, waited_ns = np.quantile(self.queue_ns, (_QUARTILE, 0.5))
         far = low_ns <= _CHANCE_NS and waited_ns <= _CHANCE_SHARE * self.longest_ns
         return bool((waited_ns <= _CHANCE_NS or far) and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
@@ -80,10 +83,10 @@ class Losses(NamedTuple):
 
 def losses(case: Case) -> Losses | None:
     """Return what is known of a transfer's losses; None without delays, or where the link's log tells."""
-    delays = None if case.is_link_logged else data_delays(case.transfer)
+    delays = None if case.is_link_logged else case.delays
     if delays is None:
         return None
-    lost = lost_rows(case)
+    lost = case.lost
     if not len(lost):
         return None
     queue_ns, rank = _before(case, lost, delays)

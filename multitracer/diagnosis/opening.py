@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 
-IDLE_S = 5.0
-"""Silence from which on a dead connection is a matter of the pause: web servers and mobile NAT boxes end idle
-connections after 5 s (the default of common servers) to minutes."""
+IDLE_S = 3.0
+"""Silence from which on a dead connection is a matter of the pause: servers and NAT boxes end idle
+connections after 5 s (the default of common web servers) to minutes, the most impatient somewhat sooner."""
 _TRIES = 3
 """Tries in vain from which on nobody is expected to answer any more."""
 _SOONEST = 0.8

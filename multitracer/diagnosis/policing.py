@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.delays import data_delays, lost_rows
 from multitracer.diagnosis.loss_causes import losses
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -60,7 +59,7 @@ def policer(case: Case, *, suspected: bool = False) -> Policer | None:
     least_losses = _LEAST_SUSPECTED if suspected else _LEAST_LOSSES
     if case.is_link_logged:
         return None
-    lost = lost_rows(case)
+    lost = case.lost
     told = losses(case)
     if told is None or told.is_congestion or len(lost) < least_losses or not _without_delay(case, lost):
         return None
@@ -98,7 +97,7 @@ def _bucket(tokens: Array, is_lost: Array, full: float) -> tuple[float, float]:
 
 def _without_delay(case: Case, lost: Array) -> bool:
     """Return whether nothing waited when packets were lost."""
-    delays = data_delays(case.transfer)
+    delays = case.delays
     if delays is None:
         return False
     at = np.searchsorted(delays.row, lost) - 1

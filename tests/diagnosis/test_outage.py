@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
+from tests.analysis.traffic import MS, START_NS
 from tests.conftest import SAMPLES
+from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
 
 if TYPE_CHECKING:
@@ -100,6 +104,32 @@ def test_duplicate_acks_had_told_of_what_arrived_so_no_ack_was_lost(tmp_path: Pa
     talk.data(now + 400, 4)
     talk.ack(now + 450, 7)
     assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+
+
+def test_a_delayed_ack_was_not_lost(tmp_path: Path) -> None:
+    """One full segment and a small one: the ACK of the first was not due yet when a probe asked."""
+    talk = Talk().opened()
+    now = talk.round_trips(100, 0, count=1)
+    talk.data(now, 4)
+    talk.data(now, 5, size=500)
+    talk.data(now + 110, 5, size=500)
+    talk.ack(now + 160, 5, extra=500)
+    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+
+
+def test_a_program_that_does_not_read_holds_back_acks(tmp_path: Path) -> None:
+    talk = _silence(300, answered=None)
+    last = talk.segments[-1].time_ns or 0
+    talk.ack((last - START_NS) / MS + 50, 8)
+    talk.segments[-1] = replace(talk.segments[-1], window=0)
+    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+
+
+def test_three_losses_in_a_row_are_chance_where_many_are_lost(tmp_path: Path) -> None:
+    road = replace(ROAD, loss=0.3)
+    found = diagnosed(tmp_path, road, size=300_000)
+    assert found.transfer.verdicts["cause"].tolist().count(Cause.TIMEOUT) > 3
+    assert not {"outage", "blackout", "ack-loss"} & kinds(found)
 
 
 def test_a_dead_way_back_is_an_outage_of_the_acks(tmp_path: Path) -> None:

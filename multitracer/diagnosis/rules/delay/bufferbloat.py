@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.delays import Delays, ack_delays, data_delays
+from multitracer.diagnosis.delays import Delays, ack_delays
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _queues(case: Case) -> Iterator[_Queue]:
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    data = data_delays(case.transfer)
+    data = case.delays
     if data is None or not (rtt > 0).any():
         return
     unloaded_s = case.link_s(0, int(rtt[rtt > 0].min()))

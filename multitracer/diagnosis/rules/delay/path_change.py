@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.delays import data_delays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +15,7 @@ HELP = "The routing, or the handover, of that moment; nothing at the two ends."
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each lasting step of the least delay."""
-    delays = None if case.is_link_logged else data_delays(case.transfer)
+    delays = None if case.is_link_logged else case.delays
     if delays is None:
         return
     for at, step_ns in zip(delays.changes.tolist(), delays.steps_ns.tolist(), strict=True):

@@ -21,6 +21,8 @@ KIND = "reordering"
 HELP = "Look for two paths or links in parallel; RACK (RFC 8985) at the sender bears reordering."
 _LEAST = 3
 """Packets that arrived late: one or two are noticed by nobody."""
+_FARTHEST = 1000
+"""Packets that may have overtaken one: more are not counted."""
 
 
 class _Late(NamedTuple):
@@ -63,16 +65,20 @@ def _late(case: Case) -> _Late:
     order = np.argsort(sent, kind="stable")
     sent, arrived = sent[order], arrived[order]
     overtaken = np.flatnonzero(arrived < np.maximum.accumulate(arrived))
-    ahead = [int(np.count_nonzero(arrived[:at] > arrived[at])) for at in overtaken[:1000]]
+    near = ((at, arrived[max(at - _FARTHEST, 0) : at]) for at in overtaken)
+    ahead = [int(np.count_nonzero(before > arrived[at])) for at, before in near]
     return _Late(sent[overtaken], max(ahead, default=NA))
 
 
 def _by_reports(case: Case) -> Array:
     """Return the segments that a SACK had left out and that were acknowledged without being sent again.
 
-    And those that were sent again in vain because of such reports.
+    And those that were sent again in vain because of such reports. Without SACK a sender may send more again
+    than was asked for.
     """
     transfer = case.transfer
+    if not len(transfer.sacks):
+        return np.empty(0, dtype=np.int64)
     sacks, table = transfer.sacks, transfer.sender
     mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
     row = sacks["row"][mine]
@@ -82,9 +88,9 @@ def _by_reports(case: Case) -> Array:
     again = transfer.verdicts["row"]
     begins, ends = np.sort(table["seq_bytes"][again]), np.sort(table["end_bytes"][again])
     resent = np.searchsorted(begins, edge, side="right") > np.searchsorted(ends, edge, side="right")
-    first = {int(table["seq_bytes"][data]): int(data) for data in transfer.data[::-1]}
-    filled = [first[int(at)] for at in edge[~resent] if int(at) in first]
-    return np.unique(np.array([*filled, *_needless(case).tolist()], dtype=np.int64))
+    begin, first = np.unique(table["seq_bytes"][transfer.data], return_index=True)
+    filled = transfer.data[first[np.isin(begin, edge[~resent])]]
+    return np.union1d(filled, _needless(case))
 
 
 def _needless(case: Case) -> Array:
