@@ -144,7 +144,9 @@ class Transfer:
         """The sequence number of the first byte of payload."""
         mine = self.log[self.log["way"] == self.way]
         syns = mine[(mine["flags"] & _SYN) > 0]
-        return int(syns["seq"][0]) + 1 if len(syns) else int(mine["seq"][0])
+        if len(syns):
+            return int(syns["seq"][0]) + 1
+        return int(mine["seq"][0]) if len(mine) else 0
 
     def _relative(self, numbers: NDArray[np.uint32]) -> Times:
         """Unwrap: what lies a little before the first byte is negative."""
