@@ -135,8 +135,8 @@ class Table:
             return cls.empty(schema)
         return cls(schema, {n: np.concatenate([p.columns[n] for p in parts]) for n in schema.names})
 
-    def take(self, index: Array) -> Table:
-        """Return the rows that `index` (positions or a boolean mask) selects."""
+    def take(self, index: Array | slice) -> Table:
+        """Return the rows that `index` (positions, a boolean mask or a slice) selects."""
         picked = {name: values[index] for name, values in self.columns.items()}
         return Table(self.schema, picked, dict(self.provenance))
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
 
+_CLEARANCE = (1 << 32) + 2
+"""Units between two stretches: neither these touch, nor what a SACK may name, within 2 GiB of its ACK."""
+
 
 @dataclass(slots=True)
 class Pieces:
@@ -77,6 +80,8 @@ class Axis:
     """Per direction: the 32-bit reference number, that of its first piece where it has one."""
     origin: Array
     """Per direction: where its unit 0 lies, the SYN, else the lowest number that either side mentions."""
+    lowest: Array
+    """Per direction: where its stretch begins, the lowest number that either side mentions."""
 
 
 def lay_out(group: Group) -> Axis:
@@ -92,7 +97,7 @@ def lay_out(group: Group) -> Axis:
     reference_seq = _anchor(value, group, pieces, ack_position, ack_bounds)
     reference, lowest = _spread(pieces, value, ack_bounds)
     acks = _acks(value, group, ack_position, ack_bounds)
-    return Axis(pieces, acks, reference, reference_seq, _origin(lowest, group, pieces))
+    return Axis(pieces, acks, reference, reference_seq, _origin(lowest, group, pieces), lowest)
 
 
 def _acks(value: Array, group: Group, position: Array, bounds: Array) -> Acks:
@@ -159,7 +164,7 @@ def _spread(pieces: Pieces, value: Array, ack_bounds: Array) -> tuple[Array, Arr
     lows.append(reduce_groups(np.minimum, value, ack_bounds, empty=big))
     highs.append(reduce_groups(np.maximum, value, ack_bounds, empty=-big))
     lowest, highest = np.minimum.reduce(lows), np.maximum.reduce(highs)
-    width = highest - lowest + 2  # two units of clearance: no stretch touches the next
+    width = highest - lowest + _CLEARANCE
     reference = np.cumsum(width) - width - lowest
     add_to_groups(pieces.start, reference, pieces.bounds)
     add_to_groups(pieces.end, reference, pieces.bounds)

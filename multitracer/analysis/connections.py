@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.initiator import assumed
+from multitracer.analysis.intervals import spans
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class Partition:
     def rows_of(self, connection: int) -> Array:
         """Return the rows of a connection (from 0) in capture order."""
         return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
+
+    def chosen(self, connections: Array) -> Partition:
+        """Return some of the connections (from 0); `direction` stays that of all."""
+        sides = np.stack([2 * connections, 2 * connections + 1], axis=1).ravel()
+        index, bounds = spans(self.bounds, sides)
+        columns = (self.first_row, self.forward_flow, self.initiator_by)
+        return Partition(self.direction, self.order[index], bounds, *(each[connections] for each in columns))
 
 
 def opens(flags: Array) -> Array:

@@ -79,6 +79,11 @@ class Group:
         """How many directions there are, two for each connection."""
         return len(self.bounds) - 1
 
+    @property
+    def direction(self) -> Array:
+        """The direction of every position."""
+        return np.repeat(np.arange(self.directions), np.diff(self.bounds))
+
     def direction_of(self, position: Array) -> Array:
         """Return the direction of each position."""
         direction: Array = np.searchsorted(self.bounds, position, side="right") - 1

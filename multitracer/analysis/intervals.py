@@ -66,6 +66,13 @@ def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
         values += np.repeat(shift, np.diff(bounds))
 
 
+def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
+    """Return the rows of the chosen groups, one behind the other, and the bounds of each among them."""
+    sizes = np.diff(bounds)[chosen]
+    ends = np.cumsum(sizes)
+    return np.arange(sizes.sum()) + np.repeat(bounds[chosen] - (ends - sizes), sizes), np.append(0, ends)
+
+
 def steps(values: Array, starts: Array) -> Array:
     """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts."""
     distance = np.zeros(len(values), dtype=np.int32)

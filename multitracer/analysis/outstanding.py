@@ -1,4 +1,4 @@
-"""What is outstanding after each segment of a connection, with and less what is SACKed (RFC 5681, 2018)."""
+"""What is outstanding after each segment, with and less what is SACKed (RFC 5681, 2018)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NEVER = -(1 << 62)
 
 @dataclass(slots=True)
 class Blocks:
-    """SACK blocks of one connection, on the axis, in capture order."""
+    """SACK blocks of a group, on the axis, connection after connection, each in capture order."""
 
     moment: Array
-    """Index of the segment, in capture order, that carries it."""
+    """Index of the segment, in that order, that carries it."""
     direction: Array
     """Which direction's bytes it reports."""
     left: Array
@@ -30,11 +30,10 @@ class Blocks:
     dsack: Array
     """Whether it is a D-SACK, which only the first of a segment can be."""
 
-    def of(self, direction: int) -> Blocks:
-        """Return the blocks that report a direction's bytes."""
-        mine = self.direction == direction
+    def chosen(self, mask: Array) -> Blocks:
+        """Return some of the blocks."""
         columns = (self.moment, self.direction, self.left, self.right, self.dsack)
-        return Blocks(*(column[mine] for column in columns))
+        return Blocks(*(column[mask] for column in columns))
 
 
 def outstanding(found: Findings, order: Array, blocks: Blocks) -> tuple[Array, Array]:
@@ -43,51 +42,62 @@ def outstanding(found: Findings, order: Array, blocks: Blocks) -> tuple[Array, A
     Parameters
     ----------
     found : Findings
-        Of one connection.
     order : ndarray of int64, shape (n_segments,)
-        Positions in capture order.
+        Positions, connection after connection, each in capture order.
+    blocks : Blocks
 
     Returns
     -------
-    tuple of two ndarrays of int64, shape (n_segments,), in capture order
+    tuple of two ndarrays of int64, shape (n_segments,), in that order
         Of the segment's own direction if it occupies sequence units, else of the one that it acknowledges.
     """
+    group = found.group
     moment_of = np.empty_like(order)
     moment_of[order] = np.arange(len(order))
+    direction = group.direction[order] ^ (group.units == 0)[order]
     sent, acknowledged = _highest_sent(found, moment_of), _highest_acknowledged(found, moment_of)
-    known = np.where(acknowledged == _NEVER, first_units(found.axis)[:, None], acknowledged)
-    asked = (found.group.units == 0)[order] ^ (order >= found.group.bounds[1])
-    flight = _chosen(sent, asked)
-    flight -= _chosen(known, asked)
+    flight, known = _chosen(sent, direction), _chosen(acknowledged, direction)
+    never = np.flatnonzero(known < found.axis.lowest[direction])
+    known[never] = first_units(found.axis)[direction[never]]
+    flight -= known
     np.maximum(flight, 0, out=flight)
     if not len(blocks.left):
         return flight, flight.copy()
-    sacked = np.stack([_sacked(blocks.of(direction), acknowledged[direction]) for direction in (0, 1)])
-    return flight, np.maximum(flight - _chosen(sacked, asked), 0)
+    sacked = np.stack(
+        [_sacked(blocks.chosen(blocks.direction & 1 == side), acknowledged[side]) for side in (0, 1)]
+    )
+    return flight, np.maximum(flight - _chosen(sacked, direction), 0)
 
 
-def _chosen(of_both: Array, asked: Array) -> Array:
+def _chosen(of_both: Array, direction: Array) -> Array:
     """Return of each moment the value of the direction that is asked for."""
-    chosen: Array = np.where(asked, of_both[1], of_both[0])
+    chosen: Array = np.where(direction & 1, of_both[1], of_both[0])
     return chosen
 
 
 def _highest_sent(found: Findings, moment_of: Array) -> Array:
-    """Return each direction's highest end so far, at every moment; before any, where it begins."""
-    pieces = found.axis.pieces
-    highest = np.full((2, len(moment_of)), _NEVER)
-    moments = moment_of[pieces.position]
-    side = (pieces.position >= found.group.bounds[1]).astype(np.int64)
-    highest[side, moments] = found.coverage.reach
-    highest[:, :1] = np.maximum(highest[:, :1], first_units(found.axis)[:, None])
-    return np.maximum.accumulate(highest, axis=1)
+    """Return each direction's highest end so far, at every moment; before any, where it begins.
+
+    Of all directions with one side, which share a line: each has a stretch of the axis above those before.
+    """
+    pieces, firsts = found.axis.pieces, first_units(found.axis)
+    side = found.group.direction[pieces.position] & 1
+    return _rising(found, side, moment_of[pieces.position], found.coverage.reach, firsts)
 
 
 def _highest_acknowledged(found: Findings, moment_of: Array) -> Array:
-    """Return the highest ACK of each direction so far, at every moment; `_NEVER` before any."""
+    """Return the highest ACK of each direction so far, at every moment; before any, less than `lowest`."""
     acks = found.axis.acks
-    highest = np.full((2, len(moment_of)), _NEVER)
-    highest[acks.direction, moment_of[acks.position]] = acks.highest
+    never = found.axis.lowest - 1
+    return _rising(found, acks.direction & 1, moment_of[acks.position], acks.highest, never)
+
+
+def _rising(found: Findings, side: Array, moment: Array, value: Array, least: Array) -> Array:
+    """Return both sides' values at every moment, each from `least` of its direction upwards."""
+    highest = np.full((2, len(found.group)), _NEVER)
+    highest[side, moment] = value
+    begins = found.group.bounds[:-1:2]
+    highest[:, begins] = np.maximum(highest[:, begins], least.reshape(-1, 2).T)
     return np.maximum.accumulate(highest, axis=1)
 
 

@@ -28,7 +28,7 @@ from multitracer.tcp import RTT_SAMPLES
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
     from multitracer.analysis.outstanding import Blocks
-    from multitracer.analysis.segments import Connection
+    from multitracer.analysis.segments import Connections
 
 
 class Provenance(IntEnum):
@@ -39,7 +39,7 @@ class Provenance(IntEnum):
     SACK = 2
 
 
-def rtt_samples(connection: Connection) -> Table:
+def rtt_samples(connection: Connections) -> Table:
     """Return RTT_SAMPLES of a connection."""
     found = connection.found
     pairs = [found.exact_pairs(), echoes(found, connection.capture), _sacked_once(connection)]
@@ -60,16 +60,16 @@ def rtt_samples(connection: Connection) -> Table:
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
 
 
-def _sacked_once(connection: Connection) -> tuple[Array, Array]:
+def _sacked_once(connection: Connections) -> tuple[Array, Array]:
     """Return positions of segments and of the SACKs that name them."""
-    blocks = connection.blocks()
+    blocks = connection.blocks
     sane = (blocks.left < blocks.right) & ~blocks.dsack
     first = np.flatnonzero(sane & (np.diff(blocks.moment, prepend=-1) != 0))
     pairs = [_named(connection, blocks, first, direction) for direction in (0, 1)]
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
-def _named(connection: Connection, blocks: Blocks, first: Array, direction: int) -> tuple[Array, Array]:
+def _named(connection: Connections, blocks: Blocks, first: Array, direction: int) -> tuple[Array, Array]:
     """Return the pairs of one direction's segments."""
     found = connection.found
     pieces, reach = found.axis.pieces, found.coverage.reach
@@ -100,7 +100,7 @@ def _covers_first(blocks: Blocks, first: Array, direction: int) -> Array:
     return covers
 
 
-def _first_copy(connection: Connection) -> Array:
+def _first_copy(connection: Connections) -> Array:
     """Return for each piece the first later piece that carries any of its units again."""
     found = connection.found
     pieces, reach = found.axis.pieces, found.coverage.reach
@@ -112,7 +112,7 @@ def _first_copy(connection: Connection) -> Array:
     return np.append(late[touched], len(reach))[painter]
 
 
-def _acknowledged_before(connection: Connection, direction: int, answer: Array, end: Array) -> Array:
+def _acknowledged_before(connection: Connections, direction: int, answer: Array, end: Array) -> Array:
     """Return whether an ACK before each answer covered `end` already."""
     acks = connection.found.axis.acks
     if not len(acks.highest):

@@ -1,4 +1,4 @@
-"""One connection's segments with what the analysis says of each: TCP_SEGMENTS, by the one kernel."""
+"""The segments of connections with what the analysis says of each: TCP_SEGMENTS, by the one kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.directions import LARGEST_SHIFT, is_dsack
-from multitracer.analysis.group import Group, groups, has
+from multitracer.analysis.group import groups, has
+from multitracer.analysis.intervals import add_to_groups
 from multitracer.analysis.kernel import examine
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.outstanding import Blocks, outstanding
@@ -20,50 +21,53 @@ from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
+    from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
     from multitracer.analysis.kernel import Findings
     from multitracer.capture import Capture
 
 
-class Connection:
-    """The segments of one connection, examined; every column below is computed from it.
+class Connections:
+    """The segments of whole connections, examined; every column below is computed from it.
 
     Parameters
     ----------
     capture : Capture
-    partition : Partition
-    index : int
-        Connection, from 0.
-    shift : sequence of int
-        Window shift of the two directions.
+    group : Group
+    shift : ndarray of int64
+        Window shift of each direction of the group.
     """
 
-    def __init__(self, capture: Capture, partition: Partition, index: int, shift: Array) -> None:
+    def __init__(self, capture: Capture, group: Group, shift: Array) -> None:
         self.capture = capture
+        self.group = group
         self.shift = shift
-        self.group = Group.of(capture, partition, 2 * index, 2 * index + 2)
-        self.found = examine(self.group, capture)
-        self.order = np.argsort(self.group.rows, kind="stable")
-        self.rows = self.group.rows[self.order]
+        self.found = examine(group, capture)
+        self.order = _in_capture_order(group)
+        """Position of each row of `segments()`."""
+        self.rows = group.rows[self.order]
+        """Row in the capture of each row of `segments()`."""
+        self.bounds = group.bounds[::2]
+        """Connection c of the group has rows bounds[c]:bounds[c + 1] of `segments()`."""
         self.ack = _acks_on_axis(self.found)
 
     def segments(self) -> Table:
-        """Return TCP_SEGMENTS; computed once, however many ask for it."""
+        """Return TCP_SEGMENTS, connection after connection; computed once, however many ask for it."""
         return Table(TCP_SEGMENTS, dict(self._columns))
 
     @cached_property
     def _columns(self) -> dict[str, Array]:
         group, origin = self.group, self.found.axis.origin
-        side = np.repeat(np.array([0, 1]), np.diff(group.bounds))
-        start = _starts_on_axis(self.found, side) - origin[side]
-        acknowledged = np.where(has(group.flags, Flag.ACK), self.ack - origin[1 - side], NA)
-        flight, flight_sack = outstanding(self.found, self.order, self.blocks())
+        direction = group.direction
+        start = _starts_on_axis(self.found, direction) - origin[direction]
+        acknowledged = np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA)
+        flight, flight_sack = outstanding(self.found, self.order, self.blocks)
         in_order = {
-            "reverse": side == 1,
+            "reverse": direction & 1 == 1,
             "seq_bytes": start,
             "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
             "ack_bytes": acknowledged,
-            "window_bytes": self._windows(side),
+            "window_bytes": self._windows(direction),
             "new_bytes": _new_bytes(self.found),
             "kind": _kinds(self.found, self.capture),
             "rtt_ns": self._delay(*self.found.exact_pairs()),
@@ -74,9 +78,9 @@ class Connection:
         return columns | {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
 
     def sack_blocks(self) -> Table:
-        """Return TCP_SACK_BLOCKS."""
-        own, _ = self._own_blocks()
-        blocks = self.blocks()
+        """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
+        own, _ = self._own_blocks
+        blocks = self.blocks
         origin = self.found.axis.origin[blocks.direction]
         columns = {
             "row": blocks.moment,
@@ -88,24 +92,30 @@ class Connection:
         }
         return Table(TCP_SACK_BLOCKS, columns)
 
+    @cached_property
     def blocks(self) -> Blocks:
-        """Return the SACK blocks on the axis."""
-        own, moment = self._own_blocks()
+        """The SACK blocks on the axis."""
+        own, moment = self._own_blocks
         position = self.order[moment]
         ack, raw = self.ack[position], self.group.ack[position]
         left, right = (ack + (own[edge] - raw).view(np.int32) for edge in ("left", "right"))
         dsack = is_dsack(own, self.capture.segments["ack"]) & (np.diff(own["row"], prepend=-1) != 0)
-        return Blocks(moment, (position < self.group.bounds[1]).astype(np.int64), left, right, dsack)
+        return Blocks(moment, self.group.direction_of(position) ^ 1, left, right, dsack)
 
+    @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
-        """Return this connection's SACK blocks, and the index of their segment in capture order."""
+        """These connections' SACK blocks, and the index of their segment in `rows`, ascending."""
         row = self.capture.sack_blocks["row"]
-        index = np.searchsorted(self.rows, row)
-        mine = np.flatnonzero(self.rows[np.minimum(index, len(self.rows) - 1)] == row)
-        return self.capture.sack_blocks.take(mine), index[mine]
+        begin, end = np.searchsorted(row, [self.rows.min(), self.rows.max() + 1]).tolist()
+        place = np.argsort(self.rows, kind="stable")
+        index = np.searchsorted(self.rows[place], row[begin:end])
+        mine = np.flatnonzero(self.rows[place[np.minimum(index, len(place) - 1)]] == row[begin:end])
+        moment = place[index[mine]]
+        in_order = np.argsort(moment, kind="stable")
+        return self.capture.sack_blocks.take(begin + mine[in_order]), moment[in_order]
 
-    def _windows(self, side: Array) -> Array:
-        scaled = self.group.window.astype(np.int64) << np.minimum(self.shift, LARGEST_SHIFT)[side]
+    def _windows(self, direction: Array) -> Array:
+        scaled = self.group.window.astype(np.int64) << np.minimum(self.shift, LARGEST_SHIFT)[direction]
         return np.where(has(self.group.flags, Flag.SYN), self.group.window, scaled)
 
     def _delay(self, sent: Array, answer: Array) -> Array:
@@ -134,7 +144,7 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
     }
     for group in groups(capture, partition):
         found = examine(group, capture)
-        direction = np.repeat(np.arange(group.directions), np.diff(group.bounds))
+        direction = group.direction
         columns["seq_bytes"][group.rows] = _starts_on_axis(found, direction) - found.axis.origin[direction]
         columns["kind"][group.rows] = _kinds(found, capture)
     return columns
@@ -151,16 +161,25 @@ def _starts_on_axis(found: Findings, direction: Array) -> Array:
     return near + (group.seq - seq).view(np.int32)
 
 
+def _in_capture_order(group: Group) -> Array:
+    """Return the positions connection after connection, each in capture order."""
+    key = group.rows.copy()
+    span = int(key.max(initial=0)) + 1
+    add_to_groups(key, (np.arange(group.directions) >> 1) * span, group.bounds)
+    return np.argsort(key, kind="stable")
+
+
 def _acks_on_axis(found: Findings) -> Array:
     """Return where each segment's ACK number lies; any number for a segment without one."""
     group, acks = found.group, found.axis.acks
+    event = np.zeros(len(group), dtype=np.int64)
+    event[acks.position] = np.arange(len(acks.position))
+    last = np.full(len(group), -1)
+    last[acks.position] = acks.position
+    np.maximum.accumulate(last, out=last)
+    known = np.flatnonzero(last >= group.bounds[group.direction])
     value = np.zeros(len(group), dtype=np.int64)
-    for acknowledged in (0, 1):
-        events = slice(acks.bounds[acknowledged], acks.bounds[acknowledged + 1])
-        begin, end = group.bounds[1 - acknowledged], group.bounds[2 - acknowledged]
-        last = np.searchsorted(acks.position[events], np.arange(begin, end), side="right") - 1
-        known = last >= 0
-        value[begin:end][known] = acks.value[events][last[known]]
+    value[known] = acks.value[event[last[known]]]
     return value
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from multitracer.analysis.connections import opens, partition
 from multitracer.analysis.counted import Counted
 from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise, window_shift
-from multitracer.analysis.group import groups, has
+from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.kernel import examine
 from multitracer.analysis.rtt import rtt_samples
-from multitracer.analysis.segments import Connection
+from multitracer.analysis.segments import Connections
 from multitracer.analysis.trust import Trust, trust
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
@@ -23,6 +23,8 @@ from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 class Analysis(Counted):
     """The connections of a capture, and what is known of each of their segments; see `Counted`."""
 
-    _last: tuple[int, Connection] | None = field(default=None, init=False, repr=False)
+    _last: tuple[int, Connections] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def trust(self) -> Trust:
@@ -81,12 +83,27 @@ class Analysis(Counted):
         """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs."""
         return rtt_samples(self._examined(connection))
 
-    def _examined(self, connection: int) -> Connection:
+    def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
+        """Yield connections (from 0), many at once: which they are, and what is known of their segments."""
+        chosen = self.partition.chosen(index)
+        for group in groups(self.capture, chosen):
+            begin = group.first_direction >> 1
+            own = index[begin : begin + (group.directions >> 1)]
+            shift = self._shift.reshape(-1, 2)[own].ravel()
+            yield own, Connections(self.capture, group, shift)
+
+    def _examined(self, connection: int) -> Connections:
         index = self._index(connection)
         if self._last is None or self._last[0] != index:
-            shift = window_shift(self.directions.columns)[2 * index : 2 * index + 2]
-            self._last = index, Connection(self.capture, self.partition, index, shift)
+            sides = 2 * index, 2 * index + 2
+            group = Group.of(self.capture, self.partition, *sides)
+            self._last = index, Connections(self.capture, group, self._shift[slice(*sides)])
         return self._last[1]
+
+    @cached_property
+    def _shift(self) -> Array:
+        """By how many bits each direction's windows are scaled."""
+        return window_shift(self.directions.columns)
 
     def _index(self, connection: int) -> int:
         if not 1 <= connection <= len(self.connections):

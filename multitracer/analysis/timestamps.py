@@ -1,4 +1,4 @@
-"""Round-trip times by the timestamps option (RFC 7323, section 4.1), for one connection.
+"""Round-trip times by the timestamps option (RFC 7323, section 4.1).
 
 An ACK that acknowledges new data and echoes a timestamp measures the first segment that carried it. Unlike an
 exact ACK it is not ambiguous after a retransmission: the echo says which copy was answered.
@@ -25,28 +25,24 @@ def echoes(found: Findings, capture: Capture) -> tuple[Array, Array]:
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
     ACK covers that segment.
     """
-    pairs = [_echoes_of(direction, found, capture) for direction in (0, 1)]
-    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
-
-
-def _echoes_of(direction: int, found: Findings, capture: Capture) -> tuple[Array, Array]:
     group, axis, segments = found.group, found.axis, capture.segments
     pieces, acks = axis.pieces, axis.acks
-    piece = np.arange(pieces.bounds[direction], pieces.bounds[direction + 1])
-    sent = group.rows[pieces.position[piece]]
-    stamped = has(segments["marks"][sent], Mark.HAS_TIMESTAMPS)
-    piece, sent = piece[stamped], sent[stamped]
-    advancing = acks.advancing[acks.direction[acks.advancing] == direction]
-    answer = group.rows[acks.position[advancing]]
-    stamped = has(segments["marks"][answer], Mark.HAS_TIMESTAMPS)
-    advancing, answer = advancing[stamped], answer[stamped]
+    stamped = has(segments["marks"][group.rows], Mark.HAS_TIMESTAMPS)
+    piece = np.flatnonzero(stamped[pieces.position])
+    advancing = acks.advancing[stamped[acks.position[acks.advancing]]]
     if not len(piece):
         return piece, piece
-    value, first = np.unique(segments["tsval"][sent], return_index=True)
-    echoed, earliest = np.unique(segments["tsecr"][answer], return_index=True)
+    sent, answer = group.rows[pieces.position[piece]], group.rows[acks.position[advancing]]
+    value, first = _firsts(segments["tsval"][sent], group.direction_of(pieces.position[piece]))
+    echoed, earliest = _firsts(segments["tsecr"][answer], acks.direction[advancing])
     slot = np.minimum(np.searchsorted(value, echoed), len(value) - 1)
     known = value[slot] == echoed
-    piece, sent = piece[first[slot[known]]], sent[first[slot[known]]]
-    advancing, answer = advancing[earliest[known]], answer[earliest[known]]
-    covered = (sent < answer) & (acks.value[advancing] >= pieces.end[piece])
-    return pieces.position[piece[covered]], acks.position[advancing[covered]]
+    first, earliest = first[slot[known]], earliest[known]
+    covered = (sent[first] < answer[earliest]) & (acks.value[advancing[earliest]] >= pieces.end[piece[first]])
+    return pieces.position[piece[first[covered]]], acks.position[advancing[earliest[covered]]]
+
+
+def _firsts(stamp: Array, direction: Array) -> tuple[Array, Array]:
+    """Return each timestamp of each direction, ascending, and where it comes first."""
+    value, first = np.unique((direction << 32) + stamp, return_index=True)
+    return value, first

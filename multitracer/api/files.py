@@ -110,10 +110,10 @@ def _directions(part: Part, rows: Any) -> Any:
 
 
 def _tcp_segments(part: Part, rows: Any) -> Iterator[Any]:
-    for row in rows.tolist():
-        table = part.analysis.tcp_segments(row + 1)
-        number = pa.array(np.full(len(table), part.offset + row + 1, dtype=np.int32))
-        yield pa.table({"connection": number, **_columns(table)}, schema=_segments_schema())
+    for connections, examined in part.analysis.examined(rows):
+        table = examined.segments()
+        numbers = np.repeat(part.offset + connections + 1, np.diff(examined.bounds)).astype(np.int32)
+        yield pa.table({"connection": pa.array(numbers), **_columns(table)}, schema=_segments_schema())
 
 
 def _numbered(table: Table, part: Part) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.mtu_hole import mtu_holes
+from multitracer.diagnosis.opening import is_forgotten
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
     if case.is_link_logged:
         return
+    holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
-        if dead.failed and dead.unanswered >= _LEAST_UNANSWERED:
+        has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)
+        if dead.failed and dead.unanswered >= _LEAST_UNANSWERED and not has_other_name:
             yield _finding(case, dead, kind)
 
 

@@ -24,10 +24,11 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Mark
+from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.sender_view import SenderView
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.recorded import Pairs
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _SOONEST = 0.8
 """Part of the shortest round trip within which nothing is answered: clocks and queues have grain."""
+_DELAYED_SEGMENTS = 2
+_DELAYED_ACK_NS = NS_PER_S // 2
+"""An ACK is due for every second full segment, and within half a second (RFC 9293, section 3.8.6.3)."""
 
 
 class DeadTime(NamedTuple):
@@ -45,13 +49,13 @@ class DeadTime(NamedTuple):
     certain_ns: int
     """Until then: when the last try that failed was sent; `begin_ns` if none failed."""
     end_ns: int
-    """When the first answered try was sent; the last packet if none was."""
+    """When the first answered try was sent; when the peer sent something of its own, or the last packet."""
     tries: Array
     """Rows of `sender`: what the timer sent again meanwhile, in order."""
     failed: int
     """How many of these were not answered."""
     answer: int
-    """Row of the first arrival after it; NA if none came."""
+    """Row of the ACK that ended it; NA if none came."""
     unanswered: int
     """Packets of ours that were on their way as it began, or were sent in it, and got no answer."""
     acks_proved: bool
@@ -108,24 +112,32 @@ class _Watch:
         """Return the time around some tries before arrival number `following`; None if all were answered."""
         acks, data = self._transfer.acks, self._transfer.data
         answer = int(acks[following]) if following < len(acks) else NA
-        failed = self._failed(tries, answer)
+        is_answer = answer != NA and self._answers(answer)
+        failed = self._failed(tries, answer) if is_answer else len(tries)
         if failed < 0:
             return None
         last = int(acks[following - 1])
         waiting = int(self._view.flight_bytes(np.array([last]))[0]) > 0
         begin = last if waiting else int(data[np.searchsorted(data, last)])
-        begin_ns, end_ns = int(self._time[begin]), int(self._time[tries[failed] if answer != NA else -1])
+        begin_ns, end_ns = int(self._time[begin]), int(self._time[tries[failed] if is_answer else answer])
         certain_ns = int(self._time[tries[failed - 1]]) if failed else begin_ns
         unanswered = self._outstanding(tries) + failed
         una = int(self._transfer.sender["ack_bytes"][acks[:following]].max())
         lost = self._lost(una, certain_ns if failed else end_ns)
-        proved = answer != NA and self._proves_acks(tries, answer)
-        return DeadTime(begin_ns, certain_ns, end_ns, tries, failed, answer, unanswered, proved, *lost)
+        proved = is_answer and self._proves_acks(tries, answer)
+        answered = answer if is_answer else NA
+        return DeadTime(begin_ns, certain_ns, end_ns, tries, failed, answered, unanswered, proved, *lost)
+
+    def _answers(self, row: int) -> bool:
+        """Return whether an arrival is an ACK, and not only what the peer had to say of its own."""
+        table = self._transfer.sender
+        own = table["payload_bytes"][row] > 0 or has(table["flags"][[row]], Flag.SYN | Flag.FIN | Flag.RST)[0]
+        before = self._transfer.acks[self._transfer.acks < row]
+        grew = table["ack_bytes"][row] > table["ack_bytes"][before].max()
+        return bool(grew or not own)
 
     def _failed(self, tries: Array, answer: int) -> int:
         """Return how many tries got no answer; -1 if what was answered is older than the first of them."""
-        if answer == NA:
-            return len(tries)
         table = self._transfer.sender
         stamped = has(table["marks"][[answer, *tries]], Mark.HAS_TIMESTAMPS)
         if stamped.all():
@@ -143,7 +155,8 @@ class _Watch:
     def _proves_acks(self, tries: Array, answer: int) -> bool:
         """Return whether the answer covers all that was outstanding, and more than was sent again.
 
-        Without SACK a duplicate ACK may have told of what lay behind a loss: that proves nothing.
+        Without SACK a duplicate ACK may have told of what lay behind a loss: that proves nothing. Nor does an
+        ACK that may have been delayed: that of next to nothing, or of a receiver whose program does not read.
         """
         table, first = self._transfer.sender, int(tries[0])
         before = self._transfer.acks[np.searchsorted(self._transfer.acks, first) - 1]
@@ -151,9 +164,14 @@ class _Watch:
         if told and table["flight_sack_bytes"][first] == table["flight_bytes"][first]:
             return False
         again = np.unique(np.stack([table["seq_bytes"][tries], table["end_bytes"][tries]], axis=1), axis=0)
-        more = table["flight_sack_bytes"][first] > (again[:, 1] - again[:, 0]).sum()
+        others = int(table["flight_sack_bytes"][first] - (again[:, 1] - again[:, 0]).sum())
+        waited_ns = (self._time[first] - self._time[before]) * self._transfer.speed
+        full = table["payload_bytes"][self._transfer.data].max()
+        reads = np.diff(table["ack_bytes"][[before, answer]] + table["window_bytes"][[before, answer]])[0] > 0
+        due = others > (0 if waited_ns > _DELAYED_ACK_NS else _DELAYED_SEGMENTS * full)
+        due &= reads or waited_ns > _DELAYED_ACK_NS
         sent = self._transfer.data[self._transfer.data < first]
-        return bool(more and table["ack_bytes"][answer] >= table["end_bytes"][sent].max())
+        return bool(due and table["ack_bytes"][answer] >= table["end_bytes"][sent].max())
 
     def _lost(self, una: int, until_ns: int) -> tuple[int, int]:
         """Return how many packets both captures show to be lost, of the data and of their ACKs.

@@ -37,6 +37,7 @@ _HOLE = {
     "competing-retransmission",
     "rlp-retransmission-burst",
     "path-mtu-black-hole",
+    "idle-timeout",
 }
 """Kinds that tell of a hole, or of what TCP and the link did because of one."""
 _ONE_THING = ({"bufferbloat", "overbuffered-link"}, {"reset-by-peer", "stale-data"})

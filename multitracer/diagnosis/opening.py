@@ -9,12 +9,23 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.capture import Flag, Mark
+from multitracer.capture import Flag
 from multitracer.tables import NA
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.dead_times import DeadTime
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
+
+
+IDLE_S = 5.0
+"""Silence from which on a dead connection is a matter of the pause: web servers and mobile NAT boxes end idle
+connections after 5 s (the default of common servers) to minutes."""
+_TRIES = 3
+"""Tries in vain from which on nobody is expected to answer any more."""
+_SOONEST = 0.8
+"""Part of the shortest round trip within which nothing is answered."""
 
 
 class Opening:
@@ -23,11 +34,13 @@ class Opening:
     Parameters
     ----------
     transfer : Transfer
+    table : Table, optional
+        TCP_SEGMENTS of another capture of it; rows are of that then.
     """
 
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: Transfer, table: Table | None = None) -> None:
         self.transfer = transfer
-        self._table = transfer.sender
+        self._table = transfer.sender if table is None else table
         self._flags = self._table["flags"]
         self._once = (self._table["kind"] & np.uint32(Kind.CAPTURE_DUPLICATE)) == 0
 
@@ -62,20 +75,18 @@ class Opening:
 
     @cached_property
     def answered_syn(self) -> int:
-        """Row of the SYN that the first SYN-ACK answers; NA without one, or if that cannot be told.
+        """Row of the last SYN that the first SYN-ACK can answer; NA without one.
 
-        By the echoed timestamp, or as the only one sent before it.
+        What came sooner than the shortest round trip answers an earlier one. The echoed timestamp says
+        nothing: a responder that repeats its answer echoes the first SYN.
         """
         if not len(self.syn_acks) or not len(self.syns):
             return NA
-        answer = int(self.syn_acks[0])
-        before = self.syns[self.syns < answer]
-        if len(before) == 1:
-            return int(before[0])
-        if has(self._table["marks"][[answer, *before]], Mark.HAS_TIMESTAMPS).all():
-            same = before[self._table["tsval"][before] == self._table["tsecr"][answer]]
-            return int(same[0]) if len(same) == 1 else NA
-        return NA
+        answer, rtt = int(self.syn_acks[0]), self._table["rtt_ns"][self._table["payload_bytes"] > 0]
+        soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0
+        times = self._table["time_ns"]
+        before = self.syns[times[self.syns] <= times[answer] - soonest_ns]
+        return int(before[-1]) if len(before) else NA
 
     def idle_ns(self, row: int) -> int:
         """Return how long nothing but keep-alives had passed, with nothing outstanding, before a row."""
@@ -93,3 +104,24 @@ class Opening:
         covers = other & (self._table["ack_bytes"] >= self._table["end_bytes"][last])
         rows = np.flatnonzero(covers[last:before]) + last
         return int(self._table["time_ns"][rows[0]]) if len(rows) else None
+
+
+def is_forgotten(transfer: Transfer, dead: DeadTime) -> bool:
+    """Return whether the first data after a long pause, and all tries after them, were never answered."""
+    if dead.answer != NA or dead.failed < _TRIES:
+        return False
+    return paused_s(transfer, first_unanswered(transfer, dead)) >= IDLE_S
+
+
+def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
+    """Return the row of the first data that a dead time left without an answer."""
+    table = transfer.sender
+    before = transfer.acks[transfer.acks < dead.tries[0]]
+    ends = np.maximum.accumulate(table["end_bytes"][transfer.data])
+    at = np.searchsorted(ends, table["ack_bytes"][before].max(), side="right")
+    return int(transfer.data[at])
+
+
+def paused_s(transfer: Transfer, row: int) -> float:
+    """Return the link time for which nothing had been outstanding or sent before a row."""
+    return Opening(transfer).idle_ns(row) * transfer.speed / NS_PER_S

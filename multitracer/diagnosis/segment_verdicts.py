@@ -15,15 +15,16 @@ import numpy as np
 from multitracer.analysis.segment_class import SegmentClass, classify
 from multitracer.analysis.segments import outline
 from multitracer.analysis.two_points import match
-from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.analysis.verdicts import Cause, Necessity, judge_all
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.layers import Layers
+from multitracer.recording.views import vantage_of
 from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 NO_VERDICT = 255
 """Of `cause` and `necessity` of a segment that is no retransmission."""
@@ -80,9 +81,41 @@ def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:
     found.kind[:] = classify(segments, at_sender=(at_sender[forward], at_sender[forward + 1]))
     found.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, part)[partition.direction]
     resent = np.flatnonzero(found.kind == SegmentClass.RETRANSMISSION)
-    for direction in np.unique(partition.direction[resent]).tolist():
-        _judge(found, recording, part, direction)
+    found.cause[resent] = Cause.UNKNOWN
+    found.necessity[resent] = Necessity.UNDECIDED
+    sides = np.unique(partition.direction[resent])
+    if _is_alone(recording, part):
+        _judge_all(found, recording, part, sides)
+    else:
+        for side in sides.tolist():
+            _judge(found, recording, part, side)
     return found
+
+
+def _is_alone(recording: Recording, part: Part) -> bool:
+    """Return whether nothing was recorded beside one capture."""
+    return not recording.inputs.listed and all(other is part or not len(other) for other in recording.parts)
+
+
+def _judge_all(found: SegmentVerdicts, recording: Recording, part: Part, sides: Array) -> None:
+    """Write the verdicts by the capture alone on directions of many connections into their rows, in place."""
+    for connections, examined in part.analysis.examined(np.unique(sides >> 1)):
+        own = sides[np.isin(sides >> 1, connections)]
+        vantage = [
+            vantage_of(recording, part, side // 2 + 1, reverse=bool(side & 1)) for side in own.tolist()
+        ]
+        side = 2 * np.searchsorted(connections, own >> 1) + (own & 1)
+        verdicts = judge_all(
+            examined.segments(), examined.sack_blocks(), examined.bounds, side, np.array(vantage)
+        )
+        rows = examined.rows[verdicts["row"]]
+        _write(found, rows, verdicts, np.flatnonzero(found.kind[rows] == SegmentClass.RETRANSMISSION))
+
+
+def _write(found: SegmentVerdicts, rows: Array, verdicts: Table, which: Array) -> None:
+    """Write some of the verdicts into their rows, in place."""
+    for name in ("cause", "necessity", "evidence"):
+        getattr(found, name)[rows[which]] = verdicts[name][which]
 
 
 def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
@@ -111,8 +144,6 @@ def _judge(found: SegmentVerdicts, recording: Recording, part: Part, direction: 
         here = part.analysis.tcp_segments(index + 1)
         there, which = match(here, asked, transfer.sender, verdicts["row"])
         at = asked[there]
-    found.cause[own[asked]] = Cause.UNKNOWN
-    found.necessity[own[asked]] = Necessity.UNDECIDED
     for name in ("cause", "necessity", "evidence"):
         getattr(found, name)[own[at]] = verdicts[name][which]
 

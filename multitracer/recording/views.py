@@ -125,11 +125,13 @@ def _places(recording: Recording, part: Part, connection: int, *, reverse: bool)
         there = Counterparts(part.analysis, other.analysis).of(connection)
         if there is not None:
             views.append((other, there.connection, reverse != there.is_turned))
-    return [Place(*view, _vantage(recording, *view)) for view in views]
+    return [Place(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
 
 
-def _vantage(recording: Recording, part: Part, connection: int, reverse: bool) -> Vantage:
-    """Return where a capture was made; where its packets leave that open, as the user or the hosts say.
+def vantage_of(recording: Recording, part: Part, connection: int, *, reverse: bool) -> Vantage:
+    """Return where a capture was made, as seen from a direction of a connection (from 1).
+
+    Where its packets leave that open, as the user or the hosts say.
 
     Round trips alone leave it open at a host's own interface if the peer answers late, or not at all.
     """

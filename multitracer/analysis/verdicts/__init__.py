@@ -31,9 +31,10 @@ from multitracer.analysis.verdicts.answers import (
 from multitracer.analysis.verdicts.arrivals import arrived_at, came_at, had_before, told_in_time
 from multitracer.analysis.verdicts.away import passed_before, trigger_away, untold
 from multitracer.analysis.verdicts.copies import Copies
-from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, peer_sends_sack, undisputed
+from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
 from multitracer.analysis.verdicts.stamps import left_before
+from multitracer.analysis.verdicts.talks import Talks
 from multitracer.analysis.verdicts.trigger import causes, trigger_of
 from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
 from multitracer.tables import NA, Table
@@ -42,7 +43,7 @@ from multitracer.tcp import VERDICTS
 if TYPE_CHECKING:
     from multitracer.tables import Array
 
-__all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "word"]
+__all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "judge_all", "word"]
 
 _SPEAKS_FOR_ARRIVAL = np.uint32(
     Evidence.EIFEL
@@ -95,10 +96,40 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside:
     beside : Beside
         What else is known.
     """
-    at_sender = vantage in _AT_SENDER
-    copies = Copies.of(segments, sacks, reverse=reverse, at_sender=at_sender)
-    cause, why = _cause(copies, sacks, beside) if at_sender else _cause_away(copies, sacks)
-    necessity, proof = _necessity(copies, sacks, at_sender=at_sender)
+    talk = Talks.one(segments, sacks, reverse=reverse)
+    return _judged(talk, beside, at_sender=vantage in _AT_SENDER)
+
+
+def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage: Array) -> Table:
+    """Return VERDICTS of directions of many connections, by one capture alone.
+
+    Parameters
+    ----------
+    segments, sacks : Table
+        TCP_SEGMENTS and TCP_SACK_BLOCKS of the connections, one behind the other.
+    bounds : ndarray of int64
+        Connection c has rows bounds[c]:bounds[c + 1].
+    side : ndarray of int64
+        The directions: 2 c for what the initiator of connection c sent, 2 c + 1 for what came back.
+    vantage : ndarray of uint8
+        Where the capture was made, as seen from each of them.
+    """
+    tables = []
+    near = np.isin(vantage, _AT_SENDER)
+    for chosen, at_sender in ((side[near], True), (side[~near], False)):
+        for rows, talks in Talks.side_by_side(segments, sacks, bounds, chosen):
+            found = _judged(talks, _NOTHING, at_sender=at_sender)
+            for name in ("row", "earlier_row", "answer_row"):
+                found.columns[name] = np.append(rows, NA)[found[name]]
+            tables.append(found)
+    return Table.concatenate(VERDICTS, tables)
+
+
+def _judged(talks: Talks, beside: Beside, *, at_sender: bool) -> Table:
+    """Return VERDICTS of talks; of several, nothing is known beside their capture."""
+    copies = Copies.of(talks, at_sender=at_sender)
+    cause, why = _cause(copies, beside) if at_sender else causes(copies, trigger_away(copies))
+    necessity, proof = _necessity(copies, at_sender=at_sender)
     if beside.arrived is not None and at_sender:
         _by_arrivals(copies, beside.arrived, necessity, proof)
     if beside.receiver is not None:
@@ -110,9 +141,9 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside:
     return _table(copies, cause, necessity, why | proof)
 
 
-def _cause(copies: Copies, sacks: Table, beside: Beside) -> tuple[Array, Array]:
+def _cause(copies: Copies, beside: Beside) -> tuple[Array, Array]:
     trigger = trigger_of(copies)
-    cause, evidence = causes(copies, trigger, sends_sack=peer_sends_sack(copies, sacks))
+    cause, evidence = causes(copies, trigger)
     if beside.state is not None:
         by_readings(copies, trigger, beside.state, cause, evidence)
     if beside.events is not None:
@@ -120,11 +151,6 @@ def _cause(copies: Copies, sacks: Table, beside: Beside) -> tuple[Array, Array]:
     unseen = (copies.segments["kind"][copies.row] & np.uint32(Kind.OUT_OF_ORDER)) != 0
     evidence[unseen] |= np.uint32(Evidence.FIRST_COPY_UNSEEN)
     return cause, evidence
-
-
-def _cause_away(copies: Copies, sacks: Table) -> tuple[Array, Array]:
-    """Return Cause and Evidence from a trace that was not made at the sender."""
-    return causes(copies, trigger_away(copies), sends_sack=peer_sends_sack(copies, sacks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +169,9 @@ class _Signs:
     """Whether one did is open."""
 
 
-def _necessity(copies: Copies, sacks: Table, *, at_sender: bool) -> tuple[Array, Array]:
+def _necessity(copies: Copies, *, at_sender: bool) -> tuple[Array, Array]:
     """Return Necessity and Evidence from one trace alone."""
-    signs = _signs(copies, sacks, at_sender=at_sender)
+    signs = _signs(copies, at_sender=at_sender)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
     necessity[_any(signs.needed)] = Necessity.NECESSARY
     necessity[_any(signs.proofs) | _any(signs.arrived)] = Necessity.SPURIOUS
@@ -158,15 +184,15 @@ def _necessity(copies: Copies, sacks: Table, *, at_sender: bool) -> tuple[Array,
     ):
         for bit, shown in shown_by.items():
             evidence[shown & decisive] |= np.uint32(bit)
-    evidence[copies.answer == copies.nowhere] |= np.uint32(Evidence.NO_ANSWER)
+    evidence[copies.answer >= copies.nowhere] |= np.uint32(Evidence.NO_ANSWER)
     return necessity, evidence
 
 
-def _signs(copies: Copies, sacks: Table, *, at_sender: bool) -> _Signs:
+def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
     echoed, itself = eifel(copies)
-    reported = dsacked(copies, sacks)
+    reported = dsacked(copies)
     duplicate = reported < copies.nowhere
-    quiet = undisputed(copies, reported, sends_sack=peer_sends_sack(copies, sacks))
+    quiet = undisputed(copies, reported)
     # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
     proofs = {Evidence.HELD: held(copies) & ~quiet, Evidence.SACKED: sacked_before(copies)}
     arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate}
@@ -219,10 +245,12 @@ def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Arr
 
 def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Array) -> None:
     """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
-    came = came_at(copies.segments, receiver, reverse=copies.reverse)
-    arrived = arrived_at(copies.segments, came, reverse=copies.reverse)
+    segments = copies.segments
+    reverse = bool(segments["reverse"][copies.talks.own].any())
+    came = came_at(segments, receiver, reverse=reverse)
+    arrived = arrived_at(segments, came, reverse=reverse)
     had, known = had_before(copies, arrived)
-    told = told_in_time(copies, receiver, came)
+    told = told_in_time(copies, receiver, came, reverse=reverse)
     necessity[known] = np.where(
         had[known], np.where(told[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )

@@ -70,12 +70,12 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     stamped &= has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS)
     stamped &= (answer < copies.nowhere) & (answer > row)
     echo, own = copies.of_rows("tsecr", answer), copies.of_rows("tsval", row)
-    edge = np.where(answer > 0, copies.reached[np.minimum(answer, copies.nowhere) - 1], 0)
+    edge = copies.reached_before(answer)
     at_edge = copies.begin <= edge
     older = (echo - own).view(np.int32) < 0
     earlier = stamped & older & (at_edge | _in_order_before(copies, edge, echo))
     newer = (own - copies.of_rows("tsval", copies.earlier)).view(np.int32) > 0
-    itself = stamped & ~older & at_edge & (newer | (copies.earlier == copies.nowhere))
+    itself = stamped & ~older & at_edge & (newer | (copies.earlier >= copies.nowhere))
     return earlier, itself
 
 
@@ -91,12 +91,12 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
     for unit in (copies.end, covered - 1):
         cell = copies.grid.cell(unit)
         above |= (copies.end <= unit) & (unit < covered) & (firsts[cell] < row) & (agains[cell] > answer)
-    first_again = np.append(row, copies.nowhere)[np.searchsorted(row, firsts[copies.grid.cell(edge)])]
+    first_again = np.append(row, len(copies.segments))[np.searchsorted(row, firsts[copies.grid.cell(edge)])]
     resent = (first_again >= answer) | ((echo - copies.of_rows("tsval", first_again)).view(np.int32) < 0)
     return above & resent
 
 
-def f_rto(copies: Copies, proved: Array, *, within_ns: float = 0) -> Array:
+def f_rto(copies: Copies, proved: Array, *, within_ns: Array | int = 0) -> Array:
     """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
 
     Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
@@ -108,7 +108,7 @@ def f_rto(copies: Copies, proved: Array, *, within_ns: float = 0) -> Array:
     ----------
     proved : ndarray of bool
         Of which retransmissions an earlier copy is known to have arrived.
-    within_ns : float
+    within_ns : int or ndarray of float64
         So soon nothing is answered, as of `sooner_than_answers_ns`.
     """
     report = copies.report
@@ -120,7 +120,7 @@ def f_rto(copies: Copies, proved: Array, *, within_ns: float = 0) -> Array:
     soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
     first = (again > came) | (soon_ns < within_ns)
     lacked = there & (sent < copies.row) & (came < copies.nowhere)
-    depends = lacked & (again < copies.nowhere) & ~copies.reneged.any()
+    depends = lacked & (again < copies.nowhere) & ~copies.in_talk(copies.reneged)
     return _spread(lacked & first, depends, proved, copies, again)
 
 
@@ -138,9 +138,10 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
     return np.array(found, dtype=bool)
 
 
-def sooner_than_answers_ns(copies: Copies) -> float:
+def sooner_than_answers_ns(copies: Copies) -> Array:
     """Return a time within which nothing is answered; 0 if no round trip was measured."""
-    return max(SURELY_EARLY * max(copies.min_rtt_ns, 0) - _JITTER_NS, 0)
+    soon_ns: Array = np.maximum(SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0) - _JITTER_NS, 0)
+    return soon_ns
 
 
 def held(copies: Copies) -> Array:
@@ -151,9 +152,9 @@ def held(copies: Copies) -> Array:
     """
     answer, row = copies.answer, copies.row
     there = (answer < copies.nowhere) & (answer > row)
-    last = np.clip(answer, 1, copies.nowhere) - 1
+    last = copies.before(answer)
     edge, covered = copies.reached[last], copies.reached[np.minimum(answer, copies.nowhere - 1)]
-    resent_up_to = np.zeros(copies.nowhere, dtype=np.int64)
+    resent_up_to = np.zeros(len(copies.segments), dtype=np.int64)
     resent_up_to[row] = copies.end
     beyond = covered > np.maximum.accumulate(resent_up_to)[last]
     filler = copies.first_sent(row)[copies.grid.cell(edge)]
@@ -186,7 +187,7 @@ def before_any_answer(copies: Copies) -> Array:
 def _repetitions(copies: Copies, answer: Array) -> Array:
     """Return how many ACKs without payload repeat the number of each answer before it grows."""
     segments = copies.segments
-    repeats = (segments["reverse"] != copies.reverse) & (segments["ack_bytes"] == copies.reached)
+    repeats = copies.back & (segments["ack_bytes"] == copies.reached)
     repeats &= (segments["payload_bytes"] == 0) & ~has(segments["flags"], Flag.FIN)
     count = np.append(0, np.cumsum(repeats))
     grows = np.searchsorted(copies.reached, copies.reached[answer], side="right")
@@ -208,12 +209,10 @@ def lost_behind(copies: Copies) -> Array:
 
     Were only the ACKs late, those of the next data would follow at once, not a round trip after their copy.
     """
-    if copies.min_rtt_ns == NA or not len(copies):
-        return np.zeros(len(copies), dtype=bool)
-    answered = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
+    answered = (copies.min_rtt_ns != NA) & (copies.answer < copies.nowhere) & (copies.answer > copies.row)
     lacking = copies.reached[np.minimum(copies.answer, copies.nowhere - 1)]
-    outstanding = lacking < copies.highest[np.maximum(copies.row - 1, 0)]
-    edge = copies.reached[np.maximum(copies.answer, 1) - 1]
+    outstanding = lacking < copies.highest[copies.before(copies.row)]
+    edge = copies.reached[copies.before(copies.answer)]
     at_edge = (copies.begin <= edge) & (edge < copies.end)
     answers, which = np.unique(copies.answer, return_inverse=True)
     once = np.bincount(which[at_edge], minlength=len(answers))[which] == 1
@@ -242,7 +241,7 @@ def behind_proved(copies: Copies, proved: Array) -> Array:
 def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
     """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
     segments = copies.segments
-    back = (segments["reverse"] != copies.reverse) & has(segments["marks"], Mark.HAS_TIMESTAMPS)
+    back = copies.back & has(segments["marks"], Mark.HAS_TIMESTAMPS)
     back &= segments["ack_bytes"] != NA
     newest = np.maximum.accumulate(np.where(back, np.arange(len(segments)), -1))[last]
     stamped = (newest > copies.earlier) & has(copies.of_rows("marks", copies.earlier), Mark.HAS_TIMESTAMPS)

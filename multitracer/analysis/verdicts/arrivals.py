@@ -62,13 +62,13 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     return arrived
 
 
-def told_in_time(copies: Copies, receiver: Table, came: Array) -> Array:
+def told_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
     """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
     """
     came = np.where(came == NA, len(receiver), came)
-    back = came_at(copies.segments, receiver, reverse=not copies.reverse)
+    back = came_at(copies.segments, receiver, reverse=not reverse)
     near = np.flatnonzero(back != NA)
     reached = np.zeros(len(receiver), dtype=np.int64)
     reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])

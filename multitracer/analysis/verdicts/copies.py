@@ -1,4 +1,4 @@
-"""The retransmissions of one direction: what was sent before each, and what answered it."""
+"""The retransmissions of the judged directions: what was sent before each, and what answered it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from typing import Self
 
+    from multitracer.analysis.verdicts.talks import Talks
     from multitracer.tables import Array, Table
 
 _NO_COPY = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
@@ -23,17 +24,22 @@ _NO_COPY = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The retransmissions of one direction; columns without a comment have a value for each of them.
+    """The retransmissions of talks; columns without a comment have a value for each of them.
 
-    A *row* is an index into `segments`; one that there is not is `nowhere`.
+    A *row* is an index into `segments`; one that there is not in the talk is at or behind `nowhere`.
     """
 
-    segments: Table
-    """TCP_SEGMENTS of the connection."""
-    reverse: bool
+    talks: Talks
     sent: Array
-    """Rows of everything of the direction that occupies sequence units, each copy."""
+    """Rows of everything of the judged directions that occupies sequence units, each copy."""
     row: Array
+    talk: Array
+    first: Array
+    """The first row of its talk."""
+    nowhere: Array
+    """The row behind its talk."""
+    zero: Array
+    """Unit 0 of its talk."""
     earlier: Array
     """Row of the last copy before that begins at the same unit, else of the first with its first unit."""
     answer: Array
@@ -51,23 +57,21 @@ class Copies:
     sacked_up_to: Array
     """Per row of `segments`: the highest unit reported by a SACK so far."""
     grid: Grid
-    min_rtt_ns: int
-    """The shortest round trip measured, by whatever means; NA if none was."""
+    min_rtt_ns: Array
+    """The shortest round trip measured in its talk, by whatever means; NA if none was."""
 
     @classmethod
-    def of(cls, segments: Table, sacks: Table, *, reverse: bool, at_sender: bool = True) -> Self:
-        """Return the retransmissions of a direction.
+    def of(cls, talks: Talks, *, at_sender: bool = True) -> Self:
+        """Return the retransmissions of talks.
 
         Parameters
         ----------
-        segments, sacks : Table
-            TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection.
-        reverse : bool
-            Whose data.
+        talks : Talks
         at_sender : bool
-            Whether they were captured at its sender; elsewhere nothing tells which ACKs came there damaged.
+            Whether they were captured at the data's sender; elsewhere nothing tells which ACKs came there
+            damaged.
         """
-        own = segments["reverse"] == reverse
+        segments, own = talks.segments, talks.own
         kind = segments["kind"]
         occupies = own & (segments["end_bytes"] > segments["seq_bytes"])
         occupies &= (kind & np.uint32(_NO_COPY)) == 0
@@ -76,24 +80,26 @@ class Copies:
         begin, end = segments["seq_bytes"], segments["end_bytes"]
         grid = Grid(distinct(np.concatenate([begin[sent], end[sent]])))
         back = ~own & (segments["ack_bytes"] != NA)
-        reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], 0))
-        answer = np.searchsorted(reached, end[row])
-        reports = Reports.of(segments, sacks, reverse=reverse)
+        zero = talks.per_row(talks.zero)
+        reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], zero))
+        talk = talks.of(row)
+        reports = Reports.of(talks)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
-        said = reported(reports.chosen(~damaged), row, begin[row], end[row], reached)
+        nowhere = talks.bounds[1:][talk]
+        said = reported(reports.chosen(~damaged), row, begin[row], end[row], reached, nowhere=nowhere)
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
-            segments, reverse, sent, row,
+            talks, sent, row, talk, talks.bounds[:-1][talk], nowhere, talks.zero[talk],
             _earlier(sent, row, begin, end, grid, nowhere=len(segments)),
-            answer,
+            np.searchsorted(reached, end[row]),
             said.row,
             said.reneged,
             unread,
             reached,
-            np.maximum.accumulate(np.where(occupies, end, 0)),
-            reports.highest(len(segments)),
+            np.maximum.accumulate(np.where(occupies, end, zero)),
+            reports.highest(zero),
             grid,
-            _shortest(segments, own),
+            talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)[talk],
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -105,9 +111,14 @@ class Copies:
         return values
 
     @property
-    def nowhere(self) -> int:
-        """The row that there is not."""
-        return len(self.segments)
+    def segments(self) -> Table:
+        """TCP_SEGMENTS of the talks."""
+        return self.talks.segments
+
+    @property
+    def back(self) -> Array:
+        """Per row of `segments`: the receiver of the judged data sent it."""
+        return ~self.talks.own
 
     @property
     def report(self) -> Array:
@@ -135,7 +146,21 @@ class Copies:
     def first_sent(self, rows: Array) -> Array:
         """Return for each cell of the grid, and for the cell -1, the first of `rows` that covers it."""
         begin, end = (self.segments[f"{edge}_bytes"][rows] for edge in ("seq", "end"))
-        return self.grid.first(rows, begin, end, nobody=self.nowhere)
+        return self.grid.first(rows, begin, end, nobody=len(self.segments))
+
+    def before(self, row: Array) -> Array:
+        """Return the row before each of `row`, but none before the talk."""
+        before: Array = np.maximum(np.minimum(row, self.nowhere) - 1, self.first)
+        return before
+
+    def reached_before(self, row: Array) -> Array:
+        """Return the highest unit acknowledged before each of `row`."""
+        return np.where(row > self.first, self.reached[self.before(row)], self.zero)
+
+    def in_talk(self, mask: Array) -> Array:
+        """Return of which a retransmission of the same talk is in `mask`."""
+        marked: Array = np.bincount(self.talk[mask], minlength=len(self.talks))[self.talk] > 0
+        return marked
 
     def covered_before(self, rows: Array) -> Array:
         """Return which retransmissions carry nothing that one of `rows` before them did not."""
@@ -172,9 +197,3 @@ def _damaged(segments: Table, back: Array, row: Array) -> Array:
     after = np.maximum(after, np.searchsorted(row, acks))
     damaged[acks] = lowest[after] < segments["ack_bytes"][acks]
     return damaged
-
-
-def _shortest(segments: Table, own: Array) -> int:
-    measured = [segments[name][own] for name in ("rtt_ns", "rtt_timestamp_ns")]
-    known = np.concatenate([times[times > 0] for times in measured])
-    return int(known.min()) if len(known) else NA

@@ -80,7 +80,9 @@ def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) ->
     reported = _with_parts(copies, spoken_of[known])
     refused = _with_parts(copies, spoken_of[known & (resent["left_host"] == 0)])
     traced = (time_ns >= report_ns[0] - _AT_ONCE_NS) & (time_ns <= report_ns[-1] + _AT_ONCE_NS)
-    unreported = traced & ~reported & (copies.begin > 0)  # a SYN-ACK is resent where nothing is traced
+    unreported = (
+        traced & ~reported & (copies.begin > copies.zero)
+    )  # a SYN-ACK is resent where nothing is traced
     evidence[reported | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
     cause[(cause == Cause.LOCAL_DROP) & reported] = Cause.TAIL_LOSS_PROBE  # in no recovery, and left the host
     cause[unreported | refused] = Cause.LOCAL_DROP

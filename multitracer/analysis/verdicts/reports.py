@@ -19,7 +19,8 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from typing import Self
 
-    from multitracer.tables import Array, Table
+    from multitracer.analysis.verdicts.talks import Talks
+    from multitracer.tables import Array
 
 CROSSING_NS = 10 * NS_PER_MS
 """So long an ACK may take from the interface to TCP, and a retransmission the other way."""
@@ -27,17 +28,18 @@ CROSSING_NS = 10 * NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """SACK blocks of one direction's data, D-SACKs left out, in capture order."""
+    """SACK blocks of the judged data, D-SACKs left out, in order of `row`."""
 
     row: Array
     left: Array
     right: Array
 
     @classmethod
-    def of(cls, segments: Table, sacks: Table, *, reverse: bool) -> Self:
-        """Return those of the data of a direction."""
+    def of(cls, talks: Talks) -> Self:
+        """Return those of talks."""
+        sacks = talks.sacks
         real = ~sacks["dsack"] & (sacks["left_bytes"] < sacks["right_bytes"])
-        real &= segments["reverse"][sacks["row"]] != reverse
+        real &= ~talks.own[sacks["row"]]
         return cls(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
 
     def chosen(self, mask: Array) -> Reports:
@@ -50,9 +52,9 @@ class Reports:
         first = grid.first(self.row, self.left, self.right, nobody=nowhere)
         return np.maximum(first[grid.cell(begin)], first[grid.cell(end - 1)])
 
-    def highest(self, rows: int) -> Array:
-        """Return per row of `segments` the highest unit reported so far."""
-        highest = np.zeros(rows, dtype=np.int64)
+    def highest(self, zero: Array) -> Array:
+        """Return per row of `segments` the highest unit reported so far; `zero` of its talk before any."""
+        highest = zero.copy()
         np.maximum.at(highest, self.row, self.right)
         return np.maximum.accumulate(highest)
 
@@ -67,7 +69,9 @@ class Reported:
     """They had before it was sent, and then the receiver threw it away."""
 
 
-def reported(reports: Reports, row: Array, begin: Array, end: Array, reached: Array) -> Reported:
+def reported(
+    reports: Reports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
+) -> Reported:
     """Return what is reported of retransmissions by SACKs that held.
 
     Parameters
@@ -76,13 +80,15 @@ def reported(reports: Reports, row: Array, begin: Array, end: Array, reached: Ar
         Row and units of each retransmission.
     reached : ndarray of int64
         Per row of `segments`, the highest unit acknowledged so far.
+    nowhere : ndarray of int64
+        The row behind the talk of each retransmission.
     """
-    nowhere, answer = len(reached), np.searchsorted(reached, end)
+    rows, answer = len(reached), np.searchsorted(reached, end)
     stops = _stops(reports, reached)
-    ever = reports.covering(begin, end, nowhere=nowhere)
-    anew = _within_epochs(reports, stops, np.minimum(row, answer), begin, end, nowhere=nowhere)
+    ever = reports.covering(begin, end, nowhere=rows)
+    anew = _within_epochs(reports, stops, np.minimum(row, answer), begin, end, nowhere=rows)
     by = np.where((anew < row) | (ever < row), anew, ever)
-    next_stop = np.append(stops, nowhere)[np.searchsorted(stops, row)]
+    next_stop = np.append(stops, rows)[np.searchsorted(stops, row)]
     gone = (by < row) & (next_stop < answer)
     doubtful = (
         (by < row) & (next_stop == answer) & (answer < nowhere)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.group import has
+from multitracer.analysis.intervals import reduce_groups
 from multitracer.capture import Mark
+from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from multitracer.analysis.verdicts.copies import Copies
-    from multitracer.tables import Array, Table
+    from multitracer.analysis.verdicts.talks import Talks
+    from multitracer.tables import Array
 
 _RATES_HZ = np.array([1, 2, 10, 100, 250, 1000, 1_000_000])
 """RFC 7323, 5.4, allows 1 to 1000; in use are 2 (BSD of old), 10, 100, 250 and 1000, and 10^6 (Linux 6.7)."""
@@ -22,55 +28,90 @@ _LEAST_NS = NS_PER_S
 """Over so long a rate can be told."""
 _DRIFT = 2e-4
 """Of a host's clock, at most: 100 ppm each for it and that of the capture."""
+_TICKS_APART = 1 << 33
+"""Between two talks: more than timestamps can be apart."""
 
 
-def since(stamps: Array, origin: np.uint32) -> Array:
+def since(stamps: Array, origin: Array) -> Array:
     """Return how many ticks timestamps are after another; less than 2^31 lie between (RFC 7323, 5.2)."""
     ticks: Array = (stamps - origin).view(np.int32).astype(np.int64)
     return ticks
 
 
-def tick_ns(segments: Table, rows: Array) -> int | None:
-    """Return how long a tick of the host that sent `rows` is; None if that cannot be told."""
-    if len(rows) < 2:
-        return None
-    ticks = int(since(segments["tsval"][rows[-1:]], segments["tsval"][rows[0]])[0])
-    span_ns = int(segments["time_ns"][rows[-1]] - segments["time_ns"][rows[0]])
-    if ticks <= 0 or span_ns < _LEAST_NS:
-        return None
-    rate = ticks * NS_PER_S / span_ns
-    nearest = int(_RATES_HZ[np.argmin(np.abs(np.log(_RATES_HZ / rate)))])
-    return NS_PER_S // nearest if abs(rate / nearest - 1) < _APART else None
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """The segments with timestamps that one side of each talk sent."""
+
+    talks: Talks
+    rows: Array
+    bounds: Array
+    """Talk t has rows[bounds[t]:bounds[t + 1]]."""
+
+    @classmethod
+    def of(cls, talks: Talks, side: Array) -> Self:
+        """Return those of the rows of a mask."""
+        rows = np.flatnonzero(side & has(talks.segments["marks"], Mark.HAS_TIMESTAMPS))
+        return cls(talks, rows, np.searchsorted(rows, talks.bounds))
+
+    @property
+    def talk(self) -> Array:
+        """The talk of each of `rows`."""
+        return np.repeat(np.arange(len(self.talks)), np.diff(self.bounds))
+
+    @property
+    def first(self) -> Array:
+        """Per talk its first row of them, whatever row where there is none."""
+        first: Array = np.append(self.rows, 0)[self.bounds[:-1]]
+        return first
+
+    @property
+    def last(self) -> Array:
+        """Per talk its last row of them, whatever row where there is none."""
+        last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
+        return last
+
+    def since_first(self, stamps: Array, talk: Array) -> Array:
+        """Return how many ticks timestamps are after the first one of their talk, talks far apart."""
+        origin = self.talks.segments["tsval"][self.first]
+        apart: Array = since(stamps, origin[talk]) + talk * _TICKS_APART
+        return apart
 
 
-def stamped_rows(copies: Copies, *, sender: bool) -> Array:
-    """Return the rows with timestamps, of the sender of the data or of its receiver."""
-    segments = copies.segments
-    own = (segments["reverse"] == copies.reverse) == sender
-    return np.flatnonzero(own & has(segments["marks"], Mark.HAS_TIMESTAMPS))
+def tick_ns(stamped: Stamped) -> Array:
+    """Return per talk how long a tick of the host that sent them is; NA if that cannot be told."""
+    segments, first, last = stamped.talks.segments, stamped.first, stamped.last
+    ticks = since(segments["tsval"][last], segments["tsval"][first])
+    span_ns = segments["time_ns"][last] - segments["time_ns"][first]
+    told = (np.diff(stamped.bounds) > 1) & (ticks > 0) & (span_ns >= _LEAST_NS)
+    rate = np.where(told, ticks, 1) * NS_PER_S / np.where(told, span_ns, 1)
+    nearest = _RATES_HZ[np.argmin(np.abs(np.log(_RATES_HZ[:, None] / rate)), axis=0)]
+    told &= np.abs(rate / nearest - 1) < _APART
+    return np.where(told, NS_PER_S // nearest, NA)
 
 
-def left_before(copies: Copies, least_ns: float) -> Array:
+def left_before(copies: Copies, least_ns: Array | int) -> Array:
     """Return which were reported by an ACK that left the receiver before they could have come there.
 
     By its own timestamp. What came through fastest shows what the receiver's clock said when it did.
 
     Parameters
     ----------
-    least_ns : float
+    least_ns : int or ndarray of float64
         How long, at least, after a retransmission an answer to it is captured.
     """
-    back = stamped_rows(copies, sender=False)
-    tick = tick_ns(copies.segments, back)
-    early = np.zeros(len(copies), dtype=bool)
-    if tick is None:
-        return early
-    time_ns = copies.segments["time_ns"][back]
-    left_ns = since(copies.segments["tsval"][back], copies.segments["tsval"][back[0]]) * tick
-    fastest_ns = left_ns + (time_ns - left_ns).min()
-    error_ns = tick + _DRIFT * (time_ns[-1] - time_ns[0])
-    place = np.minimum(np.searchsorted(back, copies.report), len(back) - 1)
-    there = (back[place] == copies.report) & (copies.report > copies.row)
-    sent_ns = copies.segments["time_ns"][copies.row]
-    early[:] = there & (fastest_ns[place] + error_ns < sent_ns + least_ns)
+    segments, back = copies.segments, Stamped.of(copies.talks, copies.back)
+    tick, talk = tick_ns(back), back.talk
+    if not (tick != NA).any():
+        return np.zeros(len(copies), dtype=bool)
+    time_ns = segments["time_ns"][back.rows]
+    left_ns = since(segments["tsval"][back.rows], segments["tsval"][back.first][talk]) * tick[talk]
+    fastest_ns = left_ns + reduce_groups(np.minimum, time_ns - left_ns, back.bounds, empty=0)[talk]
+    error_ns = tick + _DRIFT * (segments["time_ns"][back.last] - segments["time_ns"][back.first])
+    place = np.minimum(np.searchsorted(back.rows, copies.report), len(back.rows) - 1)
+    there = (
+        (back.rows[place] == copies.report) & (copies.report > copies.row) & (copies.report < copies.nowhere)
+    )
+    sent_ns = segments["time_ns"][copies.row]
+    early: Array = there & (fastest_ns[place] + error_ns[copies.talk] < sent_ns + least_ns)
+    early &= tick[copies.talk] != NA
     return early

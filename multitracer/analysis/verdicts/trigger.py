@@ -17,16 +17,17 @@ Rules of the file
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.rto import LINUX, reconstruct_rto
+from multitracer.analysis.rto import LINUX, timeouts_ns
+from multitracer.analysis.verdicts.dsack import peers_send_sack
 from multitracer.analysis.verdicts.words import Cause, Evidence
-from multitracer.tables import NA, Table
-from multitracer.tcp import RTT_SAMPLES
+from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -74,10 +75,10 @@ def trigger_of(copies: Copies) -> Trigger:
     """Return what the sender's packets show before each retransmission."""
     segments, row = copies.segments, copies.row
     time_ns = segments["time_ns"]
-    before = np.maximum(row - 1, 0)
-    una = np.where(row > 0, copies.reached[before], 0)
-    earlier_ns = np.where(copies.earlier < copies.nowhere, copies.of_rows("time_ns", copies.earlier), 0)
+    before, una = copies.before(row), copies.reached_before(row)
     advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)]
+    copied = copies.earlier < copies.nowhere
+    earlier_ns = np.where(copied, copies.of_rows("time_ns", copies.earlier), advance_ns)
     newest = copies.end >= copies.highest[before]
     waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), timeout_ns(copies)
     duplicates = duplicates_until(copies, before, una)
@@ -87,11 +88,11 @@ def trigger_of(copies: Copies) -> Trigger:
         segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
         newest,
         una,
-        np.where(row > 0, copies.highest[before], 0),
+        np.where(row > copies.first, copies.highest[before], copies.zero),
         waited_ns,
         rto_ns,
         copies.sent[np.maximum(np.searchsorted(copies.sent, row) - 1, 0)] == copies.earlier,
-        (copies.min_rtt_ns != NA) & (time_ns[row] - earlier_ns < copies.min_rtt_ns),
+        copied & (copies.min_rtt_ns != NA) & (time_ns[row] - earlier_ns < copies.min_rtt_ns),
     )
 
 
@@ -102,22 +103,24 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
     cause: else the timer expired amid duplicate ACKs.
     """
     time_ns, row = copies.segments["time_ns"], copies.row
-    round_trip_ns = max(copies.min_rtt_ns, 0)
-    others = np.flatnonzero(copies.segments["reverse"] != copies.reverse)
-    arrived = np.searchsorted(others, row) - 1
-    arrived_ns = time_ns[row] - np.append(time_ns[others], 0)[arrived]
+    round_trip_ns = np.maximum(copies.min_rtt_ns, 0)
+    others = np.flatnonzero(copies.back)
+    arrived = np.append(-1, others)[np.searchsorted(others, row)]
+    arrived_ns = time_ns[row] - time_ns[arrived]
     resent_ns = np.diff(time_ns[row], prepend=0)
+    begins = np.diff(copies.talk, prepend=-1) != 0
     lateness_ns = np.where(waited_ns > _DUE * rto_ns, _LATE_NS, _LATE_NS + round_trip_ns // 4)
-    once_more = np.isin(copies.earlier, row) & (copies.begin == una) & (waited_ns > round_trip_ns)
-    lateness_ns[once_more] = _AT_ONCE_NS
-    silent: Array = ((arrived < 0) | (arrived_ns > lateness_ns)) & (resent_ns > lateness_ns)
+    once_more = np.isin(copies.earlier, row) & (copies.earlier < copies.nowhere)
+    lateness_ns[once_more & (copies.begin == una) & (waited_ns > round_trip_ns)] = _AT_ONCE_NS
+    silent: Array = (arrived < copies.first) | (arrived_ns > lateness_ns)
+    silent &= begins | (resent_ns > lateness_ns)
     return silent
 
 
 def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
     """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`."""
     segments = copies.segments
-    back = np.flatnonzero((segments["reverse"] != copies.reverse) & (segments["ack_bytes"] != NA))
+    back = np.flatnonzero(copies.back & (segments["ack_bytes"] != NA))
     duplicate = np.zeros(len(copies.segments) + 1, dtype=np.int64)
     duplicate[1 + back] = (copies.segments["kind"][back] & np.uint32(Kind.DUPLICATE_ACK)) != 0
     count = np.cumsum(duplicate)
@@ -126,38 +129,36 @@ def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
     return since
 
 
-def timeout_ns(copies: Copies, *, beyond_ns: int = 0) -> Array:
+def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
     """Return the timeout that RFC 6298 gives before each retransmission; one second without a sample.
 
     Parameters
     ----------
-    beyond_ns : int
+    beyond_ns : int or ndarray of int64, shape (n_talks,)
         How much longer a round trip is to the sender than to where the capture was made.
     """
-    segments = copies.segments
-    own = segments["reverse"] == copies.reverse
-    by = next((n for n in ("rtt_timestamp_ns", "rtt_ns") if (segments[n][own] > 0).any()), "rtt_ns")
-    rows = np.flatnonzero(own & (segments[by] > 0))
-    rtt_ns = segments[by][rows] + beyond_ns
+    talks, segments = copies.talks, copies.segments
+    stamped = talks.have(np.flatnonzero(talks.own & (segments["rtt_timestamp_ns"] > 0)))
+    rtt_ns = np.where(talks.per_row(stamped), segments["rtt_timestamp_ns"], segments["rtt_ns"])
+    rows = np.flatnonzero(talks.own & (rtt_ns > 0))
+    rtt_ns = rtt_ns[rows] + np.broadcast_to(beyond_ns, len(talks))[talks.of(rows)]
     answered_ns = segments["time_ns"][rows] + rtt_ns
     order = np.argsort(answered_ns, kind="stable")
-    rows, rtt_ns, n = rows[order], rtt_ns[order], len(rows)
-    samples = Table(RTT_SAMPLES, {
-        "time_ns": answered_ns[order], "reverse": np.full(n, copies.reverse), "row": rows,
-        "answer_row": rows, "rtt_ns": rtt_ns, "provenance": np.zeros(n, dtype=np.uint8),
-    })  # fmt: skip
-    states = reconstruct_rto(samples, profile=LINUX)
-    last = np.searchsorted(states["time_ns"], segments["time_ns"][copies.row], side="right") - 1
-    rto: Array = np.append(states["rto_ns"], NS_PER_S)[last]
-    return rto
+    bounds = np.searchsorted(rows, talks.bounds)
+    *_, rto_ns = timeouts_ns(rtt_ns[order], bounds, LINUX)
+    last = np.searchsorted(answered_ns[order], segments["time_ns"][copies.row], side="right") - 1
+    return np.where(last >= bounds[copies.talk], np.append(rto_ns, 0)[last], NS_PER_S)
 
 
-def causes(copies: Copies, trigger: Trigger, *, sends_sack: bool) -> tuple[Array, Array]:
+def causes(copies: Copies, trigger: Trigger) -> tuple[Array, Array]:
     """Return Cause and Evidence of each retransmission by the rules of this file."""
     cause = np.zeros(len(copies), dtype=np.uint8)
-    sender = _Sender(copies, trigger, probes=_probes(copies, trigger) if sends_sack else False)
-    for i in range(len(copies)):
-        cause[i] = sender.cause_of(i)
+    sender = _Sender(copies, trigger)
+    probes = _probes(copies, trigger)
+    begins = np.append(np.flatnonzero(np.diff(copies.talk, prepend=-1)), len(copies)).tolist()
+    for begin, end in itertools.pairwise(begins):
+        sender.begin(begin, probes=probes[copies.talk[begin]])
+        cause[begin:end] = [sender.cause_of(i) for i in range(begin, end)]
     seen = (trigger.duplicates >= _DUP_THRESH) | trigger.sacked
     evidence = np.zeros(len(copies), dtype=np.uint32)
     for shown, bit in ((trigger.silent, Evidence.SILENCE), (seen, Evidence.DUPLICATE_ACKS)):
@@ -166,40 +167,47 @@ def causes(copies: Copies, trigger: Trigger, *, sends_sack: bool) -> tuple[Array
     return cause, evidence
 
 
-def _probes(copies: Copies, trigger: Trigger) -> bool | None:
-    """Return whether this sender was seen to probe; None if nothing tells."""
+def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
+    """Return per talk whether its sender was seen to probe; None if nothing tells."""
     oldest = copies.begin <= trigger.una
-    if (trigger.silent & trigger.newest & ~oldest & (trigger.una > 0)).any():
-        return True
-    if (trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)).any():
-        return False
-    return None
+    probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
+    timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)
+    said: list[bool | None] = [None] * len(copies.talks)
+    for shown, meaning in ((copies.talk[timeout], False), (copies.talk[probe], True)):
+        for talk in shown.tolist():
+            said[talk] = meaning
+    for talk in np.flatnonzero(~peers_send_sack(copies)).tolist():
+        said[talk] = False
+    return said
 
 
 class _Sender:
-    """The state of the sender, followed from one retransmission to the next."""
+    """The state of the sender of a talk, followed from one retransmission to the next."""
 
-    def __init__(self, copies: Copies, trigger: Trigger, *, probes: bool | None) -> None:
+    def __init__(self, copies: Copies, trigger: Trigger) -> None:
         self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
         self._highest, self._waited = trigger.highest.tolist(), trigger.waited_ns.tolist()
         self._rto, self._silent = trigger.rto_ns.tolist(), trigger.silent.tolist()
         self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
-        self._directly = trigger.directly.tolist()
+        self._directly, self._zero = trigger.directly.tolist(), copies.zero.tolist()
         self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
-        self._probes, self._is_complete = probes, trigger.is_complete
-        self._unclear = 0
-        """Below this, something had been resent for a reason that is not known."""
+        self._is_complete = trigger.is_complete
+
+    def begin(self, i: int, *, probes: bool | None) -> None:
+        """Forget what was: retransmission `i` is the first of a talk."""
+        self._probes = probes
+        self._unclear = self._recover = self._zero[i]
+        """Below `unclear`, something had been resent for a reason that is not known."""
         self._state = Cause.UNKNOWN
         """What acknowledgments have resent: SLOW_START, FAST, or UNKNOWN for nothing."""
-        self._recover = 0
-        self._probed_at = -1
+        self._probed_at: int | None = None
 
     def cause_of(self, i: int) -> Cause:
         """Return the cause of retransmission `i`; ask for all of them in order."""
         una = self._una[i]
         if una >= self._recover:
             self._state = Cause.UNKNOWN
-        if una == 0:
+        if una == self._zero[i]:
             return Cause.TIMEOUT if self._silent[i] else Cause.UNKNOWN
         if self._is_refused(i):
             return Cause.LOCAL_DROP

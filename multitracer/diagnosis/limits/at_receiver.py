@@ -45,6 +45,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     half = floor // 2
     sends, way, tick = _placed(transfer, arrived, max(trip, floor), half)
     answers = replace(answers, time_ns=answers.time_ns + half)
+    sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     return Observed(
@@ -54,7 +55,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         opened_ns=opened + half,
         sends=sends,
         answers=answers,
-        delays=Delays(sends.time_ns, way) if tick is not None else Delays(sends.time_ns[:0], way[:0]),
+        delays=_known_delays(sends, way) if tick is not None else _known_delays(sends, way[:0]),
         floor_ns=floor,
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
@@ -113,6 +114,25 @@ def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
     known = [] if handshake is None else [handshake]
     known += [int(trips.min())] if len(trips) else []
     return min(known) if known else 0, int(np.quantile(trips, 0.95)) if len(trips) else 0
+
+
+def _known_delays(sends: Sends, way: Array) -> Delays:
+    return Delays(sends.time_ns[: len(way)], way, np.arange(len(way)))
+
+
+def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> int:
+    """Return by how much sends seem later than the answers that woke the soonest of them.
+
+    The shortest round trip is that of small packets; a full segment takes the bottleneck longer.
+    """
+    rows, since = _echoed(transfer)
+    if not len(rows):
+        return 0
+    at = np.minimum(np.searchsorted(rows, sends.row), len(rows) - 1)
+    same = rows[at] == sends.row
+    after = sends.time_ns[same] - since[at[same]] - half_ns
+    after = after[after >= 0]
+    return int(min(after.min(), floor_ns)) if len(after) else 0
 
 
 def _late_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> Array:

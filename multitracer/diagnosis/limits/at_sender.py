@@ -28,6 +28,10 @@ _DELAYED_ACK_NS = 40 * NS_PER_MS
 """A receiver may keep the ACK of a lone segment back so long (Linux, TCP_DELACK_MIN)."""
 
 
+_ENOUGH, _ENOUGH_PART = 20, 0.1
+"""With so many samples whose ACK was not kept back for certain the others are not needed."""
+
+
 def at_sender(transfer: Transfer, view: View) -> Observed:
     """Return a transfer seen from its sender; `view` says what else is to be used."""
     table = transfer.sender
@@ -191,13 +195,16 @@ def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int |
     order = np.lexsort((samples["provenance"][mine] == Provenance.TIMESTAMP, answer))
     keep = order[np.concatenate([[True], np.diff(answer[order]) > 0])] if len(order) else order
     row, answer, rtt = row[keep], answer[keep], rtt[keep]
+    lone = _is_lone(transfer, row, answer)
+    if np.count_nonzero(~lone) >= max(_ENOUGH, _ENOUGH_PART * len(lone)):
+        row, answer, rtt, lone = row[~lone], answer[~lone], rtt[~lone], lone[~lone]
     return_ns = stamp_lag_ns(transfer.sender, transfer.acks)[answer] if len(answer) else rtt
-    held = np.where(_is_lone(transfer, row, answer), _DELAYED_ACK_NS, 0)
     forward = rtt - return_ns
-    way = np.maximum(forward - held, forward.min() if len(forward) else 0)
+    way = np.maximum(forward - np.where(lone, _DELAYED_ACK_NS, 0), forward.min() if len(forward) else 0)
     sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
     in_order = np.argsort(sent, kind="stable")
-    return Delays(sent[in_order], way[in_order]), shortest
+    place = np.searchsorted(sends.row, row[in_order])
+    return Delays(sent[in_order], way[in_order], place), shortest
 
 
 def _is_lone(transfer: Transfer, row: Array, answer: Array) -> Array:
@@ -227,4 +234,4 @@ def _one_way(transfer: Transfer, sends: Sends) -> Delays | None:
     sent = np.maximum.accumulate(transfer.sender["time_ns"])[pairs.sent[both]]
     way = transfer.receiver_time(receiver["time_ns"][pairs.arrived[both]]) - sent
     order = np.argsort(sent, kind="stable")
-    return Delays(sent[order], way[order])
+    return Delays(sent[order], way[order], np.searchsorted(sends.row, pairs.sent[both][order]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from multitracer.analysis.intervals import span_minimum
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Delays
     from multitracer.tables import Array
 
 _STEP_NS = 10 * NS_PER_MS
@@ -24,32 +25,58 @@ _LASTS_PART = 0.7
 """A step lasts if so much of it is left in the best of all that follows for three seconds."""
 
 
-def queue_above_floor(sent_ns: Array, way_ns: Array, service_ns: float) -> Array:
-    """Return what each way took above the shortest of the same path.
+class Paths(NamedTuple):
+    """The paths that a transfer took, one after another.
 
-    Parameters
+    Attributes
     ----------
-    sent_ns : ndarray of int64, shape (n,)
-        When each was sent, ascending.
-    way_ns : ndarray of int64, shape (n,)
-        How long it took, up to a constant.
-    service_ns : float
-        Time that the bottleneck takes for a segment; 0 if not known.
+    begin_ns : ndarray of int64, shape (n,)
+        When the first segment of each was sent; at least one.
+    floor_ns : ndarray of int64, shape (n,)
+        The shortest way of each, up to the same constant for all.
     """
-    if not len(way_ns):
-        return way_ns
-    bounds = [0, *_steps(sent_ns, way_ns, service_ns), len(way_ns)]
-    parts = [way_ns[a:b] - way_ns[a:b].min() for a, b in pairwise(bounds)]
-    return np.concatenate(parts)
+
+    begin_ns: Array
+    floor_ns: Array
+
+    @classmethod
+    def of(cls, delays: Delays, service_ns: float) -> Paths:
+        """Return the paths.
+
+        Parameters
+        ----------
+        delays : Delays
+            At least one.
+        service_ns : float
+            Time that the bottleneck takes for a segment; 0 if not known.
+        """
+        way_ns = delays.way_ns
+        bounds = [0, *_steps(delays, service_ns), len(way_ns)]
+        floors = [way_ns[a:b].min() for a, b in pairwise(bounds)]
+        return cls(delays.time_ns[bounds[:-1]], np.array(floors, dtype=np.int64))
+
+    def above_first(self, times_ns: Array) -> Array:
+        """Return by how much the shortest way of each time is longer than the shortest of all."""
+        at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
+        return np.asarray((self.floor_ns - self.floor_ns.min())[at])
+
+    def queue(self, sent_ns: Array, way_ns: Array) -> Array:
+        """Return what each way took above the shortest of its path."""
+        return np.asarray(way_ns - self.floor_ns.min() - self.above_first(sent_ns))
 
 
-def _steps(sent: Array, way: Array, service_ns: float) -> list[int]:
-    """Return the indexes at which another path begins: the way jumps up or down, and stays so."""
+def _steps(delays: Delays, service_ns: float) -> list[int]:
+    """Return the indexes at which another path begins: the way jumps up or down, and stays so.
+
+    What was sent between two samples may have waited in the queue before the second.
+    """
+    sent, way, place = delays
     if len(way) < 2:
         return []
     jump, apart = np.diff(way), np.diff(sent)
     least = max(_STEP_NS, _STEP_OF_FLOOR * float(max(way.min(), 0)), _STEP_SERVICES * service_ns)
-    sudden = (jump > least + _FASTER_THAN_QUEUES * apart) | (-jump > least + apart)
+    own = np.diff(place) * service_ns
+    sudden = (jump > least + own + _FASTER_THAN_QUEUES * apart) | (-jump > least + apart)
     at = np.flatnonzero(sudden) + 1
     if not len(at):
         return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
-from multitracer.diagnosis.limits.floors import queue_above_floor
+from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import samples_in_full_window
@@ -62,23 +62,24 @@ class Rates(NamedTuple):
 
 def busy(seen: Observed) -> Busy:
     """Return when the link had data of the transfer queued or in service."""
-    times, rate = _delivery(seen)
+    times, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
         steady = _clipped(steady_arrivals(seen), seen)
         return Busy(steady, Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
-    service_ns = seen.mss_bytes / np.quantile(rate, 0.9) if len(rate) else 0.0
-    queued = _queued(seen, service_ns)
+    service_ns = seen.mss_bytes / float(np.quantile(rate, 0.9)) if len(rate) else 0.0
+    paths = Paths.of(seen.delays, service_ns)
+    queued = _queued(seen, paths, service_ns)
+    times, rate = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     proven = queued.holds(times) & (rate > 0)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
         return Busy(queued, queued, _rates(rate[proven]))
     usual = _usual(times, rate, proven)
-    if (
-        rate > _MOST_ABOVE * usual
-    ).mean() > _RARELY:  # no link delivers more than its rate: that was no queue of it
+    if (rate > _MOST_ABOVE * usual).mean() > _RARELY:  # no link delivers more than its rate: this is not it
         return Busy(queued, queued, _rates(rate[proven]))
-    fast = np.flatnonzero(rate >= _NEAR_RATE * usual)
-    back = seen.floor_ns // 2
-    kept_up = Spans.of(times[fast] - _window_ns(seen) - back, times[fast] - back)
+    fast = times[rate >= _NEAR_RATE * usual]
+    floor = seen.floor_ns + paths.above_first(fast)
+    end = fast - floor // 2
+    kept_up = Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end)
     return Busy(_clipped(queued.union(kept_up), seen), queued, _rates(rate[proven]))
 
 
@@ -103,47 +104,47 @@ def _rates(rate: Array) -> Rates | None:
     return Rates(float(low), float(median), float(high))
 
 
-def _window_ns(seen: Observed) -> int:
-    return max(seen.floor_ns, _RATE_WINDOW_NS)
+def _delivery(seen: Observed, floor_ns: Array | int) -> tuple[Array, Array]:
+    """Return at each answer that delivers the bytes per ns delivered in the round trip before it.
 
-
-def _delivery(seen: Observed) -> tuple[Array, Array]:
-    """Return at each answer that delivers the bytes per ns delivered in the window before it."""
+    `floor_ns` is the shortest round trip, of the whole or at each answer.
+    """
     time, done = seen.answers.time_ns, seen.answers.delivered
     new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0) if len(done) else np.empty(0, dtype=np.int64)
+    width = np.maximum(np.broadcast_to(floor_ns, len(time)), _RATE_WINDOW_NS)[new]
     time, done = time[new], done[new]
     if len(new) < 2:
         return time[:0], np.empty(0)
-    before = np.searchsorted(time, time - _window_ns(seen), side="right") - 1
-    before = np.minimum(
-        before, np.searchsorted(done, done - _RATE_SEGMENTS * seen.mss_bytes, side="right") - 1
-    )
+    fewer = np.searchsorted(done, done - _RATE_SEGMENTS * seen.mss_bytes, side="right") - 1
+    before = np.minimum(np.searchsorted(time, time - width, side="right") - 1, fewer)
     known = (before >= 0) & (before < np.arange(len(time)))
     gone = time[known] - time[before[known]]
     return time[known], (done[known] - done[before[known]]) / np.maximum(gone, 1)
 
 
-def _queued(seen: Observed, service_ns: float) -> Spans:
+def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     """Return the stretches in which samples of delay show a queue."""
-    sent, way = seen.delays
-    if not len(sent) or _is_withheld(seen):
+    if _is_withheld(seen):
         return Spans.none()
-    queue = _standing(sent, queue_above_floor(sent, way, service_ns), seen.floor_ns)
-    least = max(_QUEUE_NS, _QUEUE_OF_FLOOR * seen.floor_ns, _QUEUE_SERVICES * service_ns)
+    sent, way, _ = seen.delays
+    floor = seen.floor_ns + paths.above_first(sent)
+    queue = _standing(sent, paths.queue(sent, way), floor)
+    least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), _QUEUE_OF_FLOOR * floor)
     above = np.flatnonzero(queue > least)
     found = Spans.of(sent[above], sent[above] + queue[above])
     found = found.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
     inside = found.which(sent[above])
     samples = np.bincount(inside[inside >= 0], minlength=len(found.begin))
-    return _clipped(found.where((found.length_ns >= seen.floor_ns) & (samples >= _FEWEST_SAMPLES)), seen)
+    long = found.length_ns >= seen.floor_ns + paths.above_first(found.begin)
+    return _clipped(found.where(long & (samples >= _FEWEST_SAMPLES)), seen)
 
 
-def _standing(sent: Array, queue: Array, floor_ns: int) -> Array:
+def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:
     """Return the part of each delay that lasts: the least of all samples of a round trip after, or before it.
 
     A radio that sends packets in bunches delays each by another time; the last of a bunch waited for none.
     """
-    width = max(floor_ns, _LASTING_NS)
+    width = np.maximum(floor_ns, _LASTING_NS)
     here = np.arange(len(sent))
     after = np.maximum(np.searchsorted(sent, sent + width, side="right"), here + 1)
     before = np.minimum(np.searchsorted(sent, sent - width, side="left"), here)

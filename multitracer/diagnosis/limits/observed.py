@@ -101,10 +101,13 @@ class Delays(NamedTuple):
         When the segment was sent.
     way_ns : ndarray of int64, shape (n,)
         What its way took, up to a constant.
+    place : ndarray of int64, shape (n,)
+        Its index in `sends`.
     """
 
     time_ns: Array
     way_ns: Array
+    place: Array
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class Observed:
     late_answer: Array | None = None
     """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
     trip_ns: int = 0
-    """Longest usual round trip, queue included; 0 where nobody knows."""
+    """A round trip that is seldom exceeded, queue included; 0 where nobody knows."""
     one_way: bool = False
     """Delays are of the way to the receiver alone, not of round trips."""
     coarse: bool = False
@@ -169,6 +172,16 @@ class Observed:
         """Highest byte sent so far, at each send."""
         ends = self.sends.end
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
+
+    @cached_property
+    def turn_ns(self) -> int:
+        """From a new segment to the answer that covers it, held back or not; 95 % took less."""
+        over = np.searchsorted(self.answers.ack, self.sends.end[self.fresh])
+        known = over < len(self.answers)
+        if not known.any():
+            return 0
+        turns = self.answers.time_ns[over[known]] - self.sends.time_ns[self.fresh][known]
+        return int(np.quantile(turns, 0.95))
 
     def last_answer(self, times_ns: Array, *, side: str = "right") -> Array:
         """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""

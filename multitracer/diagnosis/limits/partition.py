@@ -134,11 +134,14 @@ def _whole_rounds(cells: Cells, seen: Observed) -> Cells:
     """Return the cells; a limit reached within a round trip, with no other reached, holds for all of it.
 
     What is left to the congestion window for less than a round trip between two stretches of one other limit
-    was that limit's as well: a pacer that spreads a window out, an ACK on its way.
+    was that limit's as well: a pacer that spreads a window out, an ACK on its way. A receiver that reads
+    slowly keeps ACKs back, which makes its round trips longer than the path's.
     """
     limit, part = cells.limit.copy(), cells.part.copy()
     rest = np.isin(limit, _REST)
-    short = cells.end - cells.begin < _ROUND * seen.floor_ns
+    before = np.concatenate([limit[:1], limit[:-1]])
+    trip = np.where(before == Limit.RECEIVER_WINDOW, max(seen.floor_ns, seen.turn_ns), seen.floor_ns)
+    short = cells.end - cells.begin < _ROUND * trip
     same = np.zeros(len(limit), dtype=bool)
     same[1:-1] = (limit[:-2] == limit[2:]) & np.isin(
         limit[:-2], (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)

@@ -9,21 +9,38 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.capture import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.opening import Opening
+from multitracer.diagnosis.opening import IDLE_S, Opening, first_unanswered, is_forgotten, paused_s
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.dead_times import DeadTime
+
 KIND = "idle-timeout"
 HELP = "Keep-alives more often than the timeout (NAT boxes: minutes), or a new connection after a pause."
-IDLE_S = 5.0
-"""Silence from which on a reset is a matter of the pause: servers and mobile NAT boxes begin with 5 s (the
-default of common web servers) to 30 s."""
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding if the connection was reset during a pause, or by the first data after it."""
+    """Yield a finding if a pause ended in a reset, or in data that nobody answered any more."""
+    if not case.is_link_logged:
+        yield from (_silent(case, dead) for dead in case.dead_times if is_forgotten(case.transfer, dead))
+    yield from _reset(case)
+
+
+def _silent(case: Case, dead: DeadTime) -> Finding:
+    idle_s = paused_s(case.transfer, first_unanswered(case.transfer, dead))
+    sentence = (
+        f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, the tries of {dead.failed} "
+        "timeouts among them, were never answered, as when a box on the way has forgotten an idle connection."
+    )
+    cost_s = case.link_s(dead.begin_ns, dead.end_ns)
+    evidence = rows("sender", dead.tries)
+    numbers = {"idle_s": idle_s, "unanswered_packets": dead.unanswered}
+    return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, None, evidence, sentence, numbers=numbers)
+
+
+def _reset(case: Case) -> Iterator[Finding]:
     opening, table = Opening(case.transfer), case.transfer.sender
     if not len(opening.resets) or not (table["payload_bytes"] > 0).any():
         return

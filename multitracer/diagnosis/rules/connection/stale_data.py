@@ -38,9 +38,8 @@ def find(case: Case) -> Iterator[Finding]:
     payload = int(receiver["payload_bytes"][stale].sum())
     cost_s = case.link_s(began_ns, ended_ns)
     sentence = (
-        f"The user gave up {case.at_s(began_ns):.1f} s into the transfer, yet {payload:,} bytes of it "
-        f"still came "
-        f"through the queue for {cost_s:.1f} s and kept others waiting."
+        f"The receiver gave the connection up {case.at_s(began_ns):.1f} s into the transfer, yet "
+        f"{payload:,} bytes of it still came through the queue for {cost_s:.1f} s and kept others waiting."
     )
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("receiver", [gave_up, *stale]), sentence)
 

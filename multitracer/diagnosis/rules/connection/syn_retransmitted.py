@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.opening import Opening
-from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,26 +19,38 @@ HELP = "A connection that is kept open and used again; look at the path and at t
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for the SYN, and one for the SYN-ACK, that was sent again and needed it.
 
-    What was sent again while its answer was on its way is a `spurious-timeout`.
+    By the capture that shows more of them: what is lost before a capture is not in it. What was sent again
+    while its answer was on its way is a `spurious-timeout`.
     """
-    opening = Opening(case.transfer)
-    if len(opening.syn_acks) and len(opening.syns):
-        sent = opening.syns[opening.syns < opening.syn_acks[0]]
-        answered = opening.answered_syn
-        needed = sent if answered == NA else sent[sent <= answered]
-        if len(needed) > 1:
-            yield _finding(case, needed, "SYN")
-    if len(opening.syn_acks) > 1 and not _again(opening):
-        yield _finding(case, opening.syn_acks, "SYN-ACK")
+    transfer = case.transfer
+    captures = {"sender": transfer.sender, "receiver": transfer.receiver}
+    openings = {name: Opening(transfer, table) for name, table in captures.items() if table is not None}
+    for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):
+        name, sent = max(
+            ((name, needed(each)) for name, each in openings.items()), key=lambda found: len(found[1])
+        )
+        if len(sent) > 1:
+            yield _finding(case, name, sent, what)
 
 
-def _again(opening: Opening) -> bool:
-    """Return whether each further SYN-ACK answers a further SYN."""
-    return len(opening.syns) >= len(opening.syn_acks)
+def _syns(opening: Opening) -> Array:
+    """Return the SYNs up to the one that was answered."""
+    if not len(opening.syn_acks):
+        return opening.syns[:0]
+    return opening.syns[opening.syns <= opening.answered_syn]
 
 
-def _finding(case: Case, sent: Array, what: str) -> Finding:
-    times = case.transfer.sender["time_ns"][sent]
+def _syn_acks(opening: Opening) -> Array:
+    """Return the SYN-ACKs, unless each further one answers a further SYN."""
+    return opening.syn_acks[:0] if len(opening.syns) >= len(opening.syn_acks) else opening.syn_acks
+
+
+def _finding(case: Case, capture: str, sent: Array, what: str) -> Finding:
+    transfer = case.transfer
+    if capture == "receiver" and transfer.receiver is not None:
+        times = transfer.receiver_time(transfer.receiver["time_ns"][sent])
+    else:
+        times = transfer.sender["time_ns"][sent]
     began_ns, ended_ns = int(times[0]), int(times[-1])
     cost_s = case.link_s(began_ns, ended_ns)
     times_more = "once more" if len(sent) == 2 else f"{len(sent) - 1} times more"
@@ -48,4 +59,4 @@ def _finding(case: Case, sent: Array, what: str) -> Finding:
         f"{cost_s:.1f} s went by before the set-up could go on."
     )
     numbers = {"syn_sent": len(sent), "waited_s": cost_s}
-    return Finding(KIND, began_ns, ended_ns, cost_s, 0, rows("sender", sent), sentence, numbers=numbers)
+    return Finding(KIND, began_ns, ended_ns, cost_s, 0, rows(capture, sent), sentence, numbers=numbers)

@@ -10,6 +10,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
 from multitracer.capture import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.opening import Opening
 from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 
@@ -33,7 +34,7 @@ def find(case: Case) -> Iterator[Finding]:
     spurious = verdicts["necessity"] == Necessity.SPURIOUS
     expired = np.flatnonzero(spurious & (verdicts["cause"] == Cause.TIMEOUT))
     opens = has(sender["flags"][verdicts["row"][expired]], Flag.SYN)
-    if opens.any():
+    if opens.any() and (case.is_link_logged or _came_sooner(case)):
         yield _set_up(case, expired[opens])
     expired = expired[~opens]
     for i, place in enumerate(expired):
@@ -52,6 +53,13 @@ def find(case: Case) -> Iterator[Finding]:
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
+
+
+def _came_sooner(case: Case) -> bool:
+    """Return whether the SYN-ACK came sooner than it could have answered the last SYN."""
+    opening = Opening(case.transfer)
+    before = opening.syns[opening.syns < opening.syn_acks[0]] if len(opening.syn_acks) else opening.syns
+    return bool(len(before)) and opening.answered_syn != int(before[-1])
 
 
 def _set_up(case: Case, expired: Array) -> Finding:

@@ -1,0 +1,128 @@
+"""Whether a policer lost the packets: it lets a rate and a burst pass, and drops the rest without delay.
+
+After Flach et al. (SIGCOMM 2016): with tokens that come at the rate at which packets passed between losses, a
+bucket is empty at each loss and (nearly) never otherwise. A full drop-tail queue gives the
+same picture; that losses come without delay parts the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.delays import data_delays, lost_rows
+from multitracer.diagnosis.loss_causes import losses
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.case import Case
+    from multitracer.tables import Array
+
+_LEAST_LOSSES = 15
+_LEAST_SUSPECTED = 5
+_SPREAD_SEGMENTS = 5
+"""Between the quartiles of the tokens at losses: 1 to 3 at policers, 6 and more where chance lost them."""
+_BELOW = 0.25
+"""Part of the packets that passed with fewer tokens than at the median loss."""
+_BELOW_SUSPECTED = 0.22
+"""The same of a suspicion: 0.04 to 0.14 at policers, 0.25 to 0.56 where chance lost them."""
+_QUEUE_NS = 10 * NS_PER_MS
+_QUEUE_SHARE = 0.25
+"""Of the round trip."""
+_TRAIN = 3
+"""Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
+_FASTER = 1.5
+"""Times the rate that passes: where the link is no faster, its own queue would tell, not a policer."""
+_FASTEST = 0.98
+_HEADERS_BYTES = 40
+
+
+class Policer(NamedTuple):
+    """A policer that was found."""
+
+    rate_bytes_per_s: float
+    """What it lets pass, with headers."""
+    link_bytes_per_s: float
+    """What the link can do."""
+    lost: Array
+    """Rows of `sender` that it dropped."""
+
+
+def policer(case: Case, *, suspected: bool = False) -> Policer | None:
+    """Return the policer that lost the packets of a transfer; None if nothing shows one.
+
+    Parameters
+    ----------
+    suspected : bool
+        Whether a suspicion is enough: fewer losses, and how many tokens were left is uncertain.
+    """
+    least_losses = _LEAST_SUSPECTED if suspected else _LEAST_LOSSES
+    if case.is_link_logged:
+        return None
+    lost = lost_rows(case)
+    told = losses(case)
+    if told is None or told.is_congestion or len(lost) < least_losses or not _without_delay(case, lost):
+        return None
+    table, data = case.transfer.sender, case.transfer.data
+    within = data[(data >= lost[0]) & (data <= lost[-1])]
+    is_lost = np.isin(within, lost)
+    time_s = (table["time_ns"][within] - table["time_ns"][within[0]]) * case.transfer.speed / NS_PER_S
+    size = table["payload_bytes"][within].astype(np.float64) + _HEADERS_BYTES
+    passed = np.where(is_lost, 0.0, size)
+    if time_s[-1] <= 0 or is_lost.all():
+        return None
+    rate = _slope(time_s[is_lost], np.cumsum(passed)[is_lost])
+    tokens = rate * time_s - np.cumsum(passed)
+    link = _train_rate(case)
+    spread, below = _bucket(tokens, is_lost, float(size.max()))
+    is_empty = below < _BELOW_SUSPECTED if suspected else below < _BELOW and spread <= _SPREAD_SEGMENTS
+    if not is_empty or link <= _FASTER * rate:
+        return None
+    return Policer(rate, link, lost)
+
+
+def _slope(time_s: Array, octets: Array) -> float:
+    """Return octets a second between losses half of them apart, the median: pauses do not lower it."""
+    half = len(time_s) // 2
+    gone_s, passed = time_s[half:] - time_s[:-half], octets[half:] - octets[:-half]
+    apart = gone_s > 0
+    return float(np.median(passed[apart] / gone_s[apart])) if apart.any() else 0.0
+
+
+def _bucket(tokens: Array, is_lost: Array, full: float) -> tuple[float, float]:
+    """Return the spread of the tokens left at losses, in segments, and the part of the others with fewer."""
+    low, middle, high = np.quantile(tokens[is_lost], (0.25, 0.5, 0.75))
+    return float((high - low) / full), float(np.mean(tokens[~is_lost] < middle - full / 2))
+
+
+def _without_delay(case: Case, lost: Array) -> bool:
+    """Return whether nothing waited when packets were lost."""
+    delays = data_delays(case.transfer)
+    if delays is None:
+        return False
+    at = np.searchsorted(delays.row, lost) - 1
+    waited_ns = np.median(delays.queue_ns[at[at >= 0]]) if (at >= 0).any() else np.inf
+    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
+    least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
+    return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * least_ns))
+
+
+def _train_rate(case: Case) -> float:
+    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged."""
+    transfer = case.transfer
+    pairs = transfer.data_pairs
+    if pairs is not None and transfer.receiver is not None:
+        arrived = np.sort(pairs.arrived[pairs.arrived >= 0])
+        time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
+        octets = np.cumsum(np.where(payload > 0, payload + _HEADERS_BYTES, 0))
+    else:
+        acks = transfer.acks
+        time_ns = transfer.sender["time_ns"][acks]
+        data = transfer.sender["payload_bytes"][transfer.data] + _HEADERS_BYTES
+        octets = np.arange(len(acks)) * (data.sum() / max(len(acks), 1))
+    if len(time_ns) <= _TRAIN:
+        return 0.0
+    gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S
+    rates = (octets[_TRAIN:] - octets[:-_TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
+    return float(np.quantile(rates, _FASTEST)) if len(rates) else 0.0

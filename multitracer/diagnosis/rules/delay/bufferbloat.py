@@ -1,0 +1,130 @@
+"""A queue on the way holds far more than the path needs: everything on it waits (RFC 8033, section 1).
+
+The grade is that of common tests by the added delay; round trips per minute are those of
+draft-ietf-ippm-responsiveness, here of one bulk transfer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.delays import Delays, ack_delays, data_delays
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "bufferbloat"
+HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
+_GRADES = ((0.005, "A+"), (0.030, "A"), (0.060, "B"), (0.200, "C"), (0.400, "D"))
+_LEAST_ADDED_S = 0.030
+"""Grade B: what a call or a game begins to notice."""
+_ROUND_TRIPS = 1.5
+_ROUND_TRIPS_FULL = 3.3
+"""Of the unloaded path that the queue adds, at the median and when it is full. A sender needs a queue of one,
+and a loss-based one fills what there is: this is more than any needs, with room for bursts."""
+_LEAST_PACKETS = 10
+"""That wait at the median: a queue must hold an initial window (RFC 6928) however slow the link is."""
+_LEAST_SAMPLES = 20
+_LEAST_FLIGHT = 3
+"""Full segments on their way: a slow answer to a lone one is no queue of ours."""
+_HELD_SHARE = 0.6
+_HELD_SEGMENTS = 2.5
+"""If in so many samples the offered window was full, and an ACK then covers so many segments, the reader and
+not a queue held them."""
+_SECONDS_A_MINUTE = 60
+
+
+class _Queue(NamedTuple):
+    delays: Delays
+    added_s: float
+    """At the median."""
+    longest_s: float
+    """At the 95th percentile."""
+    unloaded_s: float
+    """Least round trip."""
+    way: str
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding for each way whose queue is too long."""
+    for queue in _queues(case):
+        often = queue.added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
+        if often and queue.longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s:
+            yield _finding(case, queue)
+
+
+def _queues(case: Case) -> Iterator[_Queue]:
+    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
+    data = data_delays(case.transfer)
+    if data is None or not (rtt > 0).any():
+        return
+    unloaded_s = case.link_s(0, int(rtt[rtt > 0].min()))
+    flight = case.transfer.sender["flight_bytes"][data.row]
+    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    chosen = flight >= _LEAST_FLIGHT * full
+    if chosen.sum() >= _LEAST_SAMPLES and (data.is_one_way or not _is_held(case, data, full)):
+        queue = _queue(case, data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
+        waiting = float(np.median(flight[chosen])) / full * queue.added_s / (queue.added_s + unloaded_s)
+        if waiting >= _LEAST_PACKETS:
+            yield queue
+    acks = ack_delays(case.transfer)
+    if acks is not None and len(acks.row) >= _LEAST_SAMPLES:
+        yield _queue(case, acks, acks.queue_ns, unloaded_s, "acks")
+
+
+def _queue(case: Case, delays: Delays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:
+    middle, longest = (float(np.quantile(queue_ns, part)) for part in (0.5, 0.95))
+    speed = case.transfer.speed / NS_PER_S
+    return _Queue(delays, middle * speed, longest * speed, unloaded_s, way)
+
+
+def _is_held(case: Case, delays: Delays, full: int) -> bool:
+    """Return whether the reader may have held back the ACKs: round trips prove no queue then."""
+    table, acks = case.transfer.sender, case.transfer.acks
+    at = np.searchsorted(acks, delays.row) - 1
+    window = np.where(at >= 0, table["window_bytes"][acks[np.maximum(at, 0)]], np.iinfo(np.int64).max)
+    filled = np.mean(table["flight_bytes"][delays.row] + full > window)
+    covered = np.diff(np.unique(table["ack_bytes"][acks]))
+    return bool(filled > _HELD_SHARE and len(covered) and np.median(covered) > _HELD_SEGMENTS * full)
+
+
+def grade(added_s: float) -> str:
+    """Return the grade of an added delay: A+, A, B, C, D or F.
+
+    Examples
+    --------
+    >>> grade(0.004), grade(0.1), grade(1.0)
+    ('A+', 'C', 'F')
+    """
+    return next((name for limit_s, name in _GRADES if added_s < limit_s), "F")
+
+
+_WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
+
+
+def _finding(case: Case, queue: _Queue) -> Finding:
+    stamps = queue.delays.time_ns[[0, -1]]
+    if queue.way == "acks":
+        stamps = np.clip(stamps, case.transfer.begin_ns, case.transfer.end_ns)
+    began_ns, ended_ns = (int(stamp) for stamp in stamps)
+    a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
+    lost = case.transfer.verdicts["row"]
+    hidden = "; losses hide the longest" if not queue.delays.is_one_way and len(lost) else ""
+    sentence = (
+        f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s to a path of {queue.unloaded_s:.3f} s "
+        f"(up to {queue.longest_s:.3f} s{hidden}): grade {grade(queue.added_s)}, {a_minute:.0f} round trips "
+        "a minute, for everybody who uses it."
+    )
+    numbers = {
+        "added_delay_s": queue.added_s,
+        "added_delay_p95_s": queue.longest_s,
+        "unloaded_rtt_s": queue.unloaded_s,
+        "round_trips_per_minute": a_minute,
+    }
+    table = "receiver" if queue.way == "acks" else "sender"
+    worst = queue.delays.row[[int(np.argmin(queue.delays.queue_ns)), int(np.argmax(queue.delays.queue_ns))]]
+    return Finding(KIND, began_ns, ended_ns, 0.0, None, rows(table, worst), sentence, numbers=numbers)

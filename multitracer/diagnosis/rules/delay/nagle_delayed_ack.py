@@ -1,0 +1,87 @@
+"""A small segment waited for the ACK of a small one, and the receiver delayed that ACK.
+
+Nagle's algorithm (RFC 9293, section 3.7.4) holds back what is less than a segment while anything is
+outstanding; a delayed ACK (RFC 9293, section 3.8.6.3) waits for more. Each waits for the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.tcp import Vantage
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array
+
+KIND = "nagle-delayed-ack"
+HELP = "TCP_NODELAY, or one write for what belongs together (a buffer, writev, TCP_CORK)."
+_AT_ONCE_NS = 2 * NS_PER_MS
+"""So soon after the ACK the held segment leaves."""
+_DELAY_NS = (20 * NS_PER_MS, 550 * NS_PER_MS)
+"""Of a delayed ACK beyond the round trip: from half of Linux' 40 ms to the 500 ms of RFC 9293."""
+_LEAST = 5
+_EVEN = 0.5
+"""Between the quartiles of the delays, as part of the median: a timer makes them, not a queue."""
+_MSS = 536
+_FULL = 0.9
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of the whole transfer."""
+    if case.transfer.layers.vantage is Vantage.NEAR_RECEIVER or len(case.transfer.data) < _LEAST:
+        return
+    held, waits_ns = _held(case)
+    if len(held) < _LEAST:
+        return
+    low, middle, high = np.quantile(waits_ns, (0.25, 0.5, 0.75))
+    if high - low > _EVEN * middle:
+        return
+    table = case.transfer.sender
+    began_ns, ended_ns = (int(table["time_ns"][held[i]]) for i in (0, -1))
+    cost_s = float(waits_ns.sum()) * case.transfer.speed / NS_PER_S
+    delay_s = middle * case.transfer.speed / NS_PER_S
+    sentence = (
+        f"{len(held):,} times a small segment waited for the ACK of a small one, which the receiver delayed "
+        f"by {delay_s:.3f} s: Nagle's algorithm and delayed ACKs waited for each other."
+    )
+    numbers = {"waits": len(held), "delayed_ack_s": delay_s}
+    evidence = rows("sender", held)
+    yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, numbers=numbers)
+
+
+def _held(case: Case) -> tuple[Array, Array]:
+    """Return the small segments that left with the ACK of a small one, and how long that was delayed."""
+    transfer, table = case.transfer, case.transfer.sender
+    again = (table["kind"][transfer.data] & np.uint32(Kind.RETRANSMISSION)) != 0
+    data = transfer.data[~again]
+    if len(data) < 2 or not len(transfer.acks):
+        return data[:0], data[:0]
+    first, then = data[:-1], data[1:]
+    at = np.searchsorted(transfer.acks, then) - 1
+    ack = transfer.acks[np.maximum(at, 0)]
+    payload, time_ns = table["payload_bytes"], table["time_ns"]
+    small = _FULL * _segment_bytes(case)
+    alone = table["flight_bytes"][first] == payload[first]
+    chosen = (at >= 0) & (ack > first) & alone & (payload[first] < small) & (payload[then] < small)
+    chosen &= (payload[ack] == 0) & (table["ack_bytes"][ack] == table["end_bytes"][first])
+    chosen &= time_ns[then] - time_ns[ack] <= _AT_ONCE_NS
+    rtt = table["rtt_ns"][transfer.sent]
+    wait_ns = time_ns[ack] - time_ns[first] - int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
+    chosen &= (wait_ns >= _DELAY_NS[0]) & (wait_ns <= _DELAY_NS[1])
+    return then[chosen], wait_ns[chosen]
+
+
+def _segment_bytes(case: Case) -> int:
+    """Return the payload of a full segment: the smaller MSS that the ends announced, or what was seen."""
+    part, connection = case.transfer.layers.part, case.transfer.layers.connection
+    announced = part.analysis.directions["mss_bytes"][2 * (connection - 1) : 2 * connection]
+    seen = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    known = announced[announced > 0]
+    return int(known.min()) if len(known) else max(seen, _MSS)

@@ -1,0 +1,26 @@
+"""A queue on the way was full and dropped packets: that is how most senders find out what the link can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.loss_causes import loss_finding, losses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
+
+KIND = "congestion-loss"
+HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control loses less at the same rate."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of the whole transfer."""
+    found = losses(case)
+    if found is not None and found.is_congestion:
+        sentence = (
+            "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: those before had "
+            f"waited {found.waited_s:.3f} s, as long as any."
+        )
+        yield loss_finding(case, KIND, found, sentence)

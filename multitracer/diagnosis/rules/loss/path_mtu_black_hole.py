@@ -1,0 +1,36 @@
+"""Segments of full size vanish, smaller ones pass: a router drops what is too large and its word is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.mtu_hole import mtu_holes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.dead_times import DeadTime
+
+KIND = "path-mtu-black-hole"
+HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC 4821, tcp_mtu_probing)."
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for each dead time in which nothing but full-size segments vanished."""
+    if not case.is_link_logged:
+        yield from (_finding(case, dead) for dead in mtu_holes(case))
+
+
+def _finding(case: Case, dead: DeadTime) -> Finding:
+    table = case.transfer.sender
+    full = int(table["payload_bytes"][case.transfer.data].max())
+    lasted_s = case.link_s(dead.begin_ns, dead.end_ns)
+    sentence = (
+        f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, {dead.failed} tries among them, "
+        "while smaller packets passed: the path carries less than its ends believe, and nobody tells them."
+    )
+    numbers = {"vanished_bytes": full, "tries": dead.failed, "dead_s": lasted_s}
+    payload = int(table["payload_bytes"][dead.tries].sum())
+    evidence = rows("sender", dead.tries)
+    return Finding(KIND, dead.begin_ns, dead.end_ns, lasted_s, payload, evidence, sentence, numbers=numbers)

@@ -1,0 +1,40 @@
+"""A policer let a rate and a burst pass and dropped the rest: no queue, many losses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.loss_causes import repair_s
+from multitracer.diagnosis.policing import policer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = "policer"
+HELP = "The contract's rate; shaping (a queue) instead of policing; pacing or BBR at the sender."
+_BITS = 8
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of the whole transfer."""
+    found = policer(case)
+    if found is None:
+        return
+    table = case.transfer.sender
+    began_ns, ended_ns = (int(table["time_ns"][found.lost[i]]) for i in (0, -1))
+    rate, link = (each * _BITS / 1e6 for each in (found.rate_bytes_per_s, found.link_bytes_per_s))
+    sentence = (
+        f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
+        f"{len(found.lost):,} packets were lost whenever it had nothing left; the link itself can do "
+        f"{link:.1f} Mbit/s."
+    )
+    numbers = {
+        "policed_bytes_per_s": found.rate_bytes_per_s,
+        "link_bytes_per_s": found.link_bytes_per_s,
+        "lost_packets": len(found.lost),
+    }
+    payload = int(table["payload_bytes"][found.lost].sum())
+    cost_s = repair_s(case, began_ns)
+    evidence = rows("sender", found.lost)
+    yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)

@@ -1,0 +1,94 @@
+"""Packets arrived in another order than they were sent in, and TCP took some of them for lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.tables import NA
+from multitracer.tcp import Vantage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array
+
+KIND = "reordering"
+HELP = "Look for two paths or links in parallel; RACK (RFC 8985) at the sender bears reordering."
+_LEAST = 3
+"""Packets that arrived late: one or two are noticed by nobody."""
+
+
+class _Late(NamedTuple):
+    row: Array
+    """Rows of `sender` of packets that were overtaken."""
+    extent: int
+    """Most packets by which one was overtaken; NA if that is not known."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, of the whole transfer."""
+    if case.transfer.layers.vantage is Vantage.NEAR_RECEIVER:
+        return
+    late, needless = _late(case), _needless(case)
+    if len(late.row) < _LEAST:
+        return
+    table = case.transfer.sender
+    began_ns, ended_ns = (int(table["time_ns"][late.row[i]]) for i in (0, -1))
+    far = f", by up to {late.extent} others" if late.extent != NA else ""
+    payload = int(table["payload_bytes"][needless].sum())
+    repairs = f"TCP sent {payload:,} bytes again in vain because of it" if len(needless) else "it did no harm"
+    share = len(late.row) / len(case.transfer.data)
+    sentence = f"{len(late.row):,} packets ({share:.2%}) were overtaken on the way{far}; {repairs}."
+    numbers = {
+        "reordered_packets": len(late.row),
+        "reordered_share": share,
+        "needless_repairs": len(needless),
+    }
+    numbers |= {} if late.extent == NA else {"extent_packets": late.extent}
+    evidence = rows("sender", late.row)
+    yield Finding(KIND, began_ns, ended_ns, 0.0, payload, evidence, sentence, numbers=numbers)
+
+
+def _late(case: Case) -> _Late:
+    pairs = case.transfer.data_pairs
+    if pairs is None:
+        return _Late(_by_reports(case), NA)
+    both = np.flatnonzero((pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA))
+    sent, arrived = pairs.sent[both], pairs.arrived[both]
+    order = np.argsort(sent, kind="stable")
+    sent, arrived = sent[order], arrived[order]
+    overtaken = np.flatnonzero(arrived < np.maximum.accumulate(arrived))
+    ahead = [int(np.count_nonzero(arrived[:at] > arrived[at])) for at in overtaken[:1000]]
+    return _Late(sent[overtaken], max(ahead, default=NA))
+
+
+def _by_reports(case: Case) -> Array:
+    """Return the segments that a SACK had left out and that were acknowledged without being sent again.
+
+    And those that were sent again in vain because of such reports.
+    """
+    transfer = case.transfer
+    sacks, table = transfer.sacks, transfer.sender
+    mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
+    row = sacks["row"][mine]
+    behind = sacks["left_bytes"][mine] > table["ack_bytes"][row]
+    edge = np.unique(table["ack_bytes"][row[behind]])
+    edge = edge[edge < table["ack_bytes"][transfer.acks].max(initial=0)]
+    again = transfer.verdicts["row"]
+    begins, ends = np.sort(table["seq_bytes"][again]), np.sort(table["end_bytes"][again])
+    resent = np.searchsorted(begins, edge, side="right") > np.searchsorted(ends, edge, side="right")
+    first = {int(table["seq_bytes"][data]): int(data) for data in transfer.data[::-1]}
+    filled = [first[int(at)] for at in edge[~resent] if int(at) in first]
+    return np.unique(np.array([*filled, *_needless(case).tolist()], dtype=np.int64))
+
+
+def _needless(case: Case) -> Array:
+    """Return the rows of repairs, asked for by duplicate ACKs or SACKs, of what arrived all the same."""
+    verdicts = case.transfer.verdicts
+    fast = (verdicts["cause"] == Cause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
+    return np.asarray(verdicts["row"][fast])

@@ -1,0 +1,92 @@
+"""Our own TCP over a path in virtual time that does one thing to packets, and what is concluded of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.transfer import Transfer as Recorded
+from multitracer.protocols.tcp.profile import MODERN
+from multitracer.recording.open import open_recording
+from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.corpus.link import Road, Transfer, capture_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.simulator.host import Host
+
+ROAD = Road(
+    rate_bps=4_000_000,
+    delay_ns=20 * NS_PER_MS,
+    queue_packets=50,
+    loss=0,
+    ack_loss=0,
+    stalls=(),
+    handshake_ns=0,
+)
+"""4 Mbit/s, 43 ms with a full segment: 13 packets are on their way, the queue holds the rest of the 50."""
+
+
+@dataclass
+class MarredTransfer(Transfer):
+    """A transfer whose data meet what `road` cannot do."""
+
+    largest_bytes: int = 65_535
+    """Packets of data that are longer vanish."""
+    policed_bps: int = 0
+    bucket_bytes: int = 15_000
+    every: int = 0
+    """The data packet that takes `late_ns` longer, and is overtaken."""
+    late_ns: int = 8 * NS_PER_MS
+    longer_from_ns: int = 0
+    longer_ns: int = 0
+    """From when on the way of the data takes longer."""
+    _tokens: float = field(default=15_000, init=False)
+    _seen_ns: int = field(default=0, init=False)
+    _count: int = field(default=0, init=False)
+
+    def transmit(self, host: Host, data: bytes) -> bool:
+        if host.name != "mobile":
+            return super().transmit(host, data)
+        if len(data) > self.largest_bytes or (self.policed_bps and not self._passes(len(data))):
+            return True
+        if self.longer_from_ns and self.now_ns >= self.longer_from_ns and self.path.delay_ns == ROAD.delay_ns:
+            self.path = replace(self.path, delay_ns=self.path.delay_ns + self.longer_ns)
+        self._count += 1
+        if self.every and self._count % self.every == 0:
+            self.at(self.now_ns + self.late_ns, lambda: self._late(host, data))
+            return True
+        return super().transmit(host, data)
+
+    def _late(self, host: Host, data: bytes) -> None:
+        super().transmit(host, data)
+
+    def _passes(self, octets: int) -> bool:
+        gone_ns, self._seen_ns = self.now_ns - self._seen_ns, self.now_ns
+        gained = gone_ns * self.policed_bps / 8 / NS_PER_S
+        self._tokens = min(self.bucket_bytes, self._tokens + gained)
+        if octets > self._tokens:
+            return False
+        self._tokens -= octets
+        return True
+
+
+def diagnosed(
+    folder: Path,
+    road: Road = ROAD,
+    *,
+    size: int = 2_000_000,
+    both: bool = True,
+    control: str = "reno",
+    **does: int,
+) -> Diagnosis:
+    """Return the diagnosis of an upload over a path, from both ends' captures or the sender's alone."""
+    profile = replace(MODERN, congestion="reno")
+    run = MarredTransfer(road, profile, size, 1, **does)  # type: ignore[arg-type]
+    run.run()
+    for host in ("mobile", "fixed"):
+        (folder / host).mkdir()
+        capture_file(folder / host / "tcp-0.pcap", [run.captures[host]])
+    return diagnose(Recorded.of(open_recording(folder if both else folder / "mobile" / "tcp-0.pcap")))

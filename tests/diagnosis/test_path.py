@@ -1,0 +1,139 @@
+"""What a path does to packets is named, from both ends and from the sender's, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.diagnosis.path import ROAD, diagnosed
+from tests.diagnosis.talk import Talk, kinds, of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAULTS = {
+    "ack-loss",
+    "random-loss",
+    "policer",
+    "bufferbloat",
+    "outage",
+    "blackout",
+    "path-mtu-black-hole",
+}
+"""What nobody may be told of a path that is well."""
+views = pytest.mark.parametrize("both", [True, False], ids=["both", "sender"])
+
+
+@views
+def test_a_short_queue_that_overflows_loses_packets_and_is_no_fault(tmp_path: Path, both: bool) -> None:
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=30), both=both)
+    lost = of(found, "congestion-loss")
+    assert lost.numbers["lost_packets"] > 5
+    assert lost.numbers["queue_before_s"] > 0.02
+    assert not FAULTS & kinds(found)
+
+
+@views
+def test_chance_loses_packets_that_did_not_wait(tmp_path: Path, both: bool) -> None:
+    """Round trips of a receiver that delays its ACKs do not tell; then nothing is said."""
+    found = diagnosed(tmp_path, replace(ROAD, loss=0.03, queue_packets=200), both=both)
+    assert not {"congestion-loss", "policer", "bufferbloat"} & kinds(found)
+    if both:
+        lost = of(found, "random-loss")
+        assert 0.02 < lost.numbers["lost_share"] < 0.05
+        assert "no queue was full" in lost.sentence
+
+
+@views
+def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
+    road = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
+    found = diagnosed(tmp_path, road, both=both, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000)
+    (policer,) = [each for each in found.findings if each.kind == "policer"]
+    assert policer.numbers["policed_bytes_per_s"] == pytest.approx(1_500_000, rel=0.15)
+    assert not {"random-loss", "congestion-loss"} & kinds(found)
+
+
+@views
+def test_a_queue_of_many_round_trips_is_graded(tmp_path: Path, both: bool) -> None:
+    road = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=200)
+    bloated = of(found := diagnosed(tmp_path, road, both=both), "bufferbloat")
+    assert bloated.numbers["added_delay_s"] > 0.08
+    assert bloated.numbers["unloaded_rtt_s"] == pytest.approx(0.016, abs=0.004)
+    assert not FAULTS - {"bufferbloat"} & kinds(found)
+    a_minute = 60 / (bloated.numbers["unloaded_rtt_s"] + bloated.numbers["added_delay_s"])
+    assert bloated.numbers["round_trips_per_minute"] == pytest.approx(a_minute)
+    assert "on the way of the data" in bloated.sentence or not both
+    assert bloated.cost_s == 0
+
+
+def test_a_path_that_is_never_full_has_no_findings(tmp_path: Path) -> None:
+    assert not diagnosed(tmp_path, replace(ROAD, rate_bps=400_000_000, queue_packets=10_000)).findings
+
+
+@views
+def test_only_full_size_vanishes(tmp_path: Path, both: bool) -> None:
+    found = diagnosed(tmp_path, both=both, size=30_000, largest_bytes=1400)
+    (hole,) = [each for each in found.incidents if each.kind == "path-mtu-black-hole"]
+    assert found.findings[hole.parts[0]].numbers["vanished_bytes"] > 1400 - 60
+    assert not {"outage", "blackout"} & kinds(found), "it has its own name"
+
+
+def test_what_vanishes_whatever_its_size_is_an_outage(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, size=30_000, largest_bytes=100)
+    assert kinds(found) & {"outage", "blackout", "path-mtu-black-hole"} != set()
+
+
+@views
+def test_overtaken_packets_are_reordering_not_loss(tmp_path: Path, both: bool) -> None:
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=400), both=both, size=1_000_000, every=50)
+    late = of(found, "reordering")
+    assert late.numbers["reordered_packets"] >= 5
+    assert not {"random-loss", "congestion-loss"} & kinds(found)
+
+
+@views
+def test_a_path_that_becomes_longer_changed(tmp_path: Path, both: bool) -> None:
+    """A sender that never fills it: its queue is empty. The way back changes with it."""
+    road = replace(ROAD, rate_bps=400_000_000, queue_packets=10_000)
+    found = diagnosed(
+        tmp_path, road, both=both, size=20_000_000, longer_from_ns=NS_PER_S // 2, longer_ns=40 * NS_PER_MS
+    )
+    change = of(found, "path-change")
+    assert change.numbers["step_s"] == pytest.approx(0.04 if both else 0.08, abs=0.002)
+    assert "bufferbloat" not in kinds(found)
+
+
+# --- small segments ---
+
+
+def _writes(*, delayed_ms: float, gap_ms: float = 0.3) -> Talk:
+    """Return a program that writes two small pieces for each question; the second waits for the ACK."""
+    talk = Talk(rtt_ms=10).opened()
+    now = 20.0
+    for number in range(0, 20, 2):
+        talk.data(now, number, size=200)
+        talk.ack(now + 10 + delayed_ms, number, extra=200)
+        sent = now + 10 + delayed_ms + gap_ms
+        talk.note(sent, 0, seq=1001 + number * 1000 + 200, ack=5001, payload=1800)
+        talk.segments[-1] = replace(talk.segments[-1], payload=800)
+        talk.note(sent, 0, seq=1001 + number * 1000 + 1000, ack=5001, payload=1000)
+        talk.ack(sent + 10, number + 2)
+        now = sent + 100
+    return talk
+
+
+def test_a_small_segment_that_waits_for_a_delayed_ack(tmp_path: Path) -> None:
+    found = of(_writes(delayed_ms=40).diagnosed(tmp_path), "nagle-delayed-ack")
+    assert found.numbers == {"waits": 10, "delayed_ack_s": pytest.approx(0.04, abs=0.001)}
+    assert found.cost_s == pytest.approx(0.4, abs=0.01)
+
+
+@pytest.mark.parametrize(("delayed_ms", "gap_ms"), [(0, 0.3), (40, 30)])
+def test_nothing_waited_for_an_ack_at_once_or_for_the_program(
+    tmp_path: Path, delayed_ms: float, gap_ms: float
+) -> None:
+    found = _writes(delayed_ms=delayed_ms, gap_ms=gap_ms).diagnosed(tmp_path)
+    assert "nagle-delayed-ack" not in kinds(found)
