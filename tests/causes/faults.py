@@ -24,7 +24,7 @@ _LEAST_LOSSES, _LEAST_DROPS_OF_A_POLICER, _LEAST_OF_A_HOLE, _LEAST_MARKS = 5, 15
 _MUCH, _LITTLE = 0.2, 0.02
 """Shares of the time from which on a limit must be a finding, and below which it must not."""
 _BLOATED_NS, _SHORT_NS = 200_000_000, 60_000_000
-"""Wait in the queue, 95th percentile: grade D and worse, and better than C, of limits.md."""
+"""Wait in the queue: grade D and worse for half of the data, or C never, by the grades of limits.md."""
 _LEAST_SILENCE_S = 0.3
 _OF_LIMITS = {
     "receiver-limited": ("receiver-window", None),
@@ -34,7 +34,6 @@ _OF_LIMITS = {
     "application-limited": ("application", "writes"),
     "nagle-delayed-ack": ("application", "nagle"),
 }
-_OF_SERVERS = {"server-think-time": ("application", "think"), "client-think-time": ("application", "peer")}
 
 
 def _amount(value: float, *, least: float, none: float = 0) -> bool | None:
@@ -67,10 +66,10 @@ def _of_fates(data: Mapping[str, int]) -> dict[str, bool | None]:
 def _of_packets(t: Transfer) -> dict[str, bool | None]:
     arrived = t.packets[t.packets["fate"] == DELIVERED]
     waits_ns = arrived["served_ns"].astype(np.int64) - arrived["enter_ns"].astype(np.int64)
-    wait_ns = float(np.quantile(waits_ns, 0.95)) if len(arrived) else 0.0
+    median_ns, high_ns = np.quantile(waits_ns, (0.5, 0.95)).tolist() if len(arrived) else (0.0, 0.0)
     order = np.diff(arrived["written_ns"].astype(np.int64))
     return {
-        "bufferbloat": _amount(wait_ns, least=_BLOATED_NS, none=_SHORT_NS),
+        "bufferbloat": True if median_ns >= _BLOATED_NS else False if high_ns <= _SHORT_NS else None,
         "ecn-marked": _amount(int(arrived["ce"].sum()), least=_LEAST_MARKS),
         "reordering": _amount(int((order < 0).sum()), least=_LEAST_LOSSES),
     }
@@ -108,10 +107,18 @@ def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
     for begin, end, limit, part in intervals:
         for key in {(limit, part), (limit, None)}:
             spent[key] += end - begin
-    kinds = _OF_LIMITS | (_OF_SERVERS if t.way == 1 else {})
-    found = {kind: _amount(spent[key] / total, least=_MUCH, none=_LITTLE) for kind, key in kinds.items()}
+    found = {kind: _amount(spent[key] / total, least=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()}
+    for role in ("client", "server"):
+        found[f"{role}-think-time"] = _amount(_thought_ns(t, role) / total, least=_MUCH, none=_LITTLE)
     zero_s = spent["receiver-window", "zero"] / 1e9
     return found | {"zero-window": _amount(zero_s, least=_LEAST_SILENCE_S)}
+
+
+def _thought_ns(t: Transfer, role: str) -> int:
+    """Return how long a program let its peer wait, by its own journal."""
+    key = "local_port" if role == "client" else "peer_port"
+    mine = [c for c in t.recording.journals[role] if c[key] == t.port]
+    return sum(end - begin for c in mine for name, begin, end, _ in c["calls"] if name == "think")
 
 
 def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool | None]:
@@ -123,5 +130,5 @@ def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) ->
     explained = any(fates["data"].get(fate) for fate in ("mtu", "idle", "loss"))
     return {
         "outage": None if only_acks or explained else dead,
-        "ack-loss": (dead if only_acks else False) if not explained else None,
+        "ack-loss": (dead or None) if only_acks else None if explained else False,
     }

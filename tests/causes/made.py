@@ -25,9 +25,10 @@ _FLAGS = {"S": 2, "SA": 18, "A": 16}
 class Made:
     """An upload in the making; seconds are since its first SYN, bytes since its first of payload."""
 
-    def __init__(self, folder: Path, *, path: list[list[Any]] | None = None) -> None:
+    def __init__(self, folder: Path, *, upload: bool = True) -> None:
         self.folder = folder
-        self._path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")] + (path or [])
+        self._upload = upload
+        self._path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
         self._rows: list[tuple[Any, ...]] = []
         self._calls: list[list[Any]] = []
 
@@ -70,7 +71,7 @@ class Made:
 
     def save(self) -> Path:
         """Write the recording's files and return its folder."""
-        for name in ("truth", "session/mobile"):
+        for name in ("truth", "session/mobile", "session/fixed"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         rows = np.array(sorted(self._rows), RECORD)
         (self.folder / "truth/path.bin").write_bytes(rows.tobytes())
@@ -80,10 +81,11 @@ class Made:
             (self.folder / "truth" / f"{role}.json").write_text(text)
         (self.folder / "truth/scenario.json").write_text(json.dumps(self._scenario()))
         clock = {"kind": "clock", "monotonic_before_ns": 0, "realtime_ns": 0, "monotonic_after_ns": 0}
-        (self.folder / "session/mobile/tcp_info.jsonl").write_text(json.dumps(clock) + "\n")
+        for host in ("mobile", "fixed"):
+            (self.folder / "session" / host / "tcp_info.jsonl").write_text(json.dumps(clock) + "\n")
         return self.folder
 
     def _scenario(self) -> dict[str, Any]:
         plan = {"client": {}, "server": {}}
-        told = {"kind": "made", "limit": "", "finding": None, "control": False, "upload": True}
+        told = {"kind": "made", "limit": "", "finding": None, "control": False, "upload": self._upload}
         return told | {"path": self._path, "plan": plan}

@@ -96,12 +96,12 @@ class Recording:
         return fields | {"time_ns": time_ns, "client_port": record[here]}
 
     def transfers(self) -> Iterator[Transfer]:
-        """Yield each direction of each connection: those with payload, else the client's."""
+        """Yield each direction of each connection: those with payload, else the one that was to have it."""
         ports = np.where(self.log["way"] == 0, self.log["source"], self.log["target"])
         for port in dict.fromkeys(ports[ports > 0].tolist()):
             of_it = self.log[ports == port]
             ways = [w for w in (0, 1) if np.any((of_it["way"] == w) & (of_it["payload"] > 0))]
-            for way in ways or [0]:
+            for way in ways or [WAYS.index("up" if self.scenario["upload"] else "down")]:
                 yield Transfer(self, of_it, int(port), way)
 
 
@@ -144,7 +144,9 @@ class Transfer:
         """The sequence number of the first byte of payload."""
         mine = self.log[self.log["way"] == self.way]
         syns = mine[(mine["flags"] & _SYN) > 0]
-        return int(syns["seq"][0]) + 1 if len(syns) else int(mine["seq"][0])
+        if len(syns):
+            return int(syns["seq"][0]) + 1
+        return int(mine["seq"][0]) if len(mine) else 0
 
     def _relative(self, numbers: NDArray[np.uint32]) -> Times:
         """Unwrap: what lies a little before the first byte is negative."""

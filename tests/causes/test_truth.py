@@ -112,3 +112,13 @@ def test_the_truth_knows_nothing_of_the_programs_own_analysis() -> None:
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     loaded = set(json.loads(done.stdout))
     assert not loaded & {f"multitracer.{room}" for room in _FORBIDDEN}
+
+
+def test_a_download_that_is_never_answered_is_seen_by_its_client_alone(tmp_path: Path) -> None:
+    made = Made(tmp_path, upload=False)
+    for at_s in (0, 1):
+        made.packet(0, at_s, flags="S", fate="outage")
+    found = _told(made)
+    assert found["shares"] == {"handshake": 1.0}
+    assert found["at_sender_ns"] is None
+    assert found["at_receiver_ns"] is not None
