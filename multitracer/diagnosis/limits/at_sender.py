@@ -38,6 +38,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     time = np.maximum.accumulate(table["time_ns"])
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = opening(transfer, time)
+    begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
     end, is_complete = _end(sends, answers, int(time[-1]))
     delays, shortest = _delays(transfer, view, sends)
     both = [each for each in (floor, shortest) if each is not None]
@@ -151,6 +152,15 @@ def opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
     before = own[own < opens[0]]
     rtt = opened - int(time[before[-1]]) if len(before) == 1 else None
     return begin, opened, rtt
+
+
+def _begun_elsewhere(transfer: Transfer) -> int:
+    """Return when the receiver sent or saw the first SYN, on the sender's clock: some may be lost."""
+    table = transfer.receiver
+    if table is None or not has(table["flags"], Flag.SYN).any():
+        return np.iinfo(np.int64).max
+    first = np.flatnonzero(has(table["flags"], Flag.SYN))[:1]
+    return int(transfer.receiver_time(table["time_ns"][first])[0])
 
 
 def _end(sends: Sends, answers: Answers, last_ns: int) -> tuple[int, bool]:

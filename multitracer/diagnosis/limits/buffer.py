@@ -12,7 +12,7 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 _ROUND = 1.3
 _FEWEST_ROUNDS = 7
@@ -28,24 +28,37 @@ def full_buffer(seen: Observed) -> Spans:
     """
     if seen.state is None:
         return Spans.none()
-    unsent, counted = seen.state["notsent_bytes"], seen.state["sndbuf_limited_ns"]
-    read = np.flatnonzero(unsent != NA)
-    read = read[np.argsort(seen.state["time_ns"][read], kind="stable")]
+    read = _readings(seen.state)
     if len(read) < 2:
         return Spans.none()
-    time, unsent, counted = seen.state["time_ns"][read], unsent[read], counted[read]
-    empty = (unsent[:-1] < seen.mss_bytes) & (unsent[1:] < seen.mss_bytes)
-    grew = (
-        (counted[:-1] != NA) & (np.diff(counted) > 0) & (np.minimum(unsent[:-1], unsent[1:]) < seen.mss_bytes)
+    time, unsent, counted = (
+        seen.state[name][read] for name in ("time_ns", "notsent_bytes", "sndbuf_limited_ns")
     )
-    chosen = grew | (empty & _follows_acks(seen, time))
+    little = (unsent < seen.mss_bytes) & _has_room(seen, read)
+    grew = (counted[:-1] != NA) & (np.diff(counted) > 0) & (little[:-1] | little[1:])
+    chosen = grew | (little[:-1] & little[1:] & _follows_acks(seen, time))
     return Spans.of(time[:-1][chosen], time[1:][chosen]).bridged(seen.floor_ns)
+
+
+def _readings(state: Table) -> Array:
+    """Return the rows that tell what was unsent, in order of time."""
+    read = np.flatnonzero(state["notsent_bytes"] != NA)
+    return read[np.argsort(state["time_ns"][read], kind="stable")]
+
+
+def _has_room(seen: Observed, read: Array) -> Array:
+    """Return at which readings the congestion window had room for one more segment, as far as is known."""
+    assert seen.state is not None
+    cwnd, queue, unsent = (
+        seen.state[name][read] for name in ("cwnd_bytes", "send_queue_bytes", "notsent_bytes")
+    )
+    return np.asarray((cwnd == NA) | (queue == NA) | (queue - unsent + seen.mss_bytes <= cwnd))
 
 
 def _follows_acks(seen: Observed, time: Array) -> Array:
     """Return in which intervals between times ACKs set free all new data, with others on their way."""
     each = gaps(seen)
-    woken = each.woken & (each.outstanding > 0) & ~answered(seen, each)
+    woken = each.woken & (each.outstanding >= seen.mss_bytes) & ~answered(seen, each)
     sent = np.searchsorted(each.end, time)
     of_woken = np.concatenate([[0], np.cumsum(woken)])
     many, free = np.diff(sent), np.diff(of_woken[sent])

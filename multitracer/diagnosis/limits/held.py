@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.names import Limit, Part
+    from multitracer.diagnosis.limits.names import Part
     from multitracer.tables import Array
 
 WORTH = 0.1
@@ -47,23 +49,30 @@ _MOST_ROWS = 4
 
 def held(found: Limited, limit: Limit, part: Part | None = None, *, least: float = WORTH) -> Held | None:
     """Return what a limit held; None if that was less than a `least` share of T, or not noticeable."""
-    cells = found.cells
-    mine = cells.limit == limit
-    if part is not None:
-        mine &= cells.part == part
-    seconds = found.seconds[mine]
-    total = float(seconds.sum())
+    begin, end = stretches(found, limit, part)
+    lengths = (end - begin) * found.transfer.speed / NS_PER_S
+    total = float(lengths.sum())
     if total < _LEAST_S or total < least * found.total_s:
         return None
-    begin, end = _stretches(cells.begin[mine], cells.end[mine])
-    lengths = (end - begin) * found.transfer.speed / NS_PER_S
     longest = np.sort(begin[np.argsort(-lengths, kind="stable")[:_MOST_ROWS]])
     time = np.maximum.accumulate(found.transfer.sender["time_ns"])
     rows = np.minimum(np.searchsorted(time, longest), len(time) - 1)
     return Held(int(begin[0]), int(end[-1]), total, total / found.total_s, lengths, tuple(rows.tolist()))
 
 
-def _stretches(begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return neighbours that touch as one."""
-    opens = np.concatenate([[True], begin[1:] > end[:-1]])
-    return begin[opens], end[np.concatenate([opens[1:], [True]])]
+def stretches(found: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
+    """Return begin and end of each time that a limit, or a part of it, held; data end a pause."""
+    cells = found.cells
+    mine = cells.limit == limit
+    if part is not None:
+        mine &= cells.part == part
+    begin, end = cells.begin[mine], cells.end[mine]
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = begin[1:] > end[:-1]
+    closes = np.append(opens[1:], True)[: len(end)]
+    begin, end = begin[opens], end[closes]
+    if limit is not Limit.APPLICATION or found.shown is None or not len(begin):
+        return begin, end
+    sent = found.shown.pause.end
+    sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
+    return np.unique(np.concatenate([begin, sent])), np.unique(np.concatenate([end, sent]))

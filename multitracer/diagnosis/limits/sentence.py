@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.limits.held import stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.units import NS_PER_S
@@ -184,10 +185,8 @@ def _of_application(part: Part, lengths: Array) -> str:
 
 def _lengths(found: Limited, limit: Limit, part: Part) -> Array:
     """Return the lengths of a limit's intervals (of one part, if it is named), s."""
-    cells = found.cells
-    mine = (cells.limit == limit) & ((cells.part == part) if part else np.ones(len(cells.limit), dtype=bool))
-    lengths = (cells.end - cells.begin)[mine] * found.transfer.speed / NS_PER_S
-    return np.asarray(lengths)
+    begin, end = stretches(found, limit, part or None)
+    return np.asarray((end - begin) * found.transfer.speed / NS_PER_S)
 
 
 def rows_in_words(rows: list[Share]) -> list[tuple[str, str, str, str]]:

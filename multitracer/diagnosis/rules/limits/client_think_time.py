@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 KIND = "client-think-time"
 HELP = "A client that asks sooner, or for several things at once."
+_LOSSY = 0.03
+"""Share of the time that the repair of data took."""
 _ROUND_TRIPS = 2.0
 """An answer's last packet and the next request take one; twice that is a pause of the client."""
 
@@ -25,6 +27,8 @@ def find(case: Case) -> Iterator[Finding]:
     seen = case.limited.seen
     if found is None or seen is None:
         return
+    if any(held(case.limited, limit, least=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE)):
+        return  # its requests may have been lost, too: who was slow nobody knows
     trip_s = case.link_s(0, seen.floor_ns)
     if float(np.median(found.lengths_s)) < _ROUND_TRIPS * trip_s:
         return

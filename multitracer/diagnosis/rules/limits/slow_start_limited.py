@@ -29,8 +29,8 @@ def find(case: Case) -> Iterator[Finding]:
     saved_s = min(math.log2(_LARGER), rounds) * trip_s
     sentence = (
         f"For {found.seconds:.2g} s, {found.share:.0%} of the time, some {rounds:.0f} round trips of "
-        f"{trip_s:.2g} s, the congestion window was still growing; {_LARGER} times the initial window would save up to "
-        f"{saved_s:.2g} s."
+        f"{trip_s:.2g} s, the congestion window was still growing; {_LARGER} times the initial window would "
+        f"save up to {saved_s:.2g} s."
     )
     numbers = found.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
     evidence = rows("sender", list(found.rows))

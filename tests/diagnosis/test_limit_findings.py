@@ -1,0 +1,126 @@
+"""What held a transfer back for a good part of its time is a finding, with its numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.diagnosis.limits import Limit
+from tests.diagnosis.path import diagnosed
+from tests.diagnosis.talk import FULL, Talk, kinds, of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+
+_SERVER, _CLIENT = 5_001, 1_001
+
+
+def at_the_server() -> Talk:
+    """Return a connection noted at its server, whose client is 50 ms away."""
+    talk = Talk()
+    talk.syn(0)
+    talk.syn_ack(0.1)
+    talk.note(50, 0, seq=_CLIENT, ack=_SERVER)
+    return talk
+
+
+def answers(*, think_ms: float, pause_ms: float) -> Talk:
+    """Return ten requests and their answers of three segments each, noted at the server."""
+    talk, at_ms = at_the_server(), 50.1
+    for turn in range(10):
+        talk.data(at_ms, turn, side=0)
+        at_ms += think_ms
+        talk.data(at_ms, 3 * turn, count=3, side=1)
+        at_ms += 50
+        talk.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 3 * (turn + 1) * FULL)
+        at_ms += pause_ms
+    return talk
+
+
+def share(found: Diagnosis, limit: Limit) -> float:
+    return sum(row.share for row in found.limited.shares if row.limit is limit)
+
+
+def test_a_program_that_writes_now_and_then_is_the_limit(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    for turn in range(8):
+        talk.round_trips(51 + 500 * turn, 2 * turn, count=1, flight=2)
+    found = talk.diagnosed(tmp_path)
+    slow = of(found, "application-limited")
+    assert slow.numbers["median_s"] == pytest.approx(0.5, abs=0.01)
+    assert slow.cost_s == pytest.approx(3.5, abs=0.02)
+    assert found.headline.limit is Limit.APPLICATION
+    assert "The client" in found.headline.sentence or "the client" in found.headline.sentence
+
+
+def test_a_server_that_thinks_is_the_limit(tmp_path: Path) -> None:
+    found = answers(think_ms=400, pause_ms=0).diagnosed(tmp_path, reverse=True)
+    slow = of(found, "server-think-time")
+    assert slow.numbers["median_s"] == pytest.approx(0.4, abs=0.001)
+    assert "each of 10 answers" in slow.sentence
+    assert found.headline.sentence.startswith("Mostly the server: it took 0.4 s to begin each of 10 answers")
+    assert "client-think-time" not in kinds(found)
+
+
+def test_a_client_that_thinks_is_the_limit(tmp_path: Path) -> None:
+    found = answers(think_ms=1, pause_ms=1000).diagnosed(tmp_path, reverse=True)
+    slow = of(found, "client-think-time")
+    assert slow.numbers["median_s"] == pytest.approx(1.05, abs=0.01), "with the answer's way"
+    assert "server-think-time" not in kinds(found)
+    assert found.headline.sentence.startswith("Mostly the client")
+
+
+def test_a_flight_that_never_grows_is_a_buffers_or_a_windows(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    talk.round_trips(51, 0, count=30)
+    full = of(talk.diagnosed(tmp_path), "send-buffer-limited")
+    assert "or the congestion window stood still" in full.sentence
+
+
+def test_a_small_window_is_the_receivers(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    for turn in range(20):
+        talk.data(50.2 + 50 * turn, 4 * turn, count=4)
+        ack = _CLIENT + 4 * (turn + 1) * FULL
+        talk.note(100 + 50 * turn, 1, seq=_SERVER, ack=ack, window=4 * FULL)
+    found = talk.diagnosed(tmp_path)
+    small = of(found, "receiver-limited")
+    assert small.numbers["window_bytes"] == 4 * FULL
+    assert small.numbers["share"] > 0.8
+    assert not {"zero-window", "send-buffer-limited"} & kinds(found)
+
+
+def test_a_closed_window_is_told_whatever_its_share(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    end_ms = talk.round_trips(51, 0, count=40)
+    talk.data(end_ms + 0.1, 160, count=4)
+    talk.note(end_ms + 50, 1, seq=_SERVER, ack=_CLIENT + 164 * FULL, window=0)
+    talk.note(end_ms + 150, 1, seq=_SERVER, ack=_CLIENT + 164 * FULL)
+    talk.round_trips(end_ms + 150.1, 164, count=2)
+    closed = of(talk.diagnosed(tmp_path), "zero-window")
+    assert closed.cost_s == pytest.approx(0.1, abs=0.01)
+    assert "did not read" in closed.sentence
+
+
+def test_a_short_transfer_is_over_before_its_window_has_grown(tmp_path: Path) -> None:
+    talk, at_ms, number = Talk().opened(), 50.2, 0
+    for flight in (2, 4, 8, 16):
+        talk.data(at_ms, number, count=flight)
+        number, at_ms = number + flight, at_ms + 50
+        talk.ack(at_ms, number)
+        at_ms += 0.1
+    short = of(talk.diagnosed(tmp_path), "slow-start-limited")
+    assert short.numbers["round_trips"] == pytest.approx(4, abs=0.1)
+    assert short.numbers["saving_s"] == pytest.approx(0.1, abs=0.005)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_full_link_is_told_with_its_rate(tmp_path: Path, both: bool) -> None:
+    found = diagnosed(tmp_path, both=both)
+    full = of(found, "link-limited")
+    assert full.cost_s == 0, "it did what it could"
+    assert full.numbers["rate_low_bps"] <= full.numbers["rate_bps"] <= full.numbers["rate_high_bps"]
+    assert share(found, Limit.LINK) > 0.5
