@@ -26,18 +26,31 @@ def holes(seen: Observed) -> Holes:
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
     if not len(repairs) or not len(seen.answers):
-        return Holes(Spans.none(), np.empty(0, dtype=np.int64))
+        unseen = _unseen(seen)
+        return Holes(unseen, np.full(len(unseen.begin), int(Part.TIMER)))
     ack = seen.answers.ack
     over = np.searchsorted(ack, sends.begin[repairs], side="right")  # the first answer that passes the repair
     came = np.append(seen.answers.time_ns, seen.end_ns)[over]
     stalled = np.searchsorted(ack, sends.begin[repairs], side="left")  # the first that asks for it
     asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
     begin = np.minimum(np.maximum(asks, _first_sent(seen, repairs) + seen.floor_ns), sends.time_ns[repairs])
-    spans = Spans.of(begin, came)
+    spans = Spans.of(begin, came).union(_unseen(seen))
     which = spans.which(sends.time_ns[repairs])
     timed = np.zeros(len(spans.begin) + 1, dtype=bool)
     np.logical_or.at(timed, which, sends.by_timer[repairs])
+    timed[spans.which(_unseen(seen).end - 1)] = True
     return Holes(spans, np.where(timed[:-1], int(Part.TIMER), int(Part.FAST)))
+
+
+def _unseen(seen: Observed) -> Spans:
+    """Return silences before the next data whose last packets are known to be missing: a timer ended them.
+
+    Only a receiver's capture has such: what was lost and its repair look like new data there.
+    """
+    sends = seen.sends
+    ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
+    ended = ended[ended > 0]
+    return Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended])
 
 
 def _first_sent(seen: Observed, repairs: Array) -> Array:

@@ -14,7 +14,7 @@ from multitracer.analysis.intervals import span_minimum
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.trains import steady_arrivals
-from multitracer.diagnosis.limits.window import samples_in_full_window
+from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def busy(seen: Observed) -> Busy:
     """Return when the link had data of the transfer queued or in service."""
     times, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
-        steady = _clipped(steady_arrivals(seen), seen)
+        steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
         return Busy(steady, Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, 0.9)) if len(rate) else 0.0
     paths = Paths.of(seen.delays, service_ns)

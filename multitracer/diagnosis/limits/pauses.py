@@ -75,7 +75,7 @@ def pauses(seen: Observed) -> Pauses:
     silent = ~each.woken & (
         empty_pipe | (each.end - each.begin > _LONG_GAP * seen.floor_ns) | _small_before(seen, each)
     )
-    answering = empty_pipe & (asked_at != NA)
+    answering = empty_pipe & (asked_at != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     told, unsent = _unsent(seen, each)
     chosen = np.flatnonzero(np.where(told, unsent & (~each.woken | empty_pipe), silent) | answering | nagle)

@@ -70,11 +70,12 @@ class Spans(NamedTuple):
         """Return what lies in either."""
         return Spans.of(np.concatenate([self.begin, other.begin]), np.concatenate([self.end, other.end]))
 
-    def outside(self, begin: int, end: int) -> Spans:
-        """Return what of [begin, end) lies in none of them."""
-        left = np.concatenate([[begin], np.clip(self.end, begin, end)])
-        right = np.concatenate([np.clip(self.begin, begin, end), [end]])
-        return Spans.of(left, right)
+    def without(self, other: Spans) -> Spans:
+        """Return what of them does not lie in others."""
+        edges = np.unique(np.concatenate([*self, *other]))
+        begin, end = edges[:-1], edges[1:]
+        kept = self.holds(begin) & ~other.holds(begin)
+        return Spans.of(begin[kept], end[kept])
 
     def overlap_ns(self, begin: Array, end: Array) -> Array:
         """Return how much of each given stretch lies in these."""
