@@ -53,7 +53,7 @@ soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
 
 fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
-	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
+	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.pictures

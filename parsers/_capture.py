@@ -63,7 +63,8 @@ class Damage:
         if len(ranges) == 1:
             return said
         total = sum(end - begin for begin, end in ranges)
-        return f"{said}; with {len(ranges) - 1} more such places {total} bytes are lost"
+        least = "at least " if self.is_too_much else ""
+        return f"{said}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
 
 
 def largest_packet(link_type: int) -> int:

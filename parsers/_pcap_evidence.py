@@ -76,6 +76,14 @@ class Fields:
         empty: Mask = (self.original | self.captured | self.seconds | self.fraction) == 0
         return empty
 
+    def hollow(self) -> Mask:
+        """Return where a header holds nothing, far in time from the one before: a packet's last bytes."""
+        empty: Mask = self.captured == 0
+        empty[:1] = False
+        empty[1:] &= np.abs(np.diff(self.seconds)) > NEAR_S
+        hollow: Mask = empty | self.blank()
+        return hollow
+
 
 def strange(fields: Fields, dialect: Dialect) -> Mask:
     """Return where a record is not sane, or far in time from the one before it."""
@@ -100,7 +108,7 @@ def doubtful(fields: Fields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask
     held = good[1 : n + 1].copy()
     for ahead in range(2, CHAIN + 1):
         held &= (good & near)[ahead : n + ahead]
-    held[1:] &= ~fields.blank()[1:] | fields.complete(dialect)[:-1]
+    held[1:] &= ~fields.hollow()[1:] | fields.complete(dialect)[:-1]
     open_end = np.arange(n) + CHAIN >= n
     return odd & ~held, odd & open_end & (not ends_well)
 
@@ -137,6 +145,15 @@ class Chains:
     def count(self, begin: int) -> int:
         """Return how many chains begin at or after `begin`."""
         return len(self._followed(self._sane_places(begin, self._end - _HEADER_BYTES + 1), times=CHAIN))
+
+    def begin_at(self, places: Ints) -> Mask:
+        """Return at which of some places a chain begins."""
+        inside = (places > 0) & (places + _HEADER_BYTES <= self._end)
+        here = places[inside]
+        sane = here[Fields.of(self._data, here, self._dialect).sane(self._dialect)]
+        found = self._followed(sane[self._is_within(sane, _FAR_S)], times=CHAIN)
+        begins: Mask = np.isin(places, found) & inside
+        return begins
 
     def _sane_places(self, begin: int, end: int) -> Ints:
         """Return each place from `begin` to before `end` whose lengths and fraction a record may have."""

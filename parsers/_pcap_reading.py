@@ -114,6 +114,7 @@ class Reading:
         too_long = self._too_long(seen)
         ends_well = window.ended and not len(window)
         doubt, early = doubtful(seen.fields, self._dialect, ends_well=ends_well)
+        doubt |= self._swallows(seen)
         if window.ended and len(seen.at) > seen.whole:
             doubt[seen.whole] = not self._is_complete(seen, seen.whole)  # or else it is only cut off
         faults = np.flatnonzero(doubt | too_long)
@@ -130,6 +131,16 @@ class Reading:
             if not accepted:
                 return self._resume(seen, fault, found)
         return seen.whole
+
+    def _swallows(self, seen: _Seen) -> Mask:
+        """Return which records hold more than there was on the wire, and others where that ended."""
+        fields, dialect = seen.fields, self._dialect
+        swallows: Mask = (fields.captured > fields.original) & (fields.original > 0)
+        if swallows.any():
+            held = np.minimum(fields.original, dialect.snap_length or fields.original)
+            ends = (seen.at + dialect.header_bytes + held)[swallows]
+            swallows[swallows] = self._chains(seen, 0).begin_at(ends)
+        return swallows
 
     def _wait(self, seen: _Seen, fault: int) -> int:
         """Leave a record that too few follow in the window for the next one, with the one before it."""
@@ -156,7 +167,7 @@ class Reading:
         """
         index = int(np.searchsorted(seen.at, found))
         there = index < len(seen.at) and int(seen.at[index]) == found and index > fault
-        return index if there and not seen.fields.blank()[fault:index].any() else 0
+        return index if there and not seen.fields.hollow()[fault:index].any() else 0
 
     def _resume(self, seen: _Seen, fault: int, found: int) -> int:
         """Go on at `found`; return how many records before it are to be believed."""

@@ -6,6 +6,7 @@ Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is kept as it is and
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from multitracer.capture import Interface, SourceFile
@@ -13,6 +14,8 @@ from multitracer.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from parsers._pcapng_walk import Section
 
 SECTION_HEADER = b"\n\r\r\n"
 SECTION_KIND = 0x0A0D0D0A
@@ -94,6 +97,15 @@ class Sections:
         self.local = self.local[self.base :]
         self.since = [0] * len(self.local)
         self.base = 0
+
+    def rewind(self, section: Section, packet: int) -> None:
+        """Forget the sections and interfaces of the window that came behind the packet with this index.
+
+        What lies behind damage is read again.
+        """
+        kept = bisect_right(self.since, packet)
+        del self.local[kept:], self.since[kept:]
+        self.base, self.order = section.base, section.order
 
     def begin_section(self, block: bytes, order: str) -> str | None:
         """Take in a section header block; return what is wrong with it."""

@@ -16,7 +16,7 @@ from parsers._packets.decode import Records
 from parsers._packets.layers import rows
 from parsers._pcapng_comments import comments
 from parsers._pcapng_time import times_ns
-from parsers._pcapng_walk import OBSOLETE_PACKET, SIMPLE_PACKET
+from parsers._pcapng_walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
 
 if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, Ints, Mask
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from parsers._pcapng_walk import Walked
     from parsers._window import Window
 
-_PACKET_AT, _SIMPLE_PACKET_AT = 28, 12
-"""Where the packet begins in its block."""
+_SIMPLE_PACKET_AT = 12
+"""Where the packet begins in a simple packet block."""
 _NO_LIMIT = 0xFFFF_FFFF
 
 
@@ -59,7 +59,8 @@ def packet_records(
 ) -> tuple[Records, str | None]:
     """Return the packets that a walk found, and why there are fewer than it found.
 
-    A packet in a block whose closing length is wrong is delivered; what comes after it is not.
+    A packet in a block whose closing length is wrong is delivered, if no bytes of it are gone; what comes
+    after it is not.
     """
     blocks = _read(window.data, walked, sections)
     records = Records(
@@ -67,6 +68,8 @@ def packet_records(
     )
     bad = _first_false(blocks.fits & blocks.described)
     unclosed = _first_false(blocks.closed)
+    if unclosed < bad and _is_spliced(window, blocks, unclosed, walked):
+        bad = unclosed
     whole = records.first(min(bad, unclosed + 1))
     beyond = (whole.time_ns == NOT_A_TIME) & ~blocks.simple[: len(whole)]
     sections.source.no_time("a time beyond what 64 bits of nanoseconds hold", int(np.count_nonzero(beyond)))
@@ -79,6 +82,7 @@ def packet_records(
         ends = blocks.packet + blocks.captured  # of a packet that is delivered
         walked.damaged_at = int(blocks.start[bad] if bad <= unclosed else ends[unclosed])
         walked.only_a_section = False
+        sections.rewind(walked.section_of(min(bad, unclosed)), min(bad, unclosed))
     return whole, damage
 
 
@@ -87,13 +91,18 @@ def _first_false(mask: Mask) -> int:
     return len(mask) if mask.all() else int(np.argmin(mask))
 
 
+def _is_spliced(window: Window, blocks: _Blocks, index: int, walked: Walked) -> bool:
+    told = int(blocks.start[index]), int(blocks.length[index]), int(blocks.captured[index])
+    return not blocks.simple[index] and is_spliced(window, *told, walked.section_of(index).order)
+
+
 def _what_is_wrong(window: Window, blocks: _Blocks, index: int) -> str:
     where = f"the packet block at byte {window.offset_of(int(blocks.start[index]))}"
     if not blocks.described[index]:
         return f"{where} names an interface that was not described before it"
     if not blocks.fits[index]:
         return f"{where} says it holds {blocks.captured[index]} bytes, more than it can"
-    return f"the lengths at the two ends of {where[4:]} differ"
+    return f"the lengths at the two ends of {where} differ"
 
 
 def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
@@ -103,7 +112,7 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
     interface, described = _interfaces(words, walked, sections)
     captured, original = words[:, 5], words[:, 6]
     time_ns = times_ns(words[:, 3] << 32 | words[:, 4], interface, sections.resolutions)
-    packet_at = np.full(len(start), _PACKET_AT)
+    packet_at = np.full(len(start), PACKET_AT)
     simple = kind == SIMPLE_PACKET
     if simple.any():
         snap = _of_each(interface, [i.snap_length or _NO_LIMIT for i in sections.source.interfaces])

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from parsers._window import Window
 
 OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 2, 3, 6
+PACKET_AT = 28
+"""Where the packet begins in an enhanced packet block."""
 _SMALLEST = {OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32, SECTION_KIND: 28}
 _TAKEN_IN = frozenset((*_SMALLEST, INTERFACE_KIND, STATISTICS_KIND))
 _SMALLEST_BLOCK = 12
@@ -32,6 +34,7 @@ _LARGEST_METADATA = 1 << 20
 _LARGEST_SPECULATED = 65_600
 _LARGEST_BLOCK = 128 * 1024 * 1024
 """As large as the largest packet, of USB; larger blocks are damage."""
+_END_OF_OPTIONS = bytes(4)
 _FAR = np.int64(1 << 40)
 _SAMPLE = 64
 
@@ -60,6 +63,8 @@ class Walked:
         """Where the block begins at which it ended."""
         self.only_a_section = False
         """Whether what follows says nothing until a section begins."""
+        self.odd: list[tuple[int, int, int]] = []
+        """Begin, end and type of blocks that are laid out as packets, but do not say that they are."""
         self._pieces: list[Ints] = []
         self.begin_section(sections)
 
@@ -71,6 +76,10 @@ class Walked:
         """Note where packet blocks begin."""
         self._pieces.append(np.asarray(starts, np.int64))
         self.count += len(starts)
+
+    def section_of(self, packet: int) -> Section:
+        """Return the section of the packet with this index."""
+        return next(section for section in reversed(self.sections) if section.first <= packet)
 
     def starts(self) -> Ints:
         """Return where all packet blocks begin."""
@@ -119,16 +128,21 @@ class _EnhancedPackets:
         return found
 
 
-def next_block(window: Window, begin: int, order: str, *, only_a_section: bool) -> int | None:
-    """Return where the first block of packet or section begins whose two lengths agree, from `begin` on."""
-    data, end = window.data, window.end
+def next_block(
+    window: Window, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
+) -> int | None:
+    """Return where the first block of packet, interface or section begins whose two lengths agree.
+
+    It begins at `begin` or behind it, and before `stop`.
+    """
+    data, end = window.data, window.end if stop is None else min(stop + _SMALLEST_BLOCK - 1, window.end)
     count = end - _SMALLEST_BLOCK - begin + 1
     if count <= 0:
         return None
     kinds = np.ndarray((count,), order + "u4", data, offset=begin, strides=(1,))
     wanted = kinds == SECTION_KIND
     if not only_a_section:
-        for kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET):
+        for kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET, INTERFACE_KIND):
             wanted |= kinds == kind
     for at in (np.flatnonzero(wanted) + begin).tolist():
         head = bytes(window.view[at : at + _SMALLEST_BLOCK])
@@ -140,9 +154,22 @@ def next_block(window: Window, begin: int, order: str, *, only_a_section: bool) 
 
 def _is_closed(window: Window, at: int, order: str) -> bool:
     kind, length = struct.unpack_from(order + "II", window.view, at)
-    if length & 3 or length < _SMALLEST[kind] or at + length > window.end:
+    if length & 3 or length < _SMALLEST.get(kind, _SMALLEST_BLOCK) or at + length > window.end:
         return False
     return bool(struct.unpack_from(order + "I", window.view, at + length - 4)[0] == length)
+
+
+def is_spliced(window: Window, start: int, length: int, captured: int, order: str) -> bool:
+    """Return whether bytes are gone from a packet block whose two lengths differ: others begin inside it.
+
+    Where a block begins at its end, as either its length or that of the packet says, only a length is wrong,
+    whatever the packet holds.
+    """
+    packet_end = start + PACKET_AT + captured
+    for end in (start + length, start + PACKET_AT + (captured + 3 & ~3) + 4):
+        if end == window.end or (end + _SMALLEST_BLOCK <= window.end and _is_closed(window, end, order)):
+            return False
+    return next_block(window, start + 4, order, stop=packet_end) is not None
 
 
 def walk(window: Window, sections: Sections) -> Walked:
@@ -150,29 +177,29 @@ def walk(window: Window, sections: Sections) -> Walked:
     sections.forget()
     walked = Walked(sections)
     while True:
-        _enhanced_packets(window, sections.order, walked)
+        _enhanced_packets(window, sections, walked)
         if not _other_block(window, sections, walked):
             return walked
 
 
-def _enhanced_packets(window: Window, order: str, walked: Walked) -> None:
+def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> None:
     """Walk over enhanced packet blocks, and over what says nothing of packets."""
-    starts = _step_by_step(window, order, most=_SAMPLE)
+    starts = _step_by_step(window, sections, walked, most=_SAMPLE)
     walked.add(starts)
     while len(starts) == _SAMPLE:
         before = len(window)
-        layout = _EnhancedPackets(order)
+        layout = _EnhancedPackets(sections.order)
         many, window.begin = walk_lanes(window.data, window.begin, window.end, layout, sample=starts)
         walked.add(many)
         paid = len(window) < before // 2
-        starts = _step_by_step(window, order, most=_SAMPLE if paid else 1 << 60)
+        starts = _step_by_step(window, sections, walked, most=_SAMPLE if paid else 1 << 60)
         walked.add(starts)
 
 
-def _step_by_step(window: Window, order: str, *, most: int) -> list[int]:
+def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: int) -> list[int]:
     """Return where up to `most` enhanced packet blocks begin; step over what says nothing of packets."""
-    unpack = struct.Struct(order + "II").unpack_from
-    closing = struct.Struct(order + "I").unpack_from
+    unpack = struct.Struct(sections.order + "II").unpack_from
+    closing = struct.Struct(sections.order + "I").unpack_from
     view, end, at = window.view, window.end, window.begin
     starts: list[int] = []
     append = starts.append
@@ -185,9 +212,21 @@ def _step_by_step(window: Window, order: str, *, most: int) -> list[int]:
             append(at)
         elif kind in _TAKEN_IN or closing(view, following - 4)[0] != length:
             break
+        elif _is_laid_out_as_packet(view[at:following], sections):
+            walked.odd.append((at, following, kind))
         at = following
     window.begin = at
     return starts
+
+
+def _is_laid_out_as_packet(block: memoryview, sections: Sections) -> bool:
+    """Return whether a block could be an enhanced packet block but for its type: one bit may be wrong."""
+    if len(block) < _SMALLEST[ENHANCED_PACKET]:
+        return False
+    number, _, _, captured, original = struct.unpack_from(sections.order + "5I", block, 8)
+    left = len(block) - PACKET_AT - (captured + 3 & ~3) - 4
+    ends = left == 0 or (left >= 4 and block[-8:-4] == _END_OF_OPTIONS)
+    return bool(ends and 0 < captured <= original and number < len(sections.local) - sections.base)
 
 
 def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:

@@ -70,7 +70,17 @@ class _Reading:
         records, damage = packet_records(self._window, self._walked, self._sections, self._packets)
         self._packets += len(records)
         self._reason = damage or self._walked.damage
+        self._note_odd()
         return records
+
+    def _note_odd(self) -> None:
+        """Note as lost what is laid out as a packet but does not say that it is one: it is not guessed."""
+        for begin, end, kind in self._walked.odd:
+            where = self._window.offset_of(begin)
+            is_before = self._reason is None or begin < self._walked.damaged_at
+            if is_before and not self._damage.is_too_much:
+                reason = f"the block at byte {where} of type {kind} is laid out as a packet"
+                self._damage.lost(where, self._window.offset_of(end), reason)
 
     def advance(self) -> None:
         """Read on, behind what is damaged or too large."""
@@ -88,7 +98,7 @@ class _Reading:
 
     def _resume(self, walked: Walked) -> None:
         """Go on at the next block, however far it is; without one reading is done."""
-        window, begin = self._window, walked.damaged_at + 4
+        window, begin = self._window, walked.damaged_at + 1
         lost = window.offset_of(walked.damaged_at)
         found = None
         while not self._damage.is_too_much:

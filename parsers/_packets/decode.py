@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,7 @@ class Decoder:
         fragment = later | datagrams.more_fragments
         if not fragment.any():
             return datagrams
-        self._fragments.add(datagrams.keep(fragment), self._records)
+        self._fragments.add(datagrams.keep(fragment), self._records, len(self.files) - 1)
         ledger.found("ip fragment", int(np.count_nonzero(later)))
         return datagrams.keep(~later)
 
@@ -205,10 +206,11 @@ class Decoder:
     def _credit_fragments(self, table: Table) -> None:
         """Add what later fragments carry to the payload of their segments."""
         self._fragments.finish()
-        if not self.files or not (self._fragments.extra_bytes or self._fragments.without_first):
+        for file, count in self._fragments.without_first.items():
+            ledger = Ledger(self.files[file].protocols, self.files[file].not_decoded)
+            ledger.moved("ip fragment", "IP fragment without its first", count)
+        if not self._fragments.extra_bytes:
             return
-        ledger = Ledger(self.files[-1].protocols, self.files[-1].not_decoded)
-        ledger.moved("ip fragment", "IP fragment without its first", self._fragments.without_first)
         first_record = np.cumsum([0, *(f.packets for f in self.files)])
         record = first_record[table["file"]] + table["frame"].astype(np.int64) - 1
         wanted = np.array(sorted(self._fragments.extra_bytes), np.int64)
@@ -224,9 +226,9 @@ class Decoder:
             return flows
         ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
         flows, segments_table.columns["flow"], joined = joined_on_trunk(flows, segments_table, ends)
-        if joined:
-            many = "1 connection was" if joined == 1 else f"{joined:,} connections were"
-            self.files[-1].warnings.append(
+        for file, count in Counter(segments_table["file"][joined].tolist()).items():
+            many = "1 connection was" if count == 1 else f"{count:,} connections were"
+            self.files[file].warnings.append(
                 f"{many} captured on two VLANs of a trunk: nearly all packets of one are on the other, too"
             )
         return flows

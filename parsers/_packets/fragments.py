@@ -7,6 +7,7 @@ of datagrams that are open at a time is bounded, the oldest is given up first.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,8 @@ class _Open:
     """Bytes that the first fragment carries."""
     total: int | None = None
     """Where the last fragment ends."""
-    later: int = 0
-    """Fragments other than the first."""
+    later: Counter[int] = field(default_factory=Counter)
+    """Fragments other than the first, by the file that they are in."""
     pieces: list[tuple[int, int]] = field(default_factory=list)
     """Begin and end of the fragments other than the first."""
 
@@ -53,11 +54,11 @@ class Fragments:
         self._open: dict[Key, _Open] = {}
         self.extra_bytes: dict[int, int] = {}
         """Number of the packet with the first fragment -> bytes that later ones carry."""
-        self.without_first = 0
-        """Fragments whose first one was given up or never seen."""
+        self.without_first: Counter[int] = Counter()
+        """Fragments whose first one was given up or never seen, by the file that they are in."""
 
-    def add(self, datagrams: Datagrams, records_before: int) -> None:
-        """Take in fragments, in capture order; `records_before` makes their record numbers unique."""
+    def add(self, datagrams: Datagrams, records_before: int, file: int) -> None:
+        """Take in fragments of a file, in capture order; `records_before` makes record numbers unique."""
         for key, record, begin, end, more in _rows(datagrams):
             datagram = self._open.setdefault(key, _Open())
             if begin == 0:
@@ -66,7 +67,7 @@ class Fragments:
                     datagram = self._open.setdefault(key, _Open())
                 datagram.first, datagram.first_end = record + records_before, end
             else:
-                datagram.later += 1
+                datagram.later[file] += 1
                 if len(datagram.pieces) < _MOST_PIECES:
                     datagram.pieces.append((begin, end))
             if not more:

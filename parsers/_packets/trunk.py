@@ -40,8 +40,8 @@ class _Flow(NamedTuple):
     time_ns: Ints
 
 
-def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> tuple[Table, Ints, int]:
-    """Return the flows, the directed flow of each segment, and how many flows were joined to another.
+def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> tuple[Table, Ints, Ints]:
+    """Return the flows, the directed flow of each segment, and for each flow joined to another its first row.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> 
                 target[second], swapped[second] = first, turned
     kept = target == np.arange(len(flows))
     if kept.all():
-        return flows, directed, 0
+        return flows, directed, np.empty(0, np.int64)
     number = (np.cumsum(kept) - 1)[target]
     row = directed >> 1
     renumbered = (number[row] << 1 | (directed & 1) ^ swapped[row]).astype(np.int32)
-    return flows.take(kept), renumbered, int(np.count_nonzero(~kept))
+    return flows.take(kept), renumbered, order[bounds[:-1][~kept]]
 
 
 def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Ints) -> Iterator[tuple[int, int, bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 
 import pytest
@@ -21,6 +22,7 @@ def test_broken_captures_are_read_or_refused() -> None:
     assert known or SECONDS < 60, "nothing to mutate"
     first_seed = time.time_ns() // 1000 if SECONDS > 5 else 1
     tried, failed = fuzz(SECONDS, first_seed=first_seed, known=known)
+    sys.stdout.write(f"{tried} inputs from seed {first_seed} on, {len(failed)} failed\n")
     assert tried > 50
     assert not failed, f"seeds {failed[:10]}: see out/fuzz"
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from multitracer.capture import Capture, Mark
+from parsers import read_capture
 from parsers._packets import fragments as fragments_module
-from tests.parsers.frames import Packet, ethernet, ipv4, ipv6, pcap_file, read, tcp
+from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file, read, tcp
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAYLOAD = bytes(range(200))
 SEGMENT = tcp(payload=PAYLOAD)
@@ -161,6 +166,20 @@ def test_fragments_without_their_first_are_counted_as_not_decoded() -> None:
     facts = of_ip(*fragments4()[1:], ipv4(SEGMENT)).files[0]
     assert facts.protocols == {"tcp": 1}
     assert facts.not_decoded == {"IP fragment without its first": 2}
+
+
+def test_fragments_of_a_capture_in_many_files_count_in_the_file_that_has_them(tmp_path: Path) -> None:
+    whole, headless = fragments4(identification=1), fragments4(identification=2)[1:]
+    parts = whole[:1], [*whole[1:], headless[0]], headless[1:], [ipv4(SEGMENT)]
+    paths = [tmp_path / f"{number}.pcap" for number in range(len(parts))]
+    for number, path in enumerate(paths):
+        packets = [Packet(data, (EPOCH_S + number) * 10**6) for data in parts[number]]
+        path.write_bytes(pcap_file(packets, link_type=101))
+    capture = read_capture(paths)
+    assert capture.segments["payload_bytes"].tolist() == [200, 200]
+    assert [facts.protocols for facts in capture.files] == [{"tcp": 1}, {"ip fragment": 2}, {}, {"tcp": 1}]
+    headless_in = [facts.not_decoded.get("IP fragment without its first") for facts in capture.files]
+    assert headless_in == [None, 1, 1, None]
 
 
 def test_an_identification_used_again_begins_a_new_datagram() -> None:

@@ -92,6 +92,29 @@ def test_the_second_record_does_not_decide_how_a_file_is_laid_out(order: str, he
         assert set(broken.segments["time_ns"].tolist()) <= set(capture.times)
 
 
+@pytest.mark.parametrize("ending", [b"", b"\1\2\3\4"])
+def test_the_last_bytes_of_a_packet_cut_short_are_no_packet(ending: bytes) -> None:
+    packet = frame(seq=1, payload=b"\x11" * 40 + bytes(16 - len(ending)) + ending)
+    data = pcap_file([packet] * 20)
+    at = 24 + 7 * (16 + len(packet))
+    shorter = data[: at + 8] + struct.pack("<I", len(packet) - 16) + data[at + 12 :]
+    facts = read(shorter).files[0]
+    assert facts.packets == 19
+    assert facts.without_time == 0
+    assert facts.lost_ranges == [(at, at + 16 + len(packet))]
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_a_record_that_leads_to_a_later_one_swallows_no_packets(number: int) -> None:
+    packet = frame(seq=1, payload=bytes(30))
+    data = pcap_file([packet] * 50)
+    at = 24 + number * (16 + len(packet))
+    longer = data[: at + 8] + struct.pack("<I", 11 * (16 + len(packet)) - 16) + data[at + 12 :]
+    facts = read(longer).files[0]
+    assert facts.packets == 49
+    assert facts.lost_ranges == [(at, at + 16 + len(packet))]
+
+
 @pytest.mark.parametrize("order", "<>")
 def test_bytes_that_are_missing_inserted_or_overwritten_are_stepped_over(order: str) -> None:
     for seed in range(80):

@@ -237,6 +237,72 @@ def test_a_flipped_bit_in_a_length_costs_no_more_than_its_place(order: str) -> N
         assert found.files[0].damaged or found.files[0].packets == 60
 
 
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("options", [b"", b"a comment"])
+def test_a_flipped_bit_in_the_type_of_a_packet_block_is_named(order: str, options: bytes) -> None:
+    comment = option(1, options, order) + bytes(4) if options else b""
+    for bit in range(32):
+        odd = bytearray(enhanced(ONE, options=comment, order=order))
+        odd[bit // 8] ^= 1 << bit % 8
+        head = section(order) + interface(order=order) + enhanced(ONE, order=order)
+        facts = read(head + bytes(odd) + enhanced(ONE, order=order)).files[0]
+        obsolete = struct.unpack_from(order + "I", odd)[0] == 2  # is laid out alike, so its packet is read
+        assert facts.packets == 2 + obsolete
+        assert facts.lost_ranges == ([] if obsolete else [(len(head), len(head) + len(odd))])
+        assert obsolete or f"byte {len(head)} of type" in (facts.damaged or "")
+
+
+def test_many_blocks_that_are_laid_out_as_packets_are_counted_up_to_a_bound() -> None:
+    odd = block(0x8000_0006, enhanced(ONE)[8:-4])
+    facts = read(START + (odd + enhanced(ONE)) * 1100).files[0]
+    assert facts.packets == 1100
+    assert len(facts.lost_ranges) == 1000
+    assert "at least 999 more such places" in (facts.damaged or "")
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_bytes_that_are_gone_cost_only_the_packets_that_had_them(order: str) -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        blocks = [
+            enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 0, 0, 1400)))), order=order)
+            for n in range(40)
+        ]
+        data = section(order) + interface(order=order) + b"".join(blocks)
+        ends = np.cumsum([len(data) - len(b"".join(blocks)), *map(len, blocks)])
+        begin = rng.randrange(int(ends[0]), len(data))
+        end = min(begin + rng.choice((1, 4, 50, 500, 1300, 3000)), len(data))
+        hurt = [n for n in range(40) if ends[n] < end and begin < ends[n + 1]]
+        found = read(data[:begin] + data[end:])
+        assert set(range(40)) - set(hurt) <= set(found.segments["seq"].tolist()), seed
+        assert found.files[0].damaged or end == len(data), seed
+
+
+def test_a_transferred_capture_is_not_read_in_place_of_its_transfer() -> None:
+    carrier = bytearray(enhanced(frame(payload=START + enhanced(ONE) * 3)))
+    carrier[-4] ^= 4  # its closing length
+    facts = read(START + bytes(carrier) + enhanced(ONE) * 2).files[0]
+    assert facts.packets == 3
+    assert "two ends" in (facts.damaged or "")
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_a_section_behind_damage_says_nothing_of_what_is_before_it(order: str) -> None:
+    bad = bytearray(enhanced(ONE))
+    bad[-4] ^= 4
+    later = section(order) + interface(101, order=order) + enhanced(ipv4(tcp()), order=order) * 2
+    facts = read(START + bytes(bad) + enhanced(ONE) * 3 + later).files[0]
+    assert facts.link_types == {1: 4, 101: 2}
+    assert facts.lost_ranges == [(len(START) + len(bad) - 5, len(START) + len(bad))]
+
+
+def test_an_interface_behind_a_damaged_packet_is_described() -> None:
+    bad = bytearray(enhanced(ONE))
+    bad[-4] ^= 4
+    facts = read(START + bytes(bad) + interface(101) + enhanced(ipv4(tcp()), number=1)).files[0]
+    assert facts.link_types == {1: 1, 101: 1}
+
+
 def test_damage_longer_than_the_window_is_stepped_over() -> None:
     garbage = b"\xff" * 9_000_000
     data = START + enhanced(ONE) * 5

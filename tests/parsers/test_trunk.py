@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from multitracer.analysis.tcp import analyse
+from parsers import read_capture
 from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file, read, tcp
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RTT_US = 30_000
 
@@ -64,6 +69,16 @@ def test_packets_that_recur_within_a_round_trip_are_one_connection(version: int,
     assert any("two VLANs of a trunk" in sentence for sentence in found.files[0].warnings)
     if version == 4:
         assert "captured-twice" in {note.code for note in analysis.trust.notes}
+
+
+def test_the_file_of_a_capture_that_shows_a_trunk_is_the_one_that_says_so(tmp_path: Path) -> None:
+    packets = transfer(random.Random(7), 20, 5)
+    twice = [(at, frame) for at, _, frame in packets] + [(at + 150, tagged(ip, 6)) for at, ip, _ in packets]
+    (tmp_path / "1.pcap").write_bytes(file_of(twice))
+    (tmp_path / "2.pcap").write_bytes(file_of([(10**7, tagged(ipv4(tcp()), 9))]))
+    first, second = read_capture([tmp_path / "1.pcap", tmp_path / "2.pcap"]).files
+    assert any("two VLANs of a trunk" in sentence for sentence in first.warnings)
+    assert second.warnings == []
 
 
 def test_other_hosts_with_equal_addresses_stay_apart() -> None:
