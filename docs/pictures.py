@@ -26,6 +26,7 @@ def main() -> None:
         _run("report", str(SAMPLE), "-o", str(page))
         with Browser(Path(folder) / "profile") as browser:
             _desktop(browser, page)
+            _answer(browser, page)
             _places(browser, page)
             _phone(browser, page)
             for name, options in PLOTS:
@@ -72,6 +73,14 @@ def _desktop(browser: Browser, page: Path) -> None:
     browser.resize(1100, 1000)
     _open(browser, page, "light")
     _save(browser, "report")
+
+
+def _answer(browser: Browser, page: Path) -> None:
+    """Show what the report says first, alone."""
+    browser.resize(1000, 1110)
+    _open(browser, page, "light")
+    browser.evaluate("document.querySelector('section.diagnosis').scrollIntoView()")
+    _save(browser, "limits")
 
 
 def _places(browser: Browser, page: Path) -> None:

@@ -1,32 +1,22 @@
-"""How a report opens: one sentence, the account of the time as one bar, and the findings, dearest first."""
+"""How a report opens: the answer and what would help, the limits as a bar, then what happened."""
 
 from __future__ import annotations
 
-from math import isnan
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.diagnose import headline
-from multitracer.diagnosis.use import LOST, SAYS, Use
+from multitracer.diagnosis.limits.names import View
+from multitracer.report.account_bar import account_bar
+from multitracer.report.incident_list import Axis, incident_list
+from multitracer.report.lanes import lanes
+from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM
+from multitracer.report.limits_bar import limits_bar, rows_of_group
 from multitracer.report.markup import Markup, element
-from multitracer.words import printable
+from multitracer.units import NS_PER_S
+from multitracer.words import count, duration, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from multitracer.diagnosis.case import Finding
     from multitracer.diagnosis.diagnose import Diagnosis
-
-_FIRST = 6
-"""Findings that are seen at once; the others unfold."""
-_MOST = 60
-_AROUND = 0.15
-"""Room on both sides of what a finding shows, as a part of its length."""
-_LEAST_ROOM_S = 1.0
-_ORDER = (
-    Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
-    Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
-)  # fmt: skip
-"""Of the bar: what the link did, then what it could not help, then what TCP lost."""
+    from multitracer.diagnosis.limits.limited import Limited
 
 
 def diagnosis_section(found: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup:
@@ -40,90 +30,60 @@ def diagnosis_section(found: Diagnosis, *, origin_ns: int, speed: float, figure:
     speed : float
         Seconds of the figure in a second of the recording.
     figure : bool
-        Whether the first figure of the page shows the transfer, so that findings can lead there.
+        Whether the first figure of the page shows the transfer, so that incidents can lead there.
     """
+    said = found.headline
     return element(
         "section",
         element("h2", "Why was it slow?"),
-        element("p", printable(headline(found)), class_="lead"),
-        *(
-            []
-            if isnan(found.account.utilization)
-            else [_bar(found), element("dl", _legend(found), class_="uses")]
-        ),
-        _findings(found, origin_ns, speed, figure=figure),
+        element("p", printable(said.sentence), class_="lead"),
+        element("p", element("em", "What would help: "), f"{said.help}.", class_="help"),
+        _work(found),
+        _transfer(found),
+        account_bar(found),
+        [] if found.limited.view is View.NOWHERE else incident_list(found, Axis(origin_ns, speed, figure)),
         class_="diagnosis",
     )
 
 
-def _shares(found: Diagnosis) -> list[tuple[Use, float, float]]:
-    """Return the classes that occur, their seconds, and their part of the whole."""
-    books = found.account
-    pairs = [(use, books.seconds[use]) for use in _ORDER]
-    return [(use, seconds, seconds / books.total_s) for use, seconds in pairs if seconds > 0]
-
-
-def _bar(found: Diagnosis) -> Markup:
-    shares = _shares(found)
-    pieces = [
-        element(
-            "span", class_=_class(use), style=f"flex-grow:{share:.6f}", title=f"{use.label}: {seconds:.1f} s"
-        )
-        for use, seconds, share in shares
-    ]
-    said = ", ".join(f"{use.label} {share:.1%}" for use, _, share in shares)
-    return element("div", pieces, class_="account", role="img", aria_label=f"Where the time went: {said}")
-
-
-def _class(use: Use) -> str:
-    return f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
-
-
-def _legend(found: Diagnosis) -> Iterator[Markup]:
-    for use, seconds, share in _shares(found):
-        swatch = element("span", class_=_class(use), aria_hidden="true")
-        yield element(
-            "div",
-            element("dt", swatch, use.label),
-            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", SAYS[use])),
-        )
-
-
-def _findings(found: Diagnosis, origin_ns: int, speed: float, *, figure: bool) -> Markup:
-    if not found.findings:
-        told = not isnan(found.account.utilization)
-        return element("p", "No known fault was found.", class_="muted") if told else element("div")
-    items = [
-        element("li", _finding(finding, origin_ns, speed, figure=figure))
-        for finding in found.findings[:_MOST]
-    ]
-    rest = len(found.findings) - _MOST
-    if rest > 0:
-        items.append(element("li", f"and {rest:,} more; `multitracer diagnose` lists all"))
-    return element(
-        "div",
-        element("ol", items[:_FIRST], class_="findings"),
-        element(
-            "details",
-            element("summary", f"{len(found.findings) - _FIRST:,} more that cost less"),
-            element("ol", items[_FIRST:], class_="findings", start=_FIRST + 1),
-        )
-        if len(items) > _FIRST
-        else None,
-    )
-
-
-def _finding(finding: Finding, origin_ns: int, speed: float, *, figure: bool) -> list[Markup]:
-    begin_s, end_s = ((stamp - origin_ns) * speed / 1e9 for stamp in (finding.begin_ns, finding.end_ns))
-    room_s = max((end_s - begin_s) * _AROUND, _LEAST_ROOM_S)
-    cost = f"{finding.cost_s:.1f} s" if finding.cost_s > 0 else "no time"
-    show = element(
-        "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
-        data_to=f"{end_s + room_s:.3f}", title=f"Show {begin_s:.1f} s to {end_s:.1f} s in the figure",
-    )  # fmt: skip
+def _work(found: Diagnosis) -> list[Markup]:
+    """Return the piece of work as a whole; empty for a transfer alone."""
+    group = found.group
+    if len(group.members) < 2:
+        return []
+    took = duration(group.total_s * NS_PER_S)
+    left = len(group.numbers) - len(group.members)
+    longest = f" (the {len(group.members):,} longest of them are explained)" if left else ""
     return [
-        element("strong", finding.kind),
-        element("span", f" cost {cost}, {begin_s:.1f} s to {end_s:.1f} s ", class_="muted"),
-        *([show] if figure else []),
-        element("p", printable(finding.sentence)),
+        element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
+        *limits_bar(rows_of_group(group), said="What limited the connections together"),
+        *lanes(group),
     ]
+
+
+def _transfer(found: Diagnosis) -> list[Markup]:
+    """Return what limited the transfer, and from where that was seen."""
+    limited = found.limited
+    layers = found.transfer.layers
+    sender, receiver = layers.view.sender.ends
+    which = "the longest transfer" if len(found.group.members) > 1 else "the transfer"
+    title = f"What limited {which}: connection {_number(found)}, {sender} → {receiver}"
+    seen = f"{duration(limited.total_s * NS_PER_S)}, seen from {SEEN_FROM[limited.view]}."
+    return [
+        element("h3", printable(title)),
+        element("p", " ".join([seen, *_cannot_show(limited)]), class_="muted"),
+        *limits_bar(limited.shares, said="What limited the transfer"),
+    ]
+
+
+def _number(found: Diagnosis) -> str:
+    """Return the number of the connection; at its sender's capture it may have another one."""
+    number, at_sender = found.group.members[0].number, found.transfer.layers.view.sender.number
+    return f"{number}" if number == at_sender else f"{number} ({at_sender} where it was sent)"
+
+
+def _cannot_show(limited: Limited) -> list[str]:
+    """Return what the view cannot show."""
+    only = [RECEIVER_ONLY] if limited.view is View.RECEIVER else []
+    coarse = limited.seen is not None and limited.seen.coarse
+    return [*only, *([COARSE] if coarse else [])]

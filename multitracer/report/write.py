@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.limits.group import group_of
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
     from multitracer.recording.part import Part
@@ -49,7 +51,8 @@ class Request:
     Parameters
     ----------
     connection : int, optional
-        Number of the connection to draw first and to explain; by default the one with most unique bytes.
+        Number of the connection to draw first and to explain; by default the longest of the group that took
+        longest.
     from_ns, to_ns : int, optional
         Draw only this interval (link time); the numbers are those of the analysis.
     title : str
@@ -81,11 +84,12 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
     parts = recording.parts
-    drawn = choose(parts, connection=request.connection, most=MOST_FIGURES)
+    found = _explained(recording, request.connection) if len(recording) else None
+    drawn = choose(parts, connection=_first(found, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     body = [
-        *_opening(recording, first, request),
+        *_opening(recording, first, found),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
         figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
         connection_section(parts, drawn, most=MOST_ROWS),
@@ -103,25 +107,36 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     write(path, document(printable(title), body, figures=figures))
 
 
-def _opening(recording: Recording, drawn: Drawn | None, request: Request) -> list[Markup | None]:
+def _opening(recording: Recording, drawn: Drawn | None, found: Diagnosis | None) -> list[Markup | None]:
     """Return why it was slow and how far that can be trusted; a doubt comes first."""
-    opening = [_diagnosis(recording, drawn, request), trust_section(recording)]
+    opening = [_diagnosis(recording, drawn, found), trust_section(recording)]
     return opening if recording.trust == "good" else opening[::-1]
 
 
-def _diagnosis(recording: Recording, drawn: Drawn | None, request: Request) -> Markup | None:
-    """Return how the report opens; None if there is nothing to explain: no data, or no times."""
-    if drawn is None:
+def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
+    """Return what is said first; None if there is nothing to explain: no data, or no times."""
+    group = group_of(recording) if connection is None else None
+    transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
+    if transfer.without_time:
         return None
-    transfer = Transfer.of(recording, request.connection)
-    if transfer.without_time or not len(transfer.data):
+    found = diagnose(transfer, group)
+    return found if found.limited.total_s else None
+
+
+def _first(found: Diagnosis | None, request: Request) -> int | None:
+    """Return the connection to draw first: the one that is explained, as its sender's capture has it."""
+    if request.connection is not None or found is None:
+        return request.connection
+    return found.transfer.layers.view.sender.number
+
+
+def _diagnosis(recording: Recording, drawn: Drawn | None, found: Diagnosis | None) -> Markup | None:
+    """Return how the report opens."""
+    if drawn is None or found is None:
         return None
-    found = diagnose(transfer)
-    if not found.account.total_s:
-        return None
-    layers = transfer.layers
-    shows = layers.part is drawn.part and layers.connection == drawn.connection
-    return diagnosis_section(found, origin_ns=origin_ns(layers.part), speed=recording.speed, figure=shows)
+    view = found.transfer.layers.view.sender
+    shows = (view.part, view.connection, view.reverse) == (drawn.part, drawn.connection, drawn.reverse)
+    return diagnosis_section(found, origin_ns=origin_ns(view.part), speed=recording.speed, figure=shows)
 
 
 def summary(parts: Sequence[Part], connection: int | None = None) -> str:

@@ -1,0 +1,68 @@
+"""The lost-time account as one bar, where the link's log measured it, and how well the channel was used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.diagnose import channel_use
+from multitracer.diagnosis.use import LOST, SAYS, Use
+from multitracer.report.markup import Markup, element
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.diagnose import Diagnosis
+
+_ORDER = (
+    Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
+    Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
+)  # fmt: skip
+"""Of the bar: what the link did, then what it could not help, then what TCP lost."""
+
+
+def account_bar(found: Diagnosis) -> list[Markup]:
+    """Return how the channel was used, the bar and its legend; empty where no link log tells."""
+    said = channel_use(found)
+    if not said:
+        return []
+    books = found.account
+    return [
+        element("h3", "How the channel was used"),
+        element("p", printable(said)),
+        _bar(books),
+        element("dl", _legend(books), class_="uses"),
+    ]
+
+
+def _shares(books: Account) -> list[tuple[Use, float, float]]:
+    """Return the classes that occur, their seconds, and their part of the whole."""
+    pairs = [(use, books.seconds[use]) for use in _ORDER]
+    return [(use, seconds, seconds / books.total_s) for use, seconds in pairs if seconds > 0]
+
+
+def _bar(books: Account) -> Markup:
+    shares = _shares(books)
+    pieces = [
+        element(
+            "span", class_=_class(use), style=f"flex-grow:{share:.6f}", title=f"{use.label}: {seconds:.1f} s"
+        )
+        for use, seconds, share in shares
+    ]
+    said = ", ".join(f"{use.label} {share:.1%}" for use, _, share in shares)
+    return element("div", pieces, class_="account", role="img", aria_label=f"Where the time went: {said}")
+
+
+def _class(use: Use) -> str:
+    return f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
+
+
+def _legend(books: Account) -> Iterator[Markup]:
+    for use, seconds, share in _shares(books):
+        swatch = element("span", class_=_class(use), aria_hidden="true")
+        yield element(
+            "div",
+            element("dt", swatch, use.label),
+            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", SAYS[use])),
+        )

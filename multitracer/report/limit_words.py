@@ -1,0 +1,80 @@
+"""What a page says of limits, in words for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.shares import Share
+
+SEEN_FROM = {
+    View.LINK_LOG: "the link's log",
+    View.BOTH_ENDS: "both ends",
+    View.SENDER_STATE: "the sender, with its TCP's state",
+    View.SENDER: "the sender's packets",
+    View.RECEIVER: "the receiver's packets",
+    View.NOWHERE: "nowhere that tells",
+}
+RECEIVER_ONLY = (
+    "It was captured at the receiver alone. What limited the sender itself (its congestion window, its "
+    "buffer, its program) is inferred from when its data arrived, and round trips are told only where they "
+    "can be measured there."
+)
+COARSE = (
+    "The sender's timestamps are missing, or tick too slowly to tell when it sent, "
+    "so all but the handshake is weak."
+)
+_LEAST_SAID = 0.0005
+"""Share below which a tenth of a percent would read nothing."""
+_LIMITS = {
+    Limit.HANDSHAKE: "the connection was being opened",
+    Limit.OUTAGE: "nothing came through, and a repetition failed too",
+    Limit.LINK: "the bottleneck had its data queued or in service",
+    Limit.RECOVERY: "new data waited for the repair of lost ones",
+    Limit.RECEIVER_WINDOW: "what was on its way filled the window that the receiver offered",
+    Limit.SENDER_BUFFER: "the send buffer was full, and no window was",
+    Limit.APPLICATION: "the sending TCP had nothing to send",
+    Limit.SLOW_START: "the congestion window was still growing",
+    Limit.CONGESTION_WINDOW: "the congestion window kept data back though the path had room",
+    Limit.UNKNOWN: "nothing in the recording shows what it was",
+}
+_PARTS = {
+    Part.BOTH: "nothing came through either way",
+    Part.DATA: "the data did not come through",
+    Part.ACKS: "the ACKs did not come through",
+    Part.XOFF: "the far end of the link stopped it",
+    Part.ACCESS: "the link waited for its turn on a shared channel",
+    Part.ARQ: "the link repeated frames or waited for itself",
+    Part.TIMER: "the retransmission timer had to expire first",
+    Part.FAST: "new data waited for a repetition that ACKs had asked for",
+    Part.ZERO: "the receiver offered no room at all",
+    Part.WRITES: "the program wrote at its own pace",
+    Part.THINK: "the program had not begun its answer",
+    Part.PEER: "it waited for the peer's next request",
+    Part.NAGLE: "a small segment waited for the ACK of a small one",
+    Part.PACING: "the pacer kept data back though the path had room",
+}
+
+
+def name_of(row: Share) -> str:
+    """Return a limit with its part: `recovery (timer)`."""
+    return f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
+
+
+def says(row: Share) -> str:
+    """Return what a limit, or the part of it, means."""
+    return _PARTS.get(row.part, _LIMITS[row.limit])
+
+
+def surely(row: Share) -> str:
+    """Return how sure a share is; one that rests on what is weak has a range."""
+    low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
+    has_range = row.confidence is Confidence.WEAK and low != high
+    return f"{row.confidence.label}: {low} to {high}" if has_range else row.confidence.label
+
+
+def percent(share: float) -> str:
+    """Return a share of the time; what is not nothing never reads 0 %."""
+    return "< 0.1%" if 0 < share < _LEAST_SAID else f"{share:.1%}"
