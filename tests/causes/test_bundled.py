@@ -1,0 +1,58 @@
+"""The program's answers to sixty bundled recordings of known cause: what it must keep up.
+
+They are of the seeds with which the rules were made, one or two of each kind, the smallest; what the program does
+on recordings that nobody had seen is in docs/limits.md. `python -m tests.causes judge` shows each verdict.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.causes.judge import VIEWS, Judged, judge
+
+RECORDINGS = sorted(path for path in (Path(__file__).parent / "recordings").iterdir() if path.is_dir())
+_RIGHT = {"both": 0.95, "sender-state": 0.95, "sender": 0.92, "receiver": 0.88}
+_OVERLAP = {"both": 0.92, "sender-state": 0.90, "sender": 0.90, "receiver": 0.85}
+_NEVER_ON_CONTROLS = {"ack-loss", "random-loss", "policer", "bufferbloat"}
+
+
+@cache
+def _truth(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / "truth" / "truth.json").read_text())
+    return found
+
+
+@cache
+def judged(view: str) -> list[Judged]:
+    verdicts = (judge(folder, _truth(folder), view) for folder in RECORDINGS)
+    return [each for each in verdicts if each is not None]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_largest_limit_is_right(view: str) -> None:
+    wrong = {each.name: (each.true, each.ours) for each in judged(view) if not each.right}
+    assert len(judged(view)) > 55
+    assert len(wrong) <= (1 - _RIGHT[view]) * len(judged(view)), wrong
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_what_is_wrong_is_seldom_sure(view: str) -> None:
+    sure = [each.name for each in judged(view) if not each.right and each.confidence != "weak"]
+    assert len(sure) <= 0.02 * len(judged(view)), sure
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_shares_overlap_with_the_true_ones(view: str) -> None:
+    overlaps = [each.overlap for each in judged(view)]
+    assert sum(overlaps) / len(overlaps) >= _OVERLAP[view]
+
+
+def test_no_healthy_path_gets_a_fault() -> None:
+    controls = {folder.name for folder in RECORDINGS if _truth(folder)["control"]}
+    assert len(controls) >= 4
+    for each in judged("both"):
+        assert each.name not in controls or not _NEVER_ON_CONTROLS & set(each.findings), each.name
