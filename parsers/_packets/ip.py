@@ -49,6 +49,8 @@ _OFFSET = 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
 _EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, 135, 139, 140)
 _MOST_EXTENSIONS = 16
+_LONGEST_BYTES = 1 << 24
+"""Of a packet: offload hands over 512 KiB (BIG TCP); what says far more is damaged."""
 _JUMBO_OPTION = 0xC204
 """Type and length of the jumbo payload option (RFC 2675, section 2)."""
 
@@ -184,6 +186,10 @@ def _bounded(packets: Packets, length: Ints) -> Packets:
         marks = marks | np.where(unknown, np.uint16(Mark.LENGTH_FROM_CAPTURE), np.uint16(0))
         stop = np.where(unknown, packets.stop, stop)
     stop = np.minimum(stop, packets.stop)
+    endless = stop - packets.at > _LONGEST_BYTES
+    if endless.any():
+        marks = marks | np.where(endless, np.uint16(Mark.BAD_LENGTH), np.uint16(0))
+        stop = np.where(endless, packets.end, stop)
     return replace(packets, stop=stop, end=np.minimum(packets.end, stop), marks=marks)
 
 

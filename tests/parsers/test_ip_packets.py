@@ -125,6 +125,16 @@ def test_a_jumbogram_has_its_length_in_an_option() -> None:
     assert capture.segments["marks"].tolist() == [0, Mark.PAYLOAD_CUT]
 
 
+@pytest.mark.parametrize("original", [1 << 25, (1 << 31) + 100, (1 << 32) - 1])
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_length_on_the_wire_that_no_packet_has_is_not_believed(original: int, version: int) -> None:
+    jumbo = b"\x06\0" + b"\xc2\x04" + struct.pack(">I", (1 << 32) - 1)
+    packet = ipv4(SEGMENT, total=0) if version == 4 else ipv6(jumbo + SEGMENT, next_header=0, length=0)
+    capture = of_ip(Packet(packet, original=original), packet)
+    assert capture.segments["payload_bytes"].tolist() == [200, 200]
+    assert int(capture.segments["marks"][0]) & Mark.BAD_LENGTH
+
+
 def fragments4(*, identification: int = 9, size: int = 80) -> list[bytes]:
     """Return SEGMENT as IPv4 fragments."""
     pieces = [SEGMENT[i : i + size] for i in range(0, len(SEGMENT), size)]
