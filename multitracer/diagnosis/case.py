@@ -11,6 +11,7 @@ import numpy as np
 
 from multitracer.diagnosis.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.delays import Delays, data_delays, lost_rows
+from multitracer.diagnosis.limits.limited import limited
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -52,7 +53,13 @@ class Case:
 
     transfer: Transfer
     account: Account
-    limited: Limited
+    found: Limited | None = None
+    """What limited it, where that is known already."""
+
+    @cached_property
+    def limited(self) -> Limited:
+        """What limited it."""
+        return limited(self.transfer, self.account) if self.found is None else self.found
 
     @property
     def uses(self) -> Table:

@@ -127,6 +127,7 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
 def test_tcpdump_does_not_outlive_its_collector(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     with capturing(folder, "--with", "tcpdump") as child:
+        until((folder / "mobile" / "tcp-0.pcap").exists)
         os.kill(_pid(folder, "tcpdump"), signal.SIGKILL)
         until((folder / "mobile" / "tcp-1.pcap").exists)
         until(
