@@ -82,11 +82,12 @@ def headline_of(found: Limited) -> Headline:
     limit = next(iter(sums))
     main = next(row for row in found.shares if row.limit is limit)
     part = main.part if main.share > _MOSTLY * sums[limit] else Part.NONE
-    first = _first(found, limit, part, sums[limit], main.confidence)
+    share = main.share if part else sums[limit]
+    first = _first(found, limit, part, share, main.confidence)
     rest = [f"{_noun(found, each).capitalize()} was the limit for {share:.0%}."
             for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]  # fmt: skip
     said = " ".join([first, *rest])
-    return Headline(limit, part, sums[limit], main.confidence, said, _PART_HELP.get(part, HELP[limit]))
+    return Headline(limit, part, share, main.confidence, said, _PART_HELP.get(part, HELP[limit]))
 
 
 def headline_of_group(group: Group) -> Headline:
