@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.case import Finding, rows
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S
@@ -42,6 +43,26 @@ class Held(NamedTuple):
             "largest_s": float(self.lengths_s.max()),
             "share": self.share,
         }
+
+    def finding(
+        self,
+        kind: str,
+        sentence: str,
+        numbers: dict[str, float] | None = None,
+        *,
+        cost_s: float | None = None,
+    ) -> Finding:
+        """Return it as a finding, which cost all of its time unless `cost_s` says otherwise."""
+        return Finding(
+            kind,
+            self.begin_ns,
+            self.end_ns,
+            self.seconds if cost_s is None else cost_s,
+            None,
+            rows("sender", list(self.rows)),
+            sentence,
+            numbers=self.numbers if numbers is None else numbers,
+        )
 
 
 _MOST_ROWS = 4

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "application-limited"
 HELP = "A change of the program that sends: TCP could have carried more."
@@ -27,7 +28,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"{count(len(found.lengths_s), 'pause')} of {numbers['median_s']:.2g} s "
         f"(up to {numbers['largest_s']:.2g} s)."
     )
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
-    )
+    yield found.finding(KIND, sentence, numbers)

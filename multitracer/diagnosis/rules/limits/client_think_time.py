@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "client-think-time"
 HELP = "A client that asks sooner, or for several things at once."
@@ -37,7 +38,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"The client let {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) before it "
         f"asked, {len(found.lengths_s):,} times: {found.seconds:.1f} s, {found.share:.0%} of the time."
     )
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
-    )
+    yield found.finding(KIND, sentence, numbers)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "link-limited"
 HELP = "A faster link, a better cell or fewer users."
@@ -32,5 +33,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"The link was the limit for {found.seconds:.1f} s, {found.share:.0%} of the time{how}; a queue "
         f"shows it for {by_queue:.1f} s, the rate for the rest."
     )
-    evidence = rows("sender", list(found.rows))
-    yield Finding(KIND, found.begin_ns, found.end_ns, 0.0, None, evidence, sentence, numbers=numbers)
+    yield found.finding(KIND, sentence, numbers, cost_s=0.0)

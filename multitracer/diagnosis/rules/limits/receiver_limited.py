@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "receiver-limited"
 HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_rmem)."
@@ -29,7 +30,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"{found.share:.0%} of the time."
     )
     numbers = found.numbers | {"window_bytes": float(window)}
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
-    )
+    yield found.finding(KIND, sentence, numbers)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "send-buffer-limited"
 HELP = "A larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it."
@@ -26,7 +27,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"The send buffer was full for {found.seconds:.1f} s, {found.share:.0%} of the time{instead}: "
         "ACKs alone set new data free, and never more than they covered."
     )
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=found.numbers
-    )
+    yield found.finding(KIND, sentence)

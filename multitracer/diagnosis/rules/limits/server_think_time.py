@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "server-think-time"
 HELP = "A program that begins its answers sooner, or requests that do not wait for each other."
@@ -26,7 +27,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"The server took {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin {what}: "
         f"{found.seconds:.1f} s, {found.share:.0%} of the time."
     )
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
-    )
+    yield found.finding(KIND, sentence, numbers)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
 
 KIND = "slow-start-limited"
 HELP = "A connection that is used again, a larger initial window (initcwnd), or a shorter path."
@@ -33,7 +34,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"save up to {saved_s:.2g} s."
     )
     numbers = found.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
-    )
+    yield found.finding(KIND, sentence, numbers)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.case import Case, Finding
+
 
 KIND = "zero-window"
 HELP = "A program that reads what has arrived; look at what it waited for."
@@ -26,7 +28,4 @@ def find(case: Case) -> Iterator[Finding]:
         f"The receiver had no room at all for {found.seconds:.1f} s, {count(len(found.lengths_s), 'time')} "
         f"(up to {numbers['largest_s']:.2g} s): its program did not read what had arrived."
     )
-    evidence = rows("sender", list(found.rows))
-    yield Finding(
-        KIND, found.begin_ns, found.end_ns, found.seconds, None, evidence, sentence, numbers=numbers
-    )
+    yield found.finding(KIND, sentence, numbers)
