@@ -15,8 +15,6 @@ from multitracer.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers._pcapng_walk import Section
-
 SECTION_HEADER = b"\n\r\r\n"
 SECTION_KIND = 0x0A0D0D0A
 SECTION_BYTES = 28
@@ -98,14 +96,14 @@ class Sections:
         self.since = [0] * len(self.local)
         self.base = 0
 
-    def rewind(self, section: Section, packet: int) -> None:
+    def rewind(self, packet: int, *, base: int, order: str) -> None:
         """Forget the sections and interfaces of the window that came behind the packet with this index.
 
-        What lies behind damage is read again.
+        What lies behind damage is read again. `base` and `order` are those of that packet's section.
         """
         kept = bisect_right(self.since, packet)
         del self.local[kept:], self.since[kept:]
-        self.base, self.order = section.base, section.order
+        self.base, self.order = base, order
 
     def begin_section(self, block: bytes, order: str) -> str | None:
         """Take in a section header block; return what is wrong with it."""

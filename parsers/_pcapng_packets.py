@@ -82,7 +82,9 @@ def packet_records(
         ends = blocks.packet + blocks.captured  # of a packet that is delivered
         walked.damaged_at = int(blocks.start[bad] if bad <= unclosed else ends[unclosed])
         walked.only_a_section = False
-        sections.rewind(walked.section_of(min(bad, unclosed)), min(bad, unclosed))
+        last = min(bad, unclosed)
+        section = walked.section_of(last)
+        sections.rewind(last, base=section.base, order=section.order)
     return whole, damage
 
 

@@ -88,7 +88,7 @@ class Limited:
     @cached_property
     def shares(self) -> list[Share]:
         """A row for each limit and part, the largest first."""
-        return shares_of(self)
+        return shares_of(self.cells, self.confidence, self.seconds)
 
     @cached_property
     def table(self) -> Table:

@@ -9,7 +9,8 @@ import numpy as np
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.partition import Cells
+    from multitracer.tables import Array
 
 _DIGITS = 6
 _INSTEAD = {
@@ -50,9 +51,8 @@ class Share(NamedTuple):
         }
 
 
-def shares_of(found: Limited) -> list[Share]:
+def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[Share]:
     """Return a row for each limit and part, the largest first; their seconds sum to T."""
-    cells, sure, seconds = found.cells, found.confidence, found.seconds
     names = len(Part)
     key = cells.limit * names + cells.part
     total = max(float(seconds.sum()), 1e-12)
