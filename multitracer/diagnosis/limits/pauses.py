@@ -72,9 +72,8 @@ def pauses(seen: Observed) -> Pauses:
     small = size < seen.mss_bytes
     asked_at = _asked(seen, each)
     empty_pipe = seen.outstanding(each.end, side="left") == 0
-    silent = ~each.woken & (
-        empty_pipe | (each.end - each.begin > _LONG_GAP * seen.floor_ns) | _small_before(seen, each)
-    )
+    long = each.end - each.begin > _long_gap_ns(seen)
+    silent = ~each.woken & (empty_pipe | long | _small_before(seen, each)) & _may_be_silent(seen, each)
     answering = empty_pipe & (asked_at != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     told, unsent = _unsent(seen, each)
