@@ -11,7 +11,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.rtt import Provenance
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Flag
+from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
@@ -174,21 +174,36 @@ def _end(sends: Sends, answers: Answers, last_ns: int) -> tuple[int, bool]:
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
 _TIMESTAMPS_BYTES = 12
+_WRITES = 0.8
+"""Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
+buffers, which push too, up to 0.3 (36 recordings)."""
 
 
 def full_segment(transfer: Transfer, sends: Sends) -> int:
-    """Return the payload of a full segment: the largest that is not rare; of small ones what was offered."""
+    """Return the payload of a full segment: the largest that is not rare, of offloaded ones what was offered.
+
+    What was offered counts, too, where all are small, or nearly each is a write of its own.
+    """
     if not len(sends):
         return 1
     sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
     common = sizes[many >= max(1, len(sends) // 50)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
+    room = _room_bytes(transfer, sends)
+    if room is None:
+        return largest
+    all_writes = float(sends.pushed.mean()) >= _WRITES
+    return room if all_writes or largest < min(room, _DEFAULT_MSS_BYTES) else min(largest, room)
+
+
+def _room_bytes(transfer: Transfer, sends: Sends) -> int | None:
+    """Return the payload that the receiver offered to take in a segment; None if that was not captured."""
     directions = transfer.layers.part.analysis.directions
     offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
     if offered == NA:
-        return largest
-    room = offered - _TIMESTAMPS_BYTES
-    return largest if largest >= min(room, _DEFAULT_MSS_BYTES) else room
+        return None
+    stamped = has(transfer.sender["marks"][sends.row], Mark.HAS_TIMESTAMPS).any()
+    return max(offered - _TIMESTAMPS_BYTES * bool(stamped), 1)
 
 
 def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int | None]:

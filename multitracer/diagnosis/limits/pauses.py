@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import Part
+from multitracer.diagnosis.limits.names import Part, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 
@@ -73,7 +73,9 @@ def pauses(seen: Observed) -> Pauses:
     asked_at = _asked(seen, each)
     empty_pipe = seen.outstanding(each.end, side="left") == 0
     long = each.end - each.begin > _long_gap_ns(seen)
-    silent = ~each.woken & (empty_pipe | long | _small_before(seen, each)) & _may_be_silent(seen, each)
+    silent = (
+        ~each.woken & (empty_pipe | long | _small_before(seen, each)) & _may_be_silent(seen, each, empty_pipe)
+    )
     answering = empty_pipe & (asked_at != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     told, unsent = _unsent(seen, each)
@@ -91,10 +93,12 @@ def _long_gap_ns(seen: Observed) -> float:
     return max(usual, _SERVICES * float(np.median(spacing[spacing > 0])) if (spacing > 0).any() else 0.0)
 
 
-def _may_be_silent(seen: Observed, each: Gaps) -> Array:
+def _may_be_silent(seen: Observed, each: Gaps, empty_pipe: Array) -> Array:
     """Return which gaps may be the application's: a write had ended, nothing was lost or late meanwhile."""
-    sends, before = seen.sends, np.maximum(each.ended_by - 1, 0)
-    wrote = sends.pushed[before] | (each.ended_by == 0)
+    sends = seen.sends
+    wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
+    if seen.view is not View.RECEIVER:
+        wrote |= empty_pipe
     lost = sends.missing[each.ended_by] > 0
     late = (
         np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
