@@ -73,15 +73,26 @@ def pauses(seen: Observed) -> Pauses:
     asked_at = _asked(seen, each)
     empty_pipe = seen.outstanding(each.end, side="left") == 0
     long = each.end - each.begin > _long_gap_ns(seen)
-    silent = (
-        ~each.woken & (empty_pipe | long | _small_before(seen, each)) & _may_be_silent(seen, each, empty_pipe)
-    )
+    unqueued = ~each.woken | writes_alone(seen)
+    idle = unqueued & (empty_pipe | long | _small_before(seen, each))
+    silent = idle & _may_be_silent(seen, each, empty_pipe)
     answering = empty_pipe & (asked_at != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     told, unsent = _unsent(seen, each)
-    chosen = np.flatnonzero(np.where(told, unsent & (~each.woken | empty_pipe), silent) | answering | nagle)
+    chosen = np.flatnonzero(np.where(told, unsent & (unqueued | empty_pipe), silent) | answering | nagle)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
     return _cut(each, chosen, part, asked_at, seen.reaction_ns)
+
+
+_ALONE = 0.8
+"""Part of the segments that are small writes, sent at once: their buffer held no second one."""
+
+
+def writes_alone(seen: Observed) -> bool:
+    """Return whether nearly each segment is a small write of its own: had they waited, they were joined."""
+    sends, fresh = seen.sends, seen.fresh
+    small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
+    return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
 
 
 def _long_gap_ns(seen: Observed) -> float:

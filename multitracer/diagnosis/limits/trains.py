@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.limits.growth import GROWS
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -46,8 +47,15 @@ def steady_arrivals(seen: Observed) -> Spans:
     first = np.searchsorted(time, time - width)
     many = np.arange(1, len(time) + 1) - first
     is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
-    fast = np.flatnonzero((whole >= _NEAR * _best(time, short, seen.floor_ns)) & (whole > 0) & is_bulk)
+    near = (whole >= _NEAR * _best(time, short, seen.floor_ns)) & (whole > 0)
+    fast = np.flatnonzero(near & is_bulk & ~_grows(time, whole, width))
     return Spans.of(time[fast] - width, time[fast])
+
+
+def _grows(time: Array, whole: Array, width: int) -> Array:
+    """Return at which arrivals the rate is well above that of a round trip before: a window still opens."""
+    before = np.searchsorted(time, time - width, side="right") - 1
+    return np.asarray((before < 0) | (whole > GROWS * whole[np.maximum(before, 0)]))
 
 
 def _rates(time: Array, size: Array, width: int) -> Array:
