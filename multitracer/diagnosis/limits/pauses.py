@@ -145,8 +145,8 @@ def _asked(seen: Observed, each: Gaps) -> Array:
     asking = seen.answers.time_ns[seen.answers.payload > 0]
     if not len(asking):
         return np.full(len(each.end), NA, dtype=np.int64)
-    at = np.searchsorted(asking, each.end, side="right") - 1
-    came = asking[np.maximum(at, 0)]
+    at = np.searchsorted(asking, each.end + seen.slack_ns, side="right") - 1
+    came = np.minimum(asking[np.maximum(at, 0)], each.end)
     return np.where((at >= 0) & (came >= each.begin), came, NA)
 
 
