@@ -3,7 +3,8 @@
 `python -m tests.causes record FOLDER --seeds 1-24` records, `judge` compares what the program says with the
 truth, which is made of the path's log, the applications' journals and the kernel's variables alone.
 
-- `scenario` draws what happens from a seed, `record` makes it happen: `path.c` between two namespaces,
-  `app` at both hosts, tcpdump and `collectors.tcp_info` beside them,
-- `truth` splits the time of each transfer by what limited it, `judge` holds the program's answer against it.
+- `scenario` draws what happens from a seed, `record` makes it happen: `lay` puts `path.c` between two
+  namespaces, `app` runs at both, tcpdump and `collectors.tcp_info` beside it; `ticks` coarsens timestamps,
+- `truth` splits the time of each transfer by what limited it, `group` that of several; `judge` holds the
+  program's answer against them.
 """

@@ -7,6 +7,7 @@
 - `wait SECONDS WHY`: sleeps; WHY is `think` (it owes an answer), `pace` (its own rhythm) or `idle`,
 - `repeat N OPERATIONS`, `acked` (until nothing is unacknowledged), `close`, `reset`.
 
+A connection that is planned with `after_s` is opened so long after the program began, at the earliest.
 Sends stop when the plan's `most_s` is over. The journal has, for each connection, `calls`: name, begin and
 end (CLOCK_REALTIME, ns) and bytes; and the kernel's `tcp_info` before it was closed, in base64.
 """
@@ -140,7 +141,9 @@ class Host:
         self._plan = plan
         self._journal = journal
         self._connections: list[Connection] = []
-        self._deadline = time.monotonic() + plan["most_s"]
+        self._begin = time.monotonic()
+        self._deadline = self._begin + plan["most_s"]
+        self._family = socket.AF_INET6 if ":" in plan["address"] else socket.AF_INET
 
     def _adjust(self, sock: socket.socket) -> None:
         options = self._plan[self._role]
@@ -162,7 +165,7 @@ class Host:
         if not self._plan["listens"]:
             print("ready", flush=True)
             signal.pause()
-        server = socket.socket()
+        server = socket.socket(self._family)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._adjust(server)
         server.bind(("", self._plan["port"]))
@@ -195,7 +198,8 @@ class Host:
         for planned in self._plan["connections"][first::lanes]:
             if time.monotonic() > self._deadline:
                 return
-            sock = socket.socket()
+            time.sleep(max(0.0, self._begin + planned.get("after_s", 0.0) - time.monotonic()))
+            sock = socket.socket(self._family)
             self._adjust(sock)
             connection = self._add(sock)
             begin_ns = time.time_ns()

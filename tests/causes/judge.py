@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VIEWS = ("both", "sender-state", "sender", "receiver")
+GROUP = "group"
+"""The whole session, where several connections are one piece of work."""
 NEAR = 0.05
 """Limits whose true shares are so near to the largest count as primary, too."""
 
@@ -50,6 +52,8 @@ class Judged:
     findings: list[str] = field(default_factory=list)
     error: str = ""
     cpu_s: float = 0.0
+    tick_ms: int | None = None
+    """Between ticks of the sender's timestamps, 0 if it has none; None in verdicts of before."""
 
     @property
     def primaries(self) -> list[str]:
@@ -78,7 +82,7 @@ def seen(folder: Path, view: str, *, upload: bool) -> Iterator[Path]:
     session = folder / "session"
     sender, receiver = ("mobile", "fixed") if upload else ("fixed", "mobile")
     host = receiver if view == "receiver" else sender
-    if view == "both":
+    if view in ("both", GROUP):
         yield session
     elif view == "sender-state":
         with tempfile.TemporaryDirectory() as place:
@@ -88,8 +92,18 @@ def seen(folder: Path, view: str, *, upload: bool) -> Iterator[Path]:
         yield capture
 
 
-def ask(seen: Path, *, port: int, way: str, has_data: bool) -> Document:
-    """Return the program's answer.
+def asked_for(transfer: Document) -> list[str]:
+    """Return the options that ask for one transfer."""
+    client = transfer.get("client", CLIENT)
+    host = f"[{client}]" if ":" in client else client
+    options = ["-c", f"{host}:{transfer['client_port']}"]
+    if not transfer["bytes"]:
+        return options
+    return [*options, "--direction", "forward" if transfer["way"] == "up" else "reverse"]
+
+
+def ask(seen: Path, options: list[str]) -> Document:
+    """Return the program's answer, about what the options ask for.
 
     Raises
     ------
@@ -100,11 +114,10 @@ def ask(seen: Path, *, port: int, way: str, has_data: bool) -> Document:
 
     from multitracer.cli._program import cli
 
-    direction = ["--direction", "forward" if way == "up" else "reverse"] if has_data else []
     with tempfile.TemporaryDirectory() as place:
         output = Path(place) / "answer.json"
-        options = ["--json", "--intervals", "-c", f"{CLIENT}:{port}", *direction, "-o", str(output)]
-        done = CliRunner().invoke(cli, ["diagnose", *options, str(seen)])
+        asked = ["--json", "--intervals", *options, "-o", str(output)]
+        done = CliRunner().invoke(cli, ["diagnose", *asked, str(seen)])
         if done.exit_code:
             raise NoAnswerError(f"{done.output.strip()} {done.exception!r}"[-400:])
         document: Document = json.loads(output.read_text())
@@ -115,25 +128,47 @@ def ask(seen: Path, *, port: int, way: str, has_data: bool) -> Document:
 
 def judge(folder: Path, truth: Document, view: str) -> Judged | None:
     """Return the verdict on one view of a recording, None if nothing of the transfer is in that view."""
+    if view == GROUP:
+        return _judge_group(folder, truth)
     transfer = truth["transfers"][0]
     true = _in_view(transfer, view)
     if true is None:
         return None
     judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true, view))
-    before = time.process_time()
-    try:
-        with seen(folder, view, upload=truth["upload"]) as given:
-            way, has_data = transfer["way"], transfer["bytes"] > 0
-            answer = ask(given, port=transfer["client_port"], way=way, has_data=has_data)
-    except NoAnswerError as error:
-        judged.error = str(error)
+    judged.tick_ms = truth.get("tick_ms")
+    answer = _answer(judged, folder, truth, asked_for(transfer))
+    if answer is None:
         return judged
-    judged.cpu_s = time.process_time() - before
-    _enter_limits(judged, answer)
+    _enter_limits(judged, answer["limits"])
     late_ns = round(transfer["delay_s"] * 1e9) if view == "receiver" else 0
     judged.seconds = _agreed(answer.get("intervals", []), true, late_ns)
     judged.findings = sorted({finding["kind"] for finding in answer["findings"]})
     return judged
+
+
+def _judge_group(folder: Path, truth: Document) -> Judged | None:
+    """Return the verdict on what is said of several connections, None where only one is to be explained."""
+    group = truth.get("group")
+    if group is None or len(group["client_ports"]) == 1:
+        return None
+    judged = Judged(folder.name, GROUP, truth["kind"], group["shares"])
+    answer = _answer(judged, folder, truth, [])
+    if answer is not None:
+        _enter_limits(judged, answer["group"]["limits"])
+    return judged
+
+
+def _answer(judged: Judged, folder: Path, truth: Document, options: list[str]) -> Document | None:
+    """Return what the program says, and enter what that cost; None, and why, if it says nothing."""
+    before = time.process_time()
+    try:
+        with seen(folder, judged.view, upload=truth["upload"]) as given:
+            answer = ask(given, options)
+    except NoAnswerError as error:
+        judged.error = str(error)
+        return None
+    judged.cpu_s = time.process_time() - before
+    return answer
 
 
 def _in_view(transfer: Document, view: str) -> list[Any] | None:
@@ -158,10 +193,10 @@ def _shares(transfer: Document, intervals: list[Any], view: str) -> dict[str, fl
     return found
 
 
-def _enter_limits(judged: Judged, answer: Document) -> None:
-    for row in answer["limits"]:
+def _enter_limits(judged: Judged, limits: list[Document]) -> None:
+    for row in limits:
         judged.ours[row["limit"]] = judged.ours.get(row["limit"], 0.0) + row["share"]
-    mine = [row for row in answer["limits"] if row["limit"] == judged.answer]
+    mine = [row for row in limits if row["limit"] == judged.answer]
     judged.confidence = mine[0]["confidence"] if mine else ""
 
 

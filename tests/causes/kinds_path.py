@@ -7,6 +7,8 @@ from tests.causes.scenario import MSS, PACKET, Draw, Kind, adding_to
 KINDS: list[Kind] = []
 _kind = adding_to(KINDS)
 _NS = 1_000_000_000
+_ACK = 80
+"""Bytes of the largest ACK without SACK: over IPv6, with timestamps."""
 
 
 # --- the link ---
@@ -77,12 +79,33 @@ def rate_step(d: Draw) -> None:
 
 
 @_kind("link")
+def rate_step_up(d: Draw) -> None:
+    d.again(rate=(0.3e6, 20e6), rtt=(0.01, 0.2))
+    at = d.random.uniform(0.3, 0.6) * d.seconds
+    factor = d.log(2, 8)
+    rate = min(d.rate_bps * factor, 100e6)
+    d.data.append(["step", int(at * _NS), int(rate), int(d.rtt_s * 5e8)])
+    d.finding = "rate-change"
+    d.bulk(d.size(d.rate_bps / 8 * (0.45 + 0.4 * factor)))
+
+
+@_kind("link")
 def delay_step(d: Draw) -> None:
     d.again(rate=(1e6, 50e6), rtt=(0.02, 0.2))
     at = d.random.uniform(0.3, 0.6) * d.seconds
     delay = d.rtt_s * 5e8 + d.log(0.02, 0.3) * _NS
     d.data.append(["step", int(at * _NS), int(d.rate_bps), int(delay)])
     d.finding = "path-change"
+    d.bulk()
+
+
+@_kind("link", control=True)
+def thin_acks(d: Draw) -> None:
+    """The way back is so thin that ACKs queue: a longer round trip, and no queue of the data."""
+    d.again(rate=(4e6, 100e6), rtt=(0.01, 0.2))
+    d.queue_bdp = d.log(0.4, 1.5)
+    d.back_bps = d.rate_bps / d.log(40, 300)
+    d.back_queue = int(max(6 * _ACK, d.back_bps / 8 * d.log(0.02, 0.4)))
     d.bulk()
 
 

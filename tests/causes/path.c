@@ -1,6 +1,6 @@
 /*
  * The path between two hosts, in user space: `path CONFIG LOG` makes the TUN devices wwan0 and core0 and carries
- * IPv4 packets between them until SIGTERM. `up` is wwan0 -> core0, `down` the other way.
+ * IPv4 packets, and TCP over IPv6, between them until SIGTERM. `up` is wwan0 -> core0, `down` the other way.
  *
  * Each way is a policer, a queue that drops at the tail, a serializer, then a delay. CONFIG has a setting a line,
  * `WAY NAME NUMBER...`; times are ns (those with "at", "begin", "end" since the first packet), sizes bytes of IP:
@@ -34,6 +34,11 @@ static volatile sig_atomic_t ended;
 
 /* --- between the devices --- */
 
+static int is_carried(const unsigned char *ip, ssize_t length) /* of IPv6 TCP alone: no router is sought here */
+{
+    return (length >= 20 && ip[0] >> 4 == 4) || (length >= 40 && ip[0] >> 4 == 6 && ip[6] == 6);
+}
+
 static int read_device(struct way *w) /* returns whether there may be more */
 {
     static unsigned char bytes[LARGEST];
@@ -41,7 +46,7 @@ static int read_device(struct way *w) /* returns whether there may be more */
         ssize_t length = read(w->in, bytes, sizeof bytes);
         if (length < 0)
             return 0;
-        if (length >= 20 && bytes[0] >> 4 == 4)
+        if (is_carried(bytes, length))
             accept_packet(w, bytes, length);
     }
     return 1;

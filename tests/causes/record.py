@@ -16,13 +16,16 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from multitracer.manifest import Host, Role, Variables
 from sample_traces.recording.cellular_upload import ClockLog, Recording
 from sample_traces.recording.finish import captured, compress, leave_out_places
 from tests.causes import path
+from tests.causes.lay import DEVICES, labels, lay, silence
 from tests.causes.scenario import CLIENT, PORT, SERVER, Scenario, scenario
+from tests.causes.ticks import coarsen
 from tests.netns import Namespaces, namespaces, stop
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ _HZ = "100"
 _SETTLE_S = 1.3
 """Of tcpdump: it hands packets on in blocks, at the latest after a second."""
 _PYTHON = sys.executable
-_DEVICES = {"mobile": "wwan0", "fixed": "core0"}
+_ADDRESSES = {"mobile": CLIENT, "fixed": SERVER}
 _ONE_CLOCK = "both hosts are namespaces of one machine"
 
 
@@ -71,21 +74,23 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
     for made in (truth, session / "mobile", session / "fixed"):
         made.mkdir(parents=True)
     _write_told(told, truth)
-    with namespaces("mobile", "core", "fixed") as hosts, ExitStack() as ending:
+    with namespaces(*labels(told.hosts)) as hosts, ExitStack() as ending:
         recording = Recording(session, hosts)
         recording.manifest.name = folder.name.lstrip(".")
         ending.callback(recording.stop)
-        relay = _lay_path(hosts, program, truth, told)
+        relay = _begin_path(hosts, program, truth)
+        lay(hosts, told)
         recording.manifest.hosts = {name: _facts(told, name) for name in ("mobile", "fixed")}
         recording.manifest.variables = Variables(more={"one_clock": _ONE_CLOCK})
         _start_collectors(recording, told)
         ending.enter_context(ClockLog(session / "clocks.jsonl", ("mobile", "fixed")))
         _run_programs(hosts, truth, told)
-        _silence(hosts)
+        silence(hosts, told)
         time.sleep(_SETTLE_S)
         stop(relay)
         ending.close()
-        (truth / "counters.json").write_text(json.dumps({h: _counters(hosts, h) for h in _DEVICES}))
+        (truth / "counters.json").write_text(json.dumps({h: _counters(hosts, h) for h in DEVICES}))
+    _coarsen(session, told)
     leave_out_places(session, session.rglob("*.jsonl"))
     compress(folder)
     recording.save()
@@ -98,18 +103,17 @@ def _write_told(told: Scenario, truth: Path) -> None:
     (truth / "path.config").write_text("\n".join(lines) + "\n")
 
 
-def _lay_path(hosts: Namespaces, program: Path, truth: Path, told: Scenario) -> subprocess.Popen[str]:
-    """Lay mobile -- wwan0 (path) core0 -- fixed; segments leave the hosts one at a time."""
+def _coarsen(session: Path, told: Scenario) -> None:
+    """Give the captures the timestamps of the hosts that were told."""
+    if told.hosts.ticks_ms:
+        addresses = {ip_address(told.hosts.address(a)).packed: host for host, a in _ADDRESSES.items()}
+        coarsen({host: session / host / "tcp-0.pcap" for host in DEVICES}, addresses, told.hosts.ticks_ms)
+
+
+def _begin_path(hosts: Namespaces, program: Path, truth: Path) -> subprocess.Popen[str]:
     config, log = str(truth / "path.config"), str(truth / "path.bin")
     relay = hosts.start("core", str(program), config, log, stdout=subprocess.PIPE)
     _await_ready(relay, "the path")
-    ends = ((CLIENT, SERVER), (SERVER, CLIENT))
-    for (host, device), (here, there) in zip(_DEVICES.items(), ends, strict=True):
-        hosts.run("core", "ip", "link", "set", device, "netns", hosts[host])
-        hosts.run(host, "ip", "address", "add", here, "peer", there, "dev", device)
-        hosts.run(host, "ip", "link", "set", device, "gso_max_segs", "1", "txqueuelen", "10000", "up")
-        hosts.run(host, "ip", "route", "add", "default", "dev", device)
-        hosts.sysctl(host, **told.sysctls)
     return relay
 
 
@@ -125,14 +129,14 @@ def _facts(told: Scenario, host: str) -> Host:
     facts = Host(role=Role.SENDER if sends else Role.RECEIVER)
     facts.kernel = f"{platform.system()} {platform.release().partition('-')[0]}"
     facts.machine = platform.machine()
-    facts.addresses = [CLIENT if host == "mobile" else SERVER]
+    facts.addresses = [told.hosts.address(_ADDRESSES[host])]
     return facts
 
 
 def _start_collectors(recording: Recording, told: Scenario) -> None:
     done = subprocess.run(["tcpdump", "--version"], check=True, capture_output=True, text=True)
     version = (done.stdout or done.stderr).splitlines()[0]
-    for host, device in _DEVICES.items():
+    for host, device in DEVICES.items():
         argv = [
             "tcpdump", "-i", device, "-s", "96", "-B", "16384", "-j", "host", "-Z", "root",
             "--time-stamp-precision", "nano", "-w", str(recording.folder / host / "tcp-0.pcap"), "tcp",
@@ -171,12 +175,6 @@ def _run_programs(hosts: Namespaces, truth: Path, told: Scenario) -> None:
     stop(server)
 
 
-def _silence(hosts: Namespaces) -> None:
-    """Let no kernel try again: what the path logs and what was captured shall end with the same packet."""
-    for host in _DEVICES:
-        hosts.run(host, "ip", "route", "flush", "table", "main")
-
-
 def _counters(hosts: Namespaces, host: str) -> dict[str, int]:
     """Return what the namespace's kernel counted since it was made, zeros left out."""
     counters: dict[str, int] = json.loads(hosts.run(host, "nstat", "-asj").stdout)["kernel"]
@@ -187,7 +185,7 @@ def _check(folder: Path) -> None:
     late_ns = path.lateness_p99_ns(path.read_log(folder / "truth" / "path.bin"))
     if late_ns > MOST_LATE_NS:
         raise DisturbedError(f"path late: {late_ns / 1e6:.1f} ms at p99")
-    for host in _DEVICES:
+    for host in DEVICES:
         lost = captured(folder / "session" / host / "tcpdump.log").get("dropped by kernel", 0)
         if lost:
             raise DisturbedError(f"capture lost {lost} packets at {host}")

@@ -1,7 +1,8 @@
 """What happens in a recording, drawn from its seed alone: the kind by turns, everything else at random.
 
-`scenario(seed)` is the same for ever on every machine; a kind is a function in `kinds_path.py` or
-`kinds_hosts.py`.
+`scenario(seed)` is the same for ever on every machine; a kind is a function in `kinds_path.py`,
+`kinds_hosts.py` or `kinds_several.py`. What every kind may have (`Hosts`: IPv6, segmentation offload, coarse
+timestamps) comes from a second stream of chance, so that it changes nothing else that is drawn.
 """
 
 from __future__ import annotations
@@ -18,14 +19,47 @@ PORT = 5001
 CLIENT = "10.0.3.2"
 SERVER = "10.0.1.2"
 NOBODY = "10.0.1.99"
+IN_IPV6 = {CLIENT: "fd00:3::2", SERVER: "fd00:1::2", NOBODY: "fd00:1::99"}
 MSS = 1448
 PACKET = 1500
 LEAST_BYTES, MOST_BYTES = 10_000, 50_000_000
 _LEAST_QUEUE = 6 * PACKET
-_LONGEST_QUEUE_S = 4.0
+_LONGEST_QUEUE_S, _LONGEST_HEALTHY_QUEUE_S = 4.0, 0.15
+_BACK_QUEUE = 200_000
 
 Operation = list[Any]
 Setting = list[Any]
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """How the hosts' stacks and devices are."""
+
+    ip_version: int = 4
+    offload: bool = False
+    """Whether the devices segment and join: captures show segments of up to 64 kB, the path none of them."""
+    gro_ns: int = 0
+    """How long a device waits for more to join."""
+    ticks_ms: dict[str, int] = field(default_factory=dict)
+    """Host -> time between ticks of its timestamps' clock, written into the captures afterwards (`ticks`).
+    What is left out ticks each millisecond."""
+
+    def address(self, of: str) -> str:
+        """Return an address in the version that is spoken."""
+        return IN_IPV6[of] if self.ip_version == 6 else of
+
+    @classmethod
+    def draw(cls, seed: int, *, upload: bool, timestamps: bool) -> Hosts:
+        """Draw IPv6 in a fifth, offload in a fifth, coarse timestamps in 15 % of those with any."""
+        chance = random.Random(f"hosts {seed}")
+        ip_version = 6 if chance.random() < 0.2 else 4
+        offload = chance.random() < 0.2
+        gro_ns = int(math.exp(chance.uniform(math.log(100e3), math.log(1.5e6))))
+        coarse, both = chance.random() < 0.15, chance.random() < 0.5
+        mine, peers = chance.choice((4, 10)), chance.choice((4, 10))
+        sender, receiver = ("mobile", "fixed") if upload else ("fixed", "mobile")
+        ticks = {sender: mine} | ({receiver: peers} if both else {}) if coarse and timestamps else {}
+        return cls(ip_version, offload, gro_ns if offload else 0, ticks)
 
 
 @dataclass
@@ -49,6 +83,7 @@ class Scenario:
     path: list[Setting] = field(default_factory=list)
     sysctls: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
+    hosts: Hosts = field(default_factory=Hosts)
 
 
 class Draw:
@@ -71,6 +106,9 @@ class Draw:
         self.sysctls: dict[str, Any] = {}
         self.plan: dict[str, Any] = {}
         self.finding: str | None = None
+        self.back_bps: float | None = None
+        """Rate of the way back, if a kind tells it."""
+        self.back_queue = _BACK_QUEUE
 
     def log(self, least: float, most: float) -> float:
         """Return a number whose logarithm is uniform."""
@@ -91,7 +129,10 @@ class Draw:
 
     @property
     def queue_bytes(self) -> int:
-        longest = self.rate_bps / 8 * _LONGEST_QUEUE_S
+        return self._queue(_LONGEST_QUEUE_S)
+
+    def _queue(self, longest_s: float) -> int:
+        longest = self.rate_bps / 8 * longest_s
         return int(max(_LEAST_QUEUE, min(longest, self.bdp_bytes * self.queue_bdp)))
 
     def size(self, bytes_per_s: float | None = None) -> int:
@@ -107,26 +148,31 @@ class Draw:
 
     def programs(self, sender: list[Operation], receiver: list[Operation]) -> None:
         """Give both ends their operations; in a download the client asks first."""
+        self.plan["connections"] = [self.pair(sender, receiver)]
+
+    def pair(self, sender: list[Operation], receiver: list[Operation]) -> dict[str, Any]:
+        """Return what client and server do on one connection."""
         if self.upload:
-            client, server = sender, receiver
-        else:
-            client, server = [["send", 200], *receiver], [["recv", 200], *sender]
-        self.plan["connections"] = [{"client": client, "server": server}]
+            return {"client": sender, "server": receiver}
+        return {"client": [["send", 200], *receiver], "server": [["recv", 200], *sender]}
 
     def finish(self, seed: int, kind: str, limit: str, *, control: bool) -> Scenario:
-        """Return the scenario."""
+        """Return the scenario; a control is healthy, so its queue is no longer than a healthy one."""
+        hosts = Hosts.draw(seed, upload=self.upload, timestamps=self.timestamps)
+        queue_bytes = self._queue(_LONGEST_HEALTHY_QUEUE_S) if control else self.queue_bytes
         return Scenario(
             seed=seed, kind=kind, limit=limit, finding=self.finding, control=control, upload=self.upload,
-            rate_bps=int(self.rate_bps), rtt_ns=int(self.rtt_s * 1e9), queue_bytes=self.queue_bytes,
+            rate_bps=int(self.rate_bps), rtt_ns=int(self.rtt_s * 1e9), queue_bytes=queue_bytes,
             congestion_control=self.congestion_control, timestamps=self.timestamps,
-            path=self._path(seed), sysctls=self._sysctls(), plan=self._plan(),
+            path=self._path(seed, queue_bytes), sysctls=self._sysctls(), plan=self._plan(hosts), hosts=hosts,
         )  # fmt: skip
 
-    def _path(self, seed: int) -> list[Setting]:
+    def _path(self, seed: int, queue_bytes: int) -> list[Setting]:
         data, acks = ("up", "down") if self.upload else ("down", "up")
-        back_bps = max(200_000, self.rate_bps * self.log(0.3, 3))
+        usual_bps = max(200_000, self.rate_bps * self.log(0.3, 3))
+        back = (acks, self.back_bps or usual_bps, self.back_queue)
         settings: list[Setting] = []
-        for way, rate_bps, queue in ((data, self.rate_bps, self.queue_bytes), (acks, back_bps, 200_000)):
+        for way, rate_bps, queue in ((data, self.rate_bps, queue_bytes), back):
             settings += [[way, "seed", seed * 2 + (way == "up")], [way, "queue", queue]]
             settings.append([way, "step", 0, int(rate_bps), int(self.rtt_s * 5e8)])
         own = [[data, *each] for each in self.data] + [[acks, *each] for each in self.acks]
@@ -142,7 +188,7 @@ class Draw:
             "tcp_wmem": f"4096 16384 {most}",
         } | self.sysctls
 
-    def _plan(self) -> dict[str, Any]:
+    def _plan(self, hosts: Hosts) -> dict[str, Any]:
         cc = {"congestion_control": self.congestion_control}
         sender, receiver = cc | self.sender, cc | self.receiver
         client, server = (sender, receiver) if self.upload else (receiver, sender)
@@ -150,7 +196,8 @@ class Draw:
             "address": SERVER, "port": PORT, "listens": True, "lanes": 1, "most_s": 18.0, "patience_s": 32.0,
             "client": client, "server": server,
         }  # fmt: skip
-        return plan | self.plan
+        plan |= self.plan
+        return plan | {"address": hosts.address(plan["address"])}
 
 
 @dataclass(frozen=True)
@@ -178,9 +225,9 @@ def adding_to(kinds: list[Kind]) -> Callable[..., Any]:
 
 def scenario(seed: int) -> Scenario:
     """Return the scenario of a seed."""
-    from tests.causes.kinds import KINDS
+    from tests.causes.kinds import kind_of
 
-    kind = KINDS[seed % len(KINDS)]
+    kind = kind_of(seed)
     draw = Draw(seed)
     kind.draw(draw)
     return draw.finish(seed, kind.name, kind.limit, control=kind.control)

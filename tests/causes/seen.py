@@ -15,6 +15,7 @@ import numpy as np
 
 from multitracer.protocols.sock_diag import decode_tcp_info
 from tests.causes.path import DELIVERED, NO_WSCALE, WAYS, read_bytes, read_log
+from tests.causes.scenario import CLIENT, Hosts
 from tests.causes.spans import Steps
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Recording:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.scenario = json.loads((folder / "truth" / "scenario.json").read_text())
+        self.scenario = json.loads(read_bytes(folder / "truth" / "scenario.json"))
         self.log = read_log(folder / "truth" / "path.bin")
         self.journals = {role: self._journal(role) for role in ("client", "server")}
 
@@ -77,6 +78,29 @@ class Recording:
         document = json.loads(read_bytes(self.folder / "truth" / f"{role}.json"))
         connections: list[dict[str, Any]] = document["connections"]
         return connections
+
+    @property
+    def client(self) -> str:
+        """The client's address."""
+        return self._hosts.address(CLIENT)
+
+    @property
+    def tick_ms(self) -> int:
+        """How often the clock of the data sender's timestamps ticks, 0 if it has none."""
+        sender = "mobile" if self.scenario["upload"] else "fixed"
+        return self._hosts.ticks_ms.get(sender, 1) if self.scenario.get("timestamps", True) else 0
+
+    @property
+    def _hosts(self) -> Hosts:
+        """The hosts as they were told; the first recordings were all of one sort."""
+        return Hosts(**self.scenario.get("hosts", {}))
+
+    @property
+    def beside(self) -> set[int]:
+        """The client's ports of connections that were made to disturb the others."""
+        planned = self.scenario["plan"].get("connections", [])
+        made = zip(self.journals["client"], planned, strict=False)  # some may not have been begun
+        return {journal["local_port"] for journal, plan in made if plan.get("beside")}
 
     @cached_property
     def polls(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tests.causes.judge import VIEWS
+from tests.causes.judge import GROUP, VIEWS
 from tests.causes.truth import LIMITS
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _PRECISE = ("application", "receiver-window", "link")
 _SURE = ("measured", "inferred")
+_COARSE_MS = 4
+"""Ticks of timestamps from which on a receiver can hardly tell queue from sender."""
 
 
 def _row(cells: Iterable[Any]) -> str:
@@ -33,19 +35,27 @@ def _percent(part: float, whole: float) -> str:
 
 
 def summary(judged: list[Judged]) -> Iterator[str]:
-    """Yield a row a view: primary right, wrong and sure, overlap of shares, precision of seconds."""
-    rows = []
-    for view in VIEWS:
-        mine = [each for each in judged if each.view == view]
-        if not mine:
-            continue
-        sure = [each for each in mine if not each.right and each.confidence in _SURE]
-        right = _percent(sum(each.right for each in mine), len(mine))
-        overlap = f"{sum(each.overlap for each in mine) / len(mine):.3f}"
-        precise = [_precision(mine, limit) for limit in _PRECISE]
-        rows.append([view, len(mine), right, _percent(len(sure), len(mine)), overlap, *precise])
+    """Yield a row a view: primary right, wrong and sure, overlap of shares, precision of seconds.
+
+    The receiver has two more: whether timestamps tell it the sender's clock, or tell it badly.
+    """
+    of = {view: [each for each in judged if each.view == view] for view in (*VIEWS, GROUP)}
+    stamped = [each for each in of["receiver"] if each.tick_ms is not None]
+    fine = [each for each in stamped if 0 < (each.tick_ms or 0) < _COARSE_MS]
+    of[f"receiver, ticks under {_COARSE_MS} ms"] = fine
+    coarse = [each for each in stamped if each not in fine]
+    of[f"receiver, ticks of {_COARSE_MS} ms or more, or none"] = coarse
+    rows = [_summed(name, mine) for name, mine in of.items() if mine]
     head = ["view", "recordings", "primary right", "wrong and sure", "overlap", *_PRECISE]
     yield from _table(head, rows)
+
+
+def _summed(name: str, mine: list[Judged]) -> list[Any]:
+    sure = [each for each in mine if not each.right and each.confidence in _SURE]
+    right = _percent(sum(each.right for each in mine), len(mine))
+    overlap = f"{sum(each.overlap for each in mine) / len(mine):.3f}"
+    precise = [_precision(mine, limit) for limit in _PRECISE]
+    return [name, len(mine), right, _percent(len(sure), len(mine)), overlap, *precise]
 
 
 def _precision(judged: list[Judged], limit: str) -> str:
@@ -103,6 +113,6 @@ def _names(judged: Judged, kind: str) -> bool:
 def page(judged: list[Judged], faults: dict[str, dict[str, bool]], controls: set[str]) -> str:
     """Return all tables."""
     lines = [*summary(judged)]
-    for view in VIEWS:
+    for view in (*VIEWS, GROUP):
         lines += [*confusion(judged, view), *misses(judged, view)]
     return "\n".join([*lines, *findings(judged, faults, controls)])

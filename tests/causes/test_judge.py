@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.causes.judge import Judged, _agreed, judge
+from tests.causes.judge import GROUP, Judged, _agreed, asked_for, judge
 from tests.causes.made import MSS, Made
 from tests.causes.tables import page
 from tests.causes.truth import truth
@@ -52,6 +52,33 @@ def test_the_tables_count_what_is_right_and_what_is_wrong_but_sure() -> None:
     assert "| policer | 4 | 25.0 % | 0 | 100.0 % | 0 |" in text
     assert "| outage | 0 | – | 1 | 0.0 % | 1 |" in text
     assert "no answer" in text
+
+
+def test_a_receiver_is_told_apart_by_the_senders_timestamps() -> None:
+    judged = [_judged({"link": 1.0}, {name: 1.0}) for name in ("link", "link", "outage", "link", "outage")]
+    for each, tick_ms in zip(judged, (1, 1, 4, 10, 0), strict=True):
+        each.view, each.tick_ms = "receiver", tick_ms
+    text = page(judged, {"00001-made": {}}, set())
+    assert "| receiver | 5 | 60.0 % |" in text
+    assert "| receiver, ticks under 4 ms | 2 | 100.0 % |" in text
+    assert "| receiver, ticks of 4 ms or more, or none | 3 | 33.3 % |" in text
+
+
+def test_a_connection_alone_is_no_group_and_several_are_asked_for_together(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    made.handshake()
+    told = json.loads(json.dumps(truth(made.save())))
+    assert judge(tmp_path, told, GROUP) is None
+    told["group"]["client_ports"].append(1)
+    judged = judge(tmp_path, told, GROUP)
+    assert judged is not None
+    assert judged.view == GROUP
+    assert judged.true == told["group"]["shares"]
+
+
+def test_an_ipv6_client_is_asked_for_in_brackets() -> None:
+    transfer = {"client": "fd00:3::2", "client_port": 40_000, "bytes": 1, "way": "down"}
+    assert asked_for(transfer) == ["-c", "[fd00:3::2]:40000", "--direction", "reverse"]
 
 
 def test_a_recording_that_cannot_be_read_is_no_answer_with_the_programs_words(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from tests.causes import holds
 from tests.causes.faults import faults
+from tests.causes.group import group
 from tests.causes.path import lateness_p99_ns
 from tests.causes.seen import Recording, Transfer
 from tests.causes.spans import inside
@@ -42,6 +43,8 @@ _ENOUGH = 0.05
 """Share of a round in which a limit must be reached to hold for all of it; less is the noise of polling."""
 
 
+_NEVER = {"ack-loss", "random-loss", "policer", "bufferbloat"}
+"""What a healthy path has none of, whatever it was drawn to be."""
 _SPREAD_NS, _SPREAD_ROUNDS = 100_000_000, 4
 """So long a pacer takes to spread a window: BBR behind a slow reader was seen to take 40 ms of 10 ms' RTT."""
 
@@ -193,6 +196,7 @@ def _document(transfer: Transfer) -> dict[str, Any]:
     total = sum(seconds.values())
     shares = {limit: round(s / total, 5) for limit, s in seconds.items() if s > 0} if total else {}
     return {
+        "client": transfer.recording.client,
         "client_port": transfer.port,
         "way": ("up", "down")[transfer.way],
         "bytes": int(transfer.last.max()) if len(transfer.packets) else 0,
@@ -209,19 +213,28 @@ def _document(transfer: Transfer) -> dict[str, Any]:
 
 
 def truth(folder: Path) -> dict[str, Any]:
-    """Return the truth about a recording: each transfer with its shares and intervals, the largest first."""
+    """Return the truth about a recording: each transfer with its shares and intervals, the judged one first.
+
+    That is the largest, but none that was made to disturb the others.
+    """
     recording = Recording(folder)
     transfers = [_document(each) for each in recording.transfers()]
-    transfers.sort(key=lambda each: -each["bytes"])
+    transfers.sort(key=lambda each: (each["client_port"] in recording.beside, -each["bytes"]))
     return {
         "kind": recording.scenario["kind"],
         "upload": recording.scenario["upload"],
         "limit": recording.scenario["limit"],
         "finding": recording.scenario["finding"],
-        "control": recording.scenario["control"],
+        "control": recording.scenario["control"] and not _NEVER & _true(transfers[0]["faults"]),
+        "tick_ms": recording.tick_ms,
         "lateness_p99_ns": lateness_p99_ns(recording.log),
         "transfers": transfers,
+        "group": group(transfers),
     }
+
+
+def _true(of: dict[str, bool]) -> set[str]:
+    return {kind for kind, value in of.items() if value}
 
 
 def write(folder: Path) -> dict[str, Any]:

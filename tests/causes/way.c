@@ -140,12 +140,8 @@ static ns_t due_of(struct way *w, ns_t served)
     return w->last_due = due;
 }
 
-static void mark_congestion(struct packet *p)
+static void sum_header(unsigned char *ip)
 {
-    unsigned char *ip = p->bytes;
-    if ((ip[1] & 3) == 0)
-        return;
-    ip[1] |= 3;
     ip[10] = ip[11] = 0;
     uint32_t sum = 0;
     for (int i = 0; i < (ip[0] & 15) * 4; i += 2)
@@ -154,7 +150,18 @@ static void mark_congestion(struct packet *p)
     sum = ~(sum + (sum >> 16));
     ip[10] = sum >> 8;
     ip[11] = sum;
+}
+
+static void mark_congestion(struct packet *p)
+{
+    unsigned char *ip = p->bytes;
+    unsigned char ect = ip[0] >> 4 == 6 ? 0x30 : 3;
+    if ((ip[1] & ect) == 0)
+        return;
+    ip[1] |= ect;
     records[p->record].ce = 1;
+    if (ect == 3)
+        sum_header(ip);
 }
 
 static void leave_serializer(struct way *w)
@@ -276,11 +283,12 @@ static void read_options(struct record *r, const unsigned char *at, const unsign
 
 static void read_headers(struct record *r, const unsigned char *ip, unsigned length)
 {
-    unsigned header = (ip[0] & 15) * 4;
+    int is6 = ip[0] >> 4 == 6;
+    unsigned header = is6 ? 40 : (ip[0] & 15) * 4;
     r->length = length;
-    r->ip_id = big(ip + 4, 2);
+    r->ip_id = is6 ? 0 : big(ip + 4, 2);
     r->wscale = 255;
-    if (ip[9] != 6 || length < header + 20)
+    if (ip[is6 ? 6 : 9] != 6 || length < header + 20)
         return;
     const unsigned char *tcp = ip + header;
     unsigned offset = (tcp[12] >> 4) * 4;

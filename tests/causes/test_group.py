@@ -1,0 +1,38 @@
+"""The truth about several connections: their time together, and what limited it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.causes.group import group
+
+_S = 1_000_000_000
+
+
+def _transfer(port: int, *stretches: tuple[float, float, str], size: int = 1) -> dict[str, Any]:
+    intervals = [(round(begin * _S), round(end * _S), limit, None) for begin, end, limit in stretches]
+    return {"client_port": port, "bytes": size, "intervals": intervals}
+
+
+def test_time_in_which_two_are_active_is_parted_equally() -> None:
+    found = group([_transfer(1, (0, 4, "link")), _transfer(2, (2, 4, "application"), (4, 5, "outage"))])
+    assert found["total_s"] == pytest.approx(5)
+    assert found["shares"] == pytest.approx({"link": 0.6, "application": 0.2, "outage": 0.2})
+    assert next(iter(found["shares"])) == "link"
+
+
+def test_two_seconds_without_a_transfer_end_a_group_and_the_longest_is_told() -> None:
+    first = [_transfer(1, (0, 1, "link")), _transfer(2, (2.9, 4, "link"))]
+    found = group([*first, _transfer(3, (6.1, 9, "outage"))])
+    assert found["client_ports"] == [3]
+    assert found["shares"] == {"outage": 1.0}
+    within = group([*first, _transfer(3, (5.9, 9, "outage"))])
+    assert within["client_ports"] == [1, 2, 3]
+    assert within["total_s"] == pytest.approx(5.2)  # the time between them is nobody's
+
+
+def test_of_both_ways_of_a_connection_the_larger_counts() -> None:
+    found = group([_transfer(1, (0, 1, "slow-start"), size=200), _transfer(1, (0, 3, "link"), size=9000)])
+    assert found["shares"] == {"link": 1.0}
