@@ -18,6 +18,7 @@ _ROUND = 1.3
 _FEWEST_ROUNDS = 7
 _SPREAD = 0.12
 _SPREAD_SEGMENTS = 2
+_SMOOTHED = 5
 
 
 def full_buffer(seen: Observed) -> Spans:
@@ -79,6 +80,8 @@ def steady_flight(seen: Observed) -> Spans:
     width = max(int(_ROUND * seen.floor_ns), 1)
     number = (time - time[0]) // width
     top = _tops(number, seen.outstanding(time))
+    if seen.slack_ns:  # times are in ticks: ACKs of a tick count as come, or as not come
+        top = _smoothed(top)
     return _constant(top, time[0], width, seen)
 
 
@@ -87,6 +90,15 @@ def _tops(number: Array, flight: Array) -> Array:
     top = np.zeros(int(number[-1]) + 1, dtype=np.int64)
     np.maximum.at(top, number, flight)
     return top
+
+
+def _smoothed(top: Array) -> Array:
+    """Return the median of the five rounds around each; rounds without sends stay."""
+    if len(top) < _SMOOTHED:
+        return top
+    half = _SMOOTHED // 2
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(top, half, mode="edge"), _SMOOTHED)
+    return np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
 
 
 def _constant(top: Array, first_ns: int, width: int, seen: Observed) -> Spans:
