@@ -39,7 +39,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = opening(transfer, time)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
-    end, is_complete = _end(sends, answers, int(time[-1]))
+    end = _end(sends, answers, int(time[-1]))
     delays, shortest = _delays(transfer, view, sends)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
@@ -54,7 +54,6 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
-        is_complete=is_complete,
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
     )
@@ -163,12 +162,12 @@ def _begun_elsewhere(transfer: Transfer) -> int:
     return int(transfer.receiver_time(table["time_ns"][first])[0])
 
 
-def _end(sends: Sends, answers: Answers, last_ns: int) -> tuple[int, bool]:
-    """Return when the last payload byte was acknowledged, and whether it was."""
+def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
+    """Return when the last payload byte was acknowledged, the end of the capture if it was not."""
     if not len(sends):
-        return last_ns, False
+        return last_ns
     at = int(np.searchsorted(answers.ack, int(sends.end.max())))
-    return (int(answers.time_ns[at]), True) if at < len(answers) else (last_ns, False)
+    return int(answers.time_ns[at]) if at < len(answers) else last_ns
 
 
 _DEFAULT_MSS_BYTES = 536
