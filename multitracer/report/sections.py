@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from multitracer.analysis.rtt import Provenance
 from multitracer.report.markup import Markup, element
-from multitracer.report.sentence import NOTHING, goodput, payload_ns, sentence
-from multitracer.tcp import Vantage
+from multitracer.report.sentence import NOTHING, goodput, sentence
+from multitracer.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, printable, rate, share, size
 
 if TYPE_CHECKING:
@@ -72,15 +72,16 @@ def _facts(drawn: Drawn) -> list[Markup]:
     window = drawn.opposite["max_window_bytes"]
     return [
         _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
-        _fact("Goodput", rate(speed) if speed else "unknown", _over(payload_ns(row))),
+        _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
         _fact("Retransmitted", count(again, "segment"), _share_of_all(again, row["data_segments"])),
         _rtt_fact(drawn),
         _fact("Most in flight", size(row["max_flight_bytes"]), f"largest window offered {size(window)}"),
     ]
 
 
-def _over(ns: int | None) -> str:
-    return f"over {duration(ns)}" if ns else "sent in a single moment"
+def _over(row: dict[str, Any]) -> str:
+    by = GoodputBy(row["goodput_by"])
+    return f"{by.words}, over {duration(row['goodput_ns'])}" if by.is_known else by.words
 
 
 def _share_of_all(again: int, segments: int) -> str:
@@ -89,10 +90,9 @@ def _share_of_all(again: int, segments: int) -> str:
 
 def _rtt_fact(drawn: Drawn) -> Markup:
     row, worst = drawn.direction, drawn.worst_rtt
-    if row["vantage"] == Vantage.NEAR_RECEIVER:
-        return _fact("Median RTT", "not here", "captured near the receiver, which cannot tell")
-    if not row["rtt_count"] or worst is None:
-        return _fact("Median RTT", "none", "no ACK ends exactly at a segment sent once")
+    absent = RoundTrips(row["rtt_absent"])
+    if absent or worst is None:
+        return _fact("Median RTT", "not here" if absent is RoundTrips.NEAR_RECEIVER else "none", absent.words)
     how = {Provenance.EXACT_ACK: "", Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
     spread = (
         f"95 % below {duration(row['rtt_p95_ns'])}, worst {duration(worst.rtt_ns)}{how[worst.provenance]}"

@@ -56,7 +56,7 @@ def transfer(rtt_ms: float, segments: int) -> list[Segment]:
 
 def test_who_sent_how_much_to_whom_how_fast_and_with_what_delay():
     assert said(transfer(50, 11)) == (
-        "10.0.0.1:40000 sent 11 kB to 10.0.0.2:80 in 1.0 s (88 kbit/s); none of it twice; "
+        "10.0.0.1:40000 sent 11 kB to 10.0.0.2:80 in 1.0 s (80 kbit/s acknowledged); none of it twice; "
         "median RTT 50 ms, worst 50 ms at 0.1 s."
     )
 
