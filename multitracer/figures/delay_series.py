@@ -33,7 +33,12 @@ _PROVENANCES = (
 
 
 def rtt_series(direction: Direction) -> list[Series]:
-    """Return RTT samples by provenance, each at the moment its answer was captured, in ns."""
+    """Return RTT samples by provenance, each at the moment its answer was captured, in ns.
+
+    None near the receiver, whoever says that the capture was made there.
+    """
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        return []
     rtt_samples = direction.rtt_samples
     own = rtt_samples["reverse"] == direction.reverse
     found = []
@@ -55,6 +60,8 @@ def rtt_series(direction: Direction) -> list[Series]:
 
 def timer_series(direction: Direction) -> list[Series]:
     """Return SRTT and RTO as RFC 6298 gives them from the samples, in ns; never the sender's own values."""
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        return []
     states = reconstruct_rto(_one_per_answer(direction))
     if not len(states):
         return []

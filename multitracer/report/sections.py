@@ -73,19 +73,36 @@ def _facts(drawn: Drawn) -> list[Markup]:
     return [
         _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
         _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
-        _fact("Retransmitted", count(again, "segment"), _share_of_all(again, row["data_segments"])),
+        *(_at_receiver(row) if drawn.is_at_receiver else [_again(again, row["data_segments"])]),
         _rtt_fact(drawn),
-        _fact("Most in flight", size(row["max_flight_bytes"]), f"largest window offered {size(window)}"),
+        _in_flight(drawn, window),
     ]
+
+
+def _again(again: int, segments: int) -> Markup:
+    more = f"{share(again, segments)} of them all" if again else "nothing was sent twice"
+    return _fact("Retransmitted", count(again, "segment"), more)
+
+
+def _at_receiver(row: dict[str, Any]) -> list[Markup]:
+    """Return what arrived again and what filled holes: a receiver does not see what was lost."""
+    twice, filled = row["retransmitted_segments"], row["out_of_order"]
+    return [
+        _fact("Arrived twice", count(twice, "segment"), f"{share(twice, row['data_segments'])} of them all"),
+        _fact("Filled holes", count(filled, "segment"), "resent after a loss, or overtaken on the way"),
+    ]
+
+
+def _in_flight(drawn: Drawn, window: int) -> Markup:
+    offered = f"largest window offered {size(window)}"
+    if drawn.is_at_receiver:
+        return _fact("Most in flight", "not here", f"only its sender knows; {offered}")
+    return _fact("Most in flight", size(drawn.direction["max_flight_bytes"]), offered)
 
 
 def _over(row: dict[str, Any]) -> str:
     by = GoodputBy(row["goodput_by"])
     return f"{by.words}, over {duration(row['goodput_ns'])}" if by.is_known else by.words
-
-
-def _share_of_all(again: int, segments: int) -> str:
-    return f"{share(again, segments)} of them all" if again else "nothing was sent twice"
 
 
 def _rtt_fact(drawn: Drawn) -> Markup:

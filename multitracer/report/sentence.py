@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.tcp import GoodputBy, RoundTrips
+from multitracer.tcp import GoodputBy, RoundTrips, Vantage
 from multitracer.units import BITS_PER_BYTE
-from multitracer.words import duration, rate, share, size
+from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
     from multitracer.report.drawn import Drawn, Worst
@@ -46,6 +46,11 @@ def _twice(direction: dict[str, Any]) -> str:
     again = direction["retransmitted_bytes"]
     if direction["capture_duplicates"]:
         return "many packets were captured twice, so what was sent twice is not told"
+    if direction["vantage"] == Vantage.NEAR_RECEIVER:
+        filled = direction["out_of_order"]
+        holes = f", {count(filled, 'segment')} behind later ones" if filled else ""
+        twice = f"{share(again, direction['unique_bytes'])} of it" if again else "none of it"
+        return f"{twice} arrived twice{holes}"
     return f"{share(again, direction['unique_bytes'])} of it twice" if again else "none of it twice"
 
 
