@@ -50,6 +50,7 @@ class Connection:
         self.info = ""
         self.ports = (0, 0)
         self._deadline = deadline
+        self._sends_since_ns = 0
 
     def note(self, name: str, begin_ns: int, count: int) -> None:
         """Enter a call that began at `begin_ns` and is over now."""
@@ -71,8 +72,11 @@ class Connection:
         while count > 0:
             if time.monotonic() > self._deadline:
                 raise EndedError
-            begin_ns = time.time_ns()
-            sent = self.sock.send(_TEXT[: min(count, chunk, len(_TEXT))])
+            begin_ns = self._sends_since_ns = time.time_ns()
+            try:
+                sent = self.sock.send(_TEXT[: min(count, chunk, len(_TEXT))])
+            finally:
+                self._sends_since_ns = 0
             self.note("send", begin_ns, sent)
             count -= sent
 
@@ -130,7 +134,10 @@ class Connection:
     def document(self) -> Document:
         """Return what the journal says of it."""
         local, peer = self.ports
-        return {"local_port": local, "peer_port": peer, "calls": list(self.calls), "tcp_info": self.info}
+        calls = list(self.calls)
+        if self._sends_since_ns:  # how much of it the socket took is not known yet
+            calls.append(("send", self._sends_since_ns, time.time_ns(), 0))
+        return {"local_port": local, "peer_port": peer, "calls": calls, "tcp_info": self.info}
 
 
 class Host:

@@ -287,7 +287,17 @@ class Transfer:
         """The sending program's calls: name, begin, end, bytes."""
         role, key = ("client", "local_port") if self.way == 0 else ("server", "peer_port")
         mine = [c for c in self.recording.journals[role] if c[key] == self.port]
-        return [tuple(call) for call in mine[0]["calls"]] if mine else []
+        return self._with_unfinished([tuple(call) for call in mine[0]["calls"]]) if mine else []
+
+    def _with_unfinished(self, calls: list[tuple[str, int, int, int]]) -> list[tuple[str, int, int, int]]:
+        """Add the send() in which the program was ended: packets tell of it, the journal doesn't."""
+        written = sum(count for name, *_, count in calls if name == "send")
+        beyond = np.flatnonzero(self.last > written)
+        if not len(beyond):
+            return calls
+        first_ns = int(self.enter_ns[beyond[0]])
+        begin_ns = max((end for _, _, end, _ in calls if end <= first_ns), default=first_ns)
+        return [*calls, ("send", begin_ns, self.end_ns, int(self.last.max()) - written)]
 
     @cached_property
     def polls(self) -> dict[str, Times]:

@@ -122,3 +122,17 @@ def test_a_download_that_is_never_answered_is_seen_by_its_client_alone(tmp_path:
     assert found["shares"] == {"handshake": 1.0}
     assert found["at_sender_ns"] is None
     assert found["at_receiver_ns"] is not None
+
+
+def test_a_program_whose_last_send_never_ended_limits_the_time_before_it(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, MSS)
+    made.segment(begin_s, 0)
+    made.call("pace", begin_s + 0.0001, begin_s + 5)
+    for after_s in (5.0, 5.3, 5.9, 7.1):  # its journal ends before this send() does
+        made.segment(begin_s + after_s, 1, fate="idle")
+    found = _told(made)
+    seconds = _seconds(found)
+    assert seconds["application"] == pytest.approx(5.0, abs=0.01)
+    assert seconds["outage"] == pytest.approx(2.1, abs=0.01)
