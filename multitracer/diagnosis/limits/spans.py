@@ -71,3 +71,16 @@ class Spans(NamedTuple):
         begin, end = edges[:-1], edges[1:]
         kept = self.holds(begin) & ~other.holds(begin)
         return Spans.of(begin[kept], end[kept])
+
+    def overlap_ns(self, begin: Array, end: Array) -> Array:
+        """Return how much of each given stretch lies in these."""
+        return np.asarray(self._before(end) - self._before(begin))
+
+    def _before(self, points: Array) -> Array:
+        """Return how much of them lies before each point."""
+        if not len(self.begin):
+            return np.zeros(len(points), dtype=np.int64)
+        passed = np.concatenate([[0], np.cumsum(self.length_ns)])
+        at = np.searchsorted(self.begin, points, side="right") - 1
+        inside = np.clip(points - self.begin[np.maximum(at, 0)], 0, self.length_ns[np.maximum(at, 0)])
+        return np.where(at < 0, 0, passed[np.maximum(at, 0)] + inside)
