@@ -42,6 +42,10 @@ class Seen:
         return (self.time_ns - START_NS) / NS_PER_S
 
 
+_MOST_AT_ONCE = 10_000
+"""More than any window holds."""
+
+
 @dataclass
 class Pair:
     """A connects to B over a path with a fixed one-way delay; `fate` says what happens to packet n."""
@@ -70,7 +74,10 @@ class Pair:
         for name, connection in (("a", self.a), ("b", self.b)):
             if name == "a" or self.reads:
                 self.received[name] += connection.read()
+            at_once = 0
             while (packet := connection.next_packet(self.now_ns)) is not None:
+                at_once += 1
+                assert at_once < _MOST_AT_ONCE, f"{name} sends without end: {packet.segment}"
                 self.sent[name].append(Seen(self.now_ns, packet))
                 for extra_ns in self.fate(next(self._numbers), packet):
                     arrival = (self.now_ns + self.delay_ns + extra_ns, next(self._count))

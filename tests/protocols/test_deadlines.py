@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from multitracer.protocols.rlp import FrameKind, Parameters, RlpConfig, RlpEntity, RlpState, decode
@@ -35,6 +35,7 @@ def _never_silent(connection: Connection, now_ns: int) -> None:
     drops_own=st.booleans(),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(profile=as_linux(MODERN), loss=0.2, seed=344, drops_own=True)  # refused a pure ACK in TIME-WAIT
 def test_a_tcp_with_data_always_waits_for_something(profile, loss: float, seed: int, drops_own: bool) -> None:
     luck = Random(seed)
 

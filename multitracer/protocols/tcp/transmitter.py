@@ -99,6 +99,7 @@ class Transmitter:
 
     def next_transmission(self, now_ns: int) -> Transmission | None:
         """Return the next segment that may leave at `now_ns`, or None."""
+        self._last = None  # what leaves instead is an ACK alone: if it is refused nothing is taken back
         if self.snd_nxt == 0:
             return self._sent(Transmission(seq=0, syn=True, retransmission=self.snd_max > 0), now_ns)
         if self.snd_una == 0 or self._waits:
