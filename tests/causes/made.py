@@ -25,10 +25,11 @@ _FLAGS = {"S": 2, "SA": 18, "A": 16}
 class Made:
     """An upload in the making; seconds are since its first SYN, bytes since its first of payload."""
 
-    def __init__(self, folder: Path, *, upload: bool = True) -> None:
+    def __init__(self, folder: Path, *, upload: bool = True, more: list[list[Any]] | None = None) -> None:
         self.folder = folder
         self._upload = upload
         self._path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
+        self._path += more or []
         self._rows: list[tuple[Any, ...]] = []
         self._calls: list[list[Any]] = []
 
