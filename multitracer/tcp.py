@@ -31,6 +31,63 @@ _OPPOSITE = {
 }
 
 
+class GoodputBy(IntEnum):
+    """How the goodput of a direction is known, or why it is not."""
+
+    NO_DATA = 0
+    ACKNOWLEDGED = 1
+    """By the ACKs of its bytes, where the capture was made elsewhere than near the receiver."""
+    ARRIVED = 2
+    """By the arrival of its bytes near the receiver."""
+    ONE_MOMENT = 3
+    """All that got through did so at one moment: there is no time to divide by."""
+    NOTHING_CAME_THROUGH = 4
+    """No ACK of its data was captured, or none with a time; what was sent may be lost."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a goodput."""
+        return self in (GoodputBy.ACKNOWLEDGED, GoodputBy.ARRIVED)
+
+    @property
+    def words(self) -> str:
+        """How, or why not, for people and in JSON."""
+        return _GOODPUT_WORDS[self]
+
+
+_GOODPUT_WORDS = {
+    GoodputBy.NO_DATA: "no data",
+    GoodputBy.ACKNOWLEDGED: "acknowledged",
+    GoodputBy.ARRIVED: "arrived",
+    GoodputBy.ONE_MOMENT: "all at one moment",
+    GoodputBy.NOTHING_CAME_THROUGH: "no ACK of the data with a time was captured",
+}
+
+
+class RoundTrips(IntEnum):
+    """Whether the round-trip times of a direction could be measured, or why not."""
+
+    MEASURED = 0
+    NEAR_RECEIVER = 1
+    """The capture was made near the receiver: what it could measure is the receiver's own delay."""
+    NO_ACK = 2
+    NO_EXACT_ACK = 3
+    """No ACK ends exactly at a segment that was sent once (Karn's rule)."""
+
+    @property
+    def words(self) -> str:
+        """Why there are none, for people and in JSON."""
+        return _ROUND_TRIP_WORDS[self]
+
+
+_ROUND_TRIP_WORDS = {
+    RoundTrips.MEASURED: "measured",
+    RoundTrips.NEAR_RECEIVER: "captured near the receiver, which cannot tell round trips from its own delay",
+    RoundTrips.NO_ACK: "no ACK of this direction was captured",
+    RoundTrips.NO_EXACT_ACK: "no ACK ends exactly at a segment that was sent once",
+}
+
+
 class Close(IntEnum):
     """How a connection ended within a capture."""
 
@@ -141,9 +198,18 @@ DIRECTIONS = Schema(
         Column("rtt_p50_ns", "float64", "median", "ns"),
         Column("rtt_p95_ns", "float64", "95th percentile", "ns"),
         Column("rtt_max_ns", "int64", "largest sample", "ns"),
+        Column("rtt_absent", "uint8", f"why there is no sample (RoundTrips): {_codes(RoundTrips)}"),
         Column(
             "vantage", "uint8", f"the capture's place on this direction's path (Vantage): {_codes(Vantage)}"
         ),
+        Column(
+            "goodput_bytes_per_s",
+            "float64",
+            "new payload per time, between the first and the last moment at which some got through",
+            "bytes/s",
+        ),
+        Column("goodput_ns", "int64", "the time between these two", "ns"),
+        Column("goodput_by", "uint8", f"how it is known, or why not (GoodputBy): {_codes(GoodputBy)}"),
     ),
 )
 """One direction of a connection; rows 2 (n - 1) and 2 (n - 1) + 1 belong to connection n."""

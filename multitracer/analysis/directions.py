@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis import goodput
 from multitracer.analysis.acknowledgments import max_flight
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.probes import window_is_closed
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
-from multitracer.tcp import DIRECTIONS, Vantage
+from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     first = found.group.first_direction
     _own(columns, "first_ns", "last_ns")
     if found.group.payload.any():
-        _own(columns, *_OF_PAYLOAD)
+        _own(columns, *_OF_PAYLOAD, *goodput.COLUMNS)
     if len(found.samples.direction):
         _own(columns, *_OF_ROUND_TRIPS)
     rows = {name: values[first : first + found.group.directions] for name, values in columns.items()}
@@ -85,6 +86,8 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     _asked(found, rows)
     _round_trips(found, rows, capture)
     _vantage(rows)
+    _absent_round_trips(found, rows)
+    goodput.put_goodput(found, rows, capture)
 
 
 def _sent(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
@@ -247,6 +250,21 @@ def _vantage(rows: dict[str, Array]) -> None:
     place = np.select([near_initiator, near_responder], places, np.uint8(Vantage.BETWEEN))
     rows["vantage"][0::2][known] = place
     rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
+
+
+def _absent_round_trips(found: Findings, rows: dict[str, Array]) -> None:
+    """Say why a direction has no round-trip times; near its receiver they would be that one's own delay."""
+    answered = np.diff(found.axis.acks.bounds) > 0
+    reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
+    reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
+    reason = np.where(rows["vantage"] == Vantage.NEAR_RECEIVER, RoundTrips.NEAR_RECEIVER, reason)
+    _put(rows["rtt_absent"], reason)
+    cut = np.flatnonzero((reason == RoundTrips.NEAR_RECEIVER) & (rows["rtt_count"] > 0))
+    if not len(cut):
+        return
+    rows["rtt_count"][cut] = 0
+    for name in _OF_ROUND_TRIPS:
+        rows[name][cut] = np.nan if rows[name].dtype.kind == "f" else NOT_A_TIME
 
 
 def beginning_acknowledged(found: Findings) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.directions import LARGEST_SHIFT, is_dsack
+from multitracer.analysis.goodput import new_bytes
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.intervals import add_to_groups
 from multitracer.analysis.kernel import examine
@@ -68,7 +69,7 @@ class Connections:
             "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
             "ack_bytes": acknowledged,
             "window_bytes": self._windows(direction),
-            "new_bytes": _new_bytes(self.found),
+            "new_bytes": new_bytes(self.found),
             "kind": _kinds(self.found, self.capture),
             "rtt_ns": self._delay(*self.found.exact_pairs()),
             "rtt_timestamp_ns": self._delay(*echoes(self.found, self.capture)),
@@ -181,14 +182,6 @@ def _acks_on_axis(found: Findings) -> Array:
     value = np.zeros(len(group), dtype=np.int64)
     value[known] = acks.value[event[last[known]]]
     return value
-
-
-def _new_bytes(found: Findings) -> Array:
-    coverage, pieces = found.coverage, found.axis.pieces
-    new = found.group.payload.copy()
-    new[pieces.position[coverage.late]] -= coverage.old_payload.astype(np.int32)
-    new[np.setdiff1d(found.probes, pieces.position, assume_unique=True)] = 0
-    return new
 
 
 def _kinds(found: Findings, capture: Capture) -> Array:

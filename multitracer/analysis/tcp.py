@@ -20,7 +20,7 @@ from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close, Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +80,14 @@ class Analysis(Counted):
         return self._examined(connection).sack_blocks()
 
     def rtt_samples(self, connection: int) -> Table:
-        """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs."""
-        return rtt_samples(self._examined(connection))
+        """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs.
+
+        Without those of a direction near whose receiver the capture was made: they are no round trips.
+        """
+        samples = rtt_samples(self._examined(connection))
+        ways = self.directions["vantage"][2 * connection - 2 : 2 * connection]
+        here = ways == Vantage.NEAR_RECEIVER
+        return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
 
     def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
         """Yield connections (from 0), many at once: which they are, and what is known of their segments."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.tables import Table
+from multitracer.capture import Flag
+from multitracer.tables import NA, Table
 from multitracer.tcp import RATES
 from multitracer.units import NS_PER_S
 
@@ -33,7 +34,7 @@ def default_window_ns(segments: Table, *, reverse: bool) -> int:
 
 
 def goodput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
-    """Return RATES of payload bytes seen for the first time.
+    """Return RATES of payload bytes seen for the first time: near the receiver, what arrived.
 
     Parameters
     ----------
@@ -46,6 +47,30 @@ def goodput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> 
     """
     rows = _with_payload(segments, reverse=reverse)
     return _rate(segments, rows, segments["new_bytes"][rows], window_ns, reverse=reverse)
+
+
+def delivered(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
+    """Return RATES of payload bytes that ACKs and SACK blocks report for the first time, as they come in.
+
+    An ACK that closes a hole brings only what no block had reported; parameters as `goodput`.
+    """
+    flags, no_ack = segments["flags"], segments["ack_bytes"] == NA
+    rows = np.flatnonzero((segments["reverse"] != reverse) & ~no_ack & ((flags & Flag.RST) == 0))
+    ack = np.maximum.accumulate(segments["ack_bytes"][rows]) if len(rows) else segments["ack_bytes"][rows]
+    empty = segments["end_bytes"][rows] == segments["seq_bytes"][rows]
+    sacked = np.where(empty, segments["flight_bytes"][rows] - segments["flight_sack_bytes"][rows], 0)
+    begin, end = _payload_range(segments, reverse=reverse)
+    got = np.maximum.accumulate(np.clip(ack + sacked, begin, end)) if len(rows) else ack
+    return _rate(segments, rows, np.diff(got, prepend=begin), window_ns, reverse=reverse)
+
+
+def _payload_range(segments: Table, *, reverse: bool) -> tuple[int, int]:
+    rows = _with_payload(segments, reverse=reverse)
+    if not len(rows):
+        return 0, 0
+    flags = segments["flags"][rows]
+    begin = segments["seq_bytes"][rows] + ((flags & Flag.SYN) != 0)
+    return int(begin.min()), int((begin + segments["payload_bytes"][rows]).max())
 
 
 def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:

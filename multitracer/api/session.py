@@ -18,7 +18,7 @@ from multitracer.recording.open import cut_recording, read_recording
 from multitracer.recording.window import Window, moment_of
 from multitracer.report.write import Request, write_report
 from multitracer.tables import Column
-from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS
+from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS, RoundTrips
 from multitracer.words import count, duration, moment
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ class Session(SessionTables, SessionFigures):
         Returns
         -------
         DataFrame
-            `mt.columns("rtt_samples")` lists the columns.
+            `mt.columns("rtt_samples")` lists the columns. `attrs["absent"]` says of a direction (`reverse`)
+            without any why there is none: near its receiver there is only that one's own delay to measure.
 
         Examples
         --------
@@ -164,7 +165,9 @@ class Session(SessionTables, SessionFigures):
         part, n = self._recording.chosen(connection)
         frame = framed(RTT_SAMPLES, [of_part(part, part.analysis.rtt_samples(n))])
         words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
-        return frame.assign(provenance=frame["provenance"].map(words))
+        found = frame.assign(provenance=frame["provenance"].map(words))
+        found.attrs = frame.attrs | {"absent": _without_round_trips(part, n)}
+        return found
 
     def series(
         self, connection: int | None = None, *, reverse: bool | None = None
@@ -350,6 +353,12 @@ def _window(begin: Time | None, end: Time | None) -> Window:
 def _within_both(one: Bounds, other: Bounds) -> Bounds:
     begins, ends = ([ns for ns in side if ns is not None] for side in zip(one, other, strict=True))
     return max(begins, default=None), min(ends, default=None)
+
+
+def _without_round_trips(part: Part, connection: int) -> dict[bool, str]:
+    """Return why a direction of a connection has no round-trip times, for those that have none."""
+    codes = part.analysis.directions["rtt_absent"][2 * connection - 2 : 2 * connection].tolist()
+    return {bool(side): RoundTrips(code).words for side, code in enumerate(codes) if code}
 
 
 def _html_row(part: Part) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from multitracer.cli._records import (
     CONNECTION_KEYS,
     DIRECTION_KEYS,
+    GOODPUT_KEYS,
     RTT_KEYS,
     WAYS,
     connection_records,
@@ -77,7 +78,9 @@ def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
         for way in WAYS:
             cells += [record[way][key] for key in DIRECTION_KEYS]
             cells += [record[way]["rtt_ms"][key] for key in RTT_KEYS]
+            cells += [record[way][key] for key in _FURTHER]
         writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in cells])
 
 
-_WAY_KEYS = (*DIRECTION_KEYS, *(f"rtt_ms_{key}" for key in RTT_KEYS))
+_FURTHER = ("rtt_absent", *GOODPUT_KEYS)
+_WAY_KEYS = (*DIRECTION_KEYS, *(f"rtt_ms_{key}" for key in RTT_KEYS), *_FURTHER)

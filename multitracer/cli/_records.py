@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from multitracer.tables import NA, NOT_A_TIME
-from multitracer.tcp import Initiator
-from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.tcp import GoodputBy, Initiator, RoundTrips
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import portable
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _COUNTS = (
 _RTT = ("min", "mean", "p50", "p95", "max")
 WAYS = ("forward", "reverse")
 DIRECTION_KEYS = (*_COUNTS, "mss", "window_scale")
+GOODPUT_KEYS = ("goodput_bps", "goodput_s", "goodput_by")
 RTT_KEYS = ("count", *_RTT)
 CONNECTION_KEYS = (
     "connection",
@@ -116,7 +117,18 @@ def _directions(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
         record["rtt_ms"] = {"count": samples} | {
             name: _milliseconds(columns[f"rtt_{name}_ns"][i]) if samples else None for name in _RTT
         }
-        yield record
+        absent = RoundTrips(columns["rtt_absent"][i])
+        record["rtt_absent"] = absent.words if absent else None
+        yield record | _goodput(*(columns[f"goodput_{name}"][i] for name in ("bytes_per_s", "ns", "by")))
+
+
+def _goodput(bytes_per_s: float, took_ns: int, code: int) -> dict[str, Any]:
+    by = GoodputBy(code)
+    return {
+        "goodput_bps": round(bytes_per_s * BITS_PER_BYTE, 3) if by.is_known else None,
+        "goodput_s": took_ns / NS_PER_S if by.is_known else None,
+        "goodput_by": by.words,
+    }
 
 
 def _known(value: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import DIRECTIONS, Close, Initiator, Vantage
+from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
 
@@ -24,11 +24,13 @@ _LISTED = 20
 """Connections that a summary lists; the machine formats list all."""
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
-"""The RTT is that of the direction where it is larger: at a receiver the other one is its own delay."""
+"""The RTT is that of the direction where it is larger; near its receiver a direction has none."""
+_APART = {"rtt_absent", "goodput_bytes_per_s", "goodput_ns", "goodput_by"}
+"""What is told in words below the other values of a direction."""
 _DIRECTION_LABELS = {
     column.name: column.name.removesuffix("_ns").replace("_", " ")
     for column in DIRECTIONS
-    if column.name not in {"connection", "reverse", "first_ns", "last_ns"}
+    if column.name not in {"connection", "reverse", "first_ns", "last_ns", *_APART}
 }
 _CLOSES = {
     Close.OPEN: "still open",
@@ -129,12 +131,24 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
     )
     ways = part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows()
     sheet.line()
-    rows = zip((*_DIRECTION_LABELS.values(), "goodput"), *map(_cells, ways), strict=True)
+    rows = zip((*_DIRECTION_LABELS.values(), "goodput", "goodput over"), *map(_cells, ways), strict=True)
     sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))
+    for way in part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows():
+        _show_absent(sheet, way)
+
+
+def _show_absent(sheet: Page, way: dict[str, Any]) -> None:
+    """Say why a direction that carries data has no round-trip times or no goodput."""
+    whose = "responder" if way["reverse"] else "initiator"
+    absent, by = RoundTrips(way["rtt_absent"]), GoodputBy(way["goodput_by"])
+    if absent and way["data_segments"]:
+        sheet.line(f"No round-trip times from {whose}: {absent.words}.")
+    if not by.is_known and way["data_segments"]:
+        sheet.line(f"No goodput from {whose}: {by.words}.")
 
 
 def _cells(way: dict[str, Any]) -> Iterator[str]:
-    """Yield the values of a direction, then its goodput: new payload from the first to the last payload."""
+    """Yield the values of a direction, then its goodput and the time that it is of."""
     for name in _DIRECTION_LABELS:
         value = way[name]
         if value is None:
@@ -147,11 +161,9 @@ def _cells(way: dict[str, Any]) -> Iterator[str]:
             yield moment(value) if name.endswith("payload_ns") else duration(value)
         else:
             yield f"{value:,}"
-    first_ns, last_ns = way["first_payload_ns"], way["last_payload_ns"]
-    if first_ns is None or last_ns is None or last_ns <= first_ns:
-        yield "-"
-    else:
-        yield rate(way["unique_bytes"] * BITS_PER_BYTE * NS_PER_S / (last_ns - first_ns))
+    by = GoodputBy(way["goodput_by"])
+    yield f"{rate(way['goodput_bytes_per_s'] * BITS_PER_BYTE)}, {by.words}" if by.is_known else "-"
+    yield duration(way["goodput_ns"]) if by.is_known else "-"
 
 
 def show_file(sheet: Page, file: SourceFile) -> None:

@@ -46,9 +46,13 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
 
 
 def _in_a_row(dead: DeadTime) -> int:
-    """Return how many packets were lost in a row at most: by both captures, or all that got no answer."""
-    known = dead.lost_data + dead.lost_acks if dead.lost_data != NA else 0
-    return min(dead.unanswered, known) if known else dead.unanswered
+    """Return how many packets were lost in a row at most: by both captures, or all that got no answer.
+
+    Where no answer ever came, both captures show nothing of what was sent after the last packet in both.
+    """
+    if NA in (dead.lost_data, dead.answer):
+        return dead.unanswered
+    return min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
 
 
 def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:

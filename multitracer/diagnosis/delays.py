@@ -72,6 +72,16 @@ def data_delays(transfer: Transfer) -> Delays | None:
     return _delays(rows, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
 
 
+def all_delays(transfer: Transfer) -> Delays | None:
+    """Return the delays of data of any size; None without a capture at both ends.
+
+    A small one before a large one makes this look as if it had waited for up to the time of one segment.
+    """
+    if transfer.data_pairs is None or transfer.receiver is None:
+        return None
+    return _one_way(transfer, transfer.data_pairs, transfer.sender["payload_bytes"] > 0, at_sender=True)
+
+
 def ack_delays(transfer: Transfer) -> Delays | None:
     """Return the delays of the way back; None without a capture at both ends."""
     if transfer.ack_pairs is None or transfer.receiver is None:

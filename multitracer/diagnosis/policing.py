@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.loss_causes import losses
+from multitracer.diagnosis.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _LEAST_LOSSES = 15
 _LEAST_SUSPECTED = 5
 _SPREAD_SEGMENTS = 5
 """Between the quartiles of the tokens at losses: 1 to 3 at policers, 6 and more where chance lost them."""
+_SPREAD_SUSPECTED = 3
+"""The same of a suspicion: of few losses chance leaves 4 to 15, and the first 5 to 14 of policers 0.5."""
 _BELOW = 0.25
 """Part of the packets that passed with fewer tokens than at the median loss."""
 _BELOW_SUSPECTED = 0.22
@@ -29,12 +32,8 @@ _BELOW_SUSPECTED = 0.22
 _QUEUE_NS = 10 * NS_PER_MS
 _QUEUE_SHARE = 0.25
 """Of the round trip."""
-_TRAIN = 3
-"""Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
 _FASTER = 1.5
 """Times the rate that passes: where the link is no faster, its own queue would tell, not a policer."""
-_FASTEST = 0.98
-_HEADERS_BYTES = 40
 
 
 class Policer(NamedTuple):
@@ -67,15 +66,16 @@ def policer(case: Case, *, suspected: bool = False) -> Policer | None:
     within = data[(data >= lost[0]) & (data <= lost[-1])]
     is_lost = np.isin(within, lost)
     time_s = (table["time_ns"][within] - table["time_ns"][within[0]]) * case.transfer.speed / NS_PER_S
-    size = table["payload_bytes"][within].astype(np.float64) + _HEADERS_BYTES
+    size = table["payload_bytes"][within].astype(np.float64) + HEADERS_BYTES
     passed = np.where(is_lost, 0.0, size)
     if time_s[-1] <= 0 or is_lost.all():
         return None
     rate = _slope(time_s[is_lost], np.cumsum(passed)[is_lost])
     tokens = rate * time_s - np.cumsum(passed)
-    link = _train_rate(case)
+    link = train_rate(case.transfer)
     spread, below = _bucket(tokens, is_lost, float(size.max()))
-    is_empty = below < _BELOW_SUSPECTED if suspected else below < _BELOW and spread <= _SPREAD_SEGMENTS
+    most = (_BELOW_SUSPECTED, _SPREAD_SUSPECTED) if suspected else (_BELOW, _SPREAD_SEGMENTS)
+    is_empty = below < most[0] and spread <= most[1]
     if not is_empty or link <= _FASTER * rate:
         return None
     return Policer(rate, link, lost)
@@ -105,23 +105,3 @@ def _without_delay(case: Case, lost: Array) -> bool:
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
     return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * least_ns))
-
-
-def _train_rate(case: Case) -> float:
-    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged."""
-    transfer = case.transfer
-    pairs = transfer.data_pairs
-    if pairs is not None and transfer.receiver is not None:
-        arrived = np.sort(pairs.arrived[pairs.arrived >= 0])
-        time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
-        octets = np.cumsum(np.where(payload > 0, payload + _HEADERS_BYTES, 0))
-    else:
-        acks = transfer.acks
-        time_ns = transfer.sender["time_ns"][acks]
-        data = transfer.sender["payload_bytes"][transfer.data] + _HEADERS_BYTES
-        octets = np.arange(len(acks)) * (data.sum() / max(len(acks), 1))
-    if len(time_ns) <= _TRAIN:
-        return 0.0
-    gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S
-    rates = (octets[_TRAIN:] - octets[:-_TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
-    return float(np.quantile(rates, _FASTEST)) if len(rates) else 0.0

@@ -9,9 +9,10 @@ import numpy as np
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.rto import reconstruct_rto
 from multitracer.analysis.rtt import Provenance
-from multitracer.analysis.throughput import default_window_ns, goodput, throughput
+from multitracer.analysis.throughput import default_window_ns, delivered, goodput, throughput
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NOT_A_TIME
+from multitracer.tcp import Vantage
 from multitracer.units import BITS_PER_BYTE
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ _PROVENANCES = (
 
 
 def rtt_series(direction: Direction) -> list[Series]:
-    """Return RTT samples by provenance, each at the moment its answer was captured, in ns."""
+    """Return RTT samples by provenance, each at the moment its answer was captured, in ns.
+
+    None near the receiver, whoever says that the capture was made there.
+    """
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        return []
     rtt_samples = direction.rtt_samples
     own = rtt_samples["reverse"] == direction.reverse
     found = []
@@ -54,6 +60,8 @@ def rtt_series(direction: Direction) -> list[Series]:
 
 def timer_series(direction: Direction) -> list[Series]:
     """Return SRTT and RTO as RFC 6298 gives them from the samples, in ns; never the sender's own values."""
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        return []
     states = reconstruct_rto(_one_per_answer(direction))
     if not len(states):
         return []
@@ -83,10 +91,17 @@ def _one_per_answer(direction: Direction) -> Table:
 
 
 def rate_series(direction: Direction, *, window_ns: int) -> list[Series]:
-    """Return goodput and, where bytes were sent again, throughput, in bit/s: moving averages."""
-    found = [_rate(direction, "goodput", goodput, window_ns, "new payload bytes, each counted once")]
-    if bool(np.any(direction.sent & direction.has(Kind.RETRANSMISSION))):
-        doc = "payload bytes, every copy counted"
+    """Return goodput and, where bytes were sent again or none is known, throughput: moving averages, bit/s.
+
+    Goodput is what arrived near the receiver, and what was acknowledged elsewhere.
+    """
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        found = [_rate(direction, "goodput", goodput, window_ns, "payload that arrived, each byte once")]
+    else:
+        doc = "payload that ACKs and SACK blocks report, each byte once, as they came in"
+        found = [_rate(direction, "goodput", delivered, window_ns, doc)]
+    if bool(np.any(direction.sent & direction.has(Kind.RETRANSMISSION))) or not len(found[0]):
+        doc = "payload bytes captured, every copy counted"
         found.insert(0, _rate(direction, "throughput", throughput, window_ns, doc))
     return found
 

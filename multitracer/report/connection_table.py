@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.report.drawn import largest, origin_ns
 from multitracer.report.markup import Markup, element
-from multitracer.tcp import Close, Vantage
+from multitracer.tcp import Close
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, share, size
 
@@ -133,8 +133,7 @@ def _amounts(ways: list[dict[str, Any]]) -> list[Markup]:
 
 def _rtt(way: dict[str, Any]) -> list[Markup]:
     """Return median and worst; near the receiver they would be its own delay, so the cells stay empty."""
-    measured = way["rtt_count"] and way["vantage"] != Vantage.NEAR_RECEIVER
-    values = (way["rtt_p50_ns"], way["rtt_max_ns"]) if measured else (None, None)
+    values = (way["rtt_p50_ns"], way["rtt_max_ns"]) if way["rtt_count"] else (None, None)
     return [_number(value, "" if value is None else duration(value)) for value in values]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from multitracer.analysis.rtt import Provenance
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
+from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class Drawn:
     def opposite(self) -> dict[str, Any]:
         """The row of the direction in which its ACKs travel."""
         return self._row(reverse=not self.reverse)
+
+    @property
+    def is_at_receiver(self) -> bool:
+        """Whether the capture was made near the receiver: what was sent in vain, nobody saw there."""
+        return bool(self.direction["vantage"] == Vantage.NEAR_RECEIVER)
 
     def _row(self, *, reverse: bool) -> dict[str, Any]:
         row = 2 * (self.connection - 1) + reverse

@@ -22,8 +22,17 @@ _HINT = (
 )
 
 
-def figure_section(titles: Sequence[str]) -> Markup:
-    """Return the section for the figures with these titles, in the order of the page's figures."""
+_ARRIVALS = (
+    "Captured near the receiver, the dots are arrivals and the line of ACKs follows them closely: what was "
+    "outstanding, what was sent in vain, when it was sent and the round trips cannot be read there."
+)
+
+
+def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Markup:
+    """Return the section for the figures with these titles, in the order of the page's figures.
+
+    `at_receiver` says that some of them were captured there, and what these cannot show.
+    """
     return element(
         "section",
         element("h2", "Time / sequence"),
@@ -32,7 +41,7 @@ def figure_section(titles: Sequence[str]) -> Markup:
         _legend(),
         element("div", class_="plot", tabindex="0", role="group", aria_label=_HINT),
         element("p", class_="status", role="status"),
-        _how(),
+        _how(at_receiver=at_receiver),
         element("noscript", element("p", "The figure needs JavaScript; all numbers below do not.")),
         class_="figure",
     )
@@ -43,7 +52,7 @@ def _legend() -> Markup:
     return element("details", element("summary", "Series"), series, class_="series", open=True)
 
 
-def _how() -> Markup:
+def _how(*, at_receiver: bool) -> Markup:
     """Return how to read the figure; the words of each series come from the figure itself."""
     said = (
         "Each dot is a data segment at its first byte; the line below is the next byte the receiver expects. "
@@ -55,6 +64,7 @@ def _how() -> Markup:
         "details",
         element("summary", "How to read this"),
         element("p", said),
+        element("p", _ARRIVALS) if at_receiver else None,
         element("dl", class_="docs"),
         class_="how",
     )

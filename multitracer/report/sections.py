@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from multitracer.analysis.rtt import Provenance
 from multitracer.report.markup import Markup, element
-from multitracer.report.sentence import NOTHING, goodput, payload_ns, sentence
-from multitracer.tcp import Vantage
+from multitracer.report.sentence import NOTHING, goodput, sentence
+from multitracer.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, printable, rate, share, size
 
 if TYPE_CHECKING:
@@ -72,27 +72,44 @@ def _facts(drawn: Drawn) -> list[Markup]:
     window = drawn.opposite["max_window_bytes"]
     return [
         _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
-        _fact("Goodput", rate(speed) if speed else "unknown", _over(payload_ns(row))),
-        _fact("Retransmitted", count(again, "segment"), _share_of_all(again, row["data_segments"])),
+        _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
+        *(_at_receiver(row) if drawn.is_at_receiver else [_again(again, row["data_segments"])]),
         _rtt_fact(drawn),
-        _fact("Most in flight", size(row["max_flight_bytes"]), f"largest window offered {size(window)}"),
+        _in_flight(drawn, window),
     ]
 
 
-def _over(ns: int | None) -> str:
-    return f"over {duration(ns)}" if ns else "sent in a single moment"
+def _again(again: int, segments: int) -> Markup:
+    more = f"{share(again, segments)} of them all" if again else "nothing was sent twice"
+    return _fact("Retransmitted", count(again, "segment"), more)
 
 
-def _share_of_all(again: int, segments: int) -> str:
-    return f"{share(again, segments)} of them all" if again else "nothing was sent twice"
+def _at_receiver(row: dict[str, Any]) -> list[Markup]:
+    """Return what arrived again and what filled holes: a receiver does not see what was lost."""
+    twice, filled = row["retransmitted_segments"], row["out_of_order"]
+    return [
+        _fact("Arrived twice", count(twice, "segment"), f"{share(twice, row['data_segments'])} of them all"),
+        _fact("Filled holes", count(filled, "segment"), "resent after a loss, or overtaken on the way"),
+    ]
+
+
+def _in_flight(drawn: Drawn, window: int) -> Markup:
+    offered = f"largest window offered {size(window)}"
+    if drawn.is_at_receiver:
+        return _fact("Most in flight", "not here", f"only its sender knows; {offered}")
+    return _fact("Most in flight", size(drawn.direction["max_flight_bytes"]), offered)
+
+
+def _over(row: dict[str, Any]) -> str:
+    by = GoodputBy(row["goodput_by"])
+    return f"{by.words}, over {duration(row['goodput_ns'])}" if by.is_known else by.words
 
 
 def _rtt_fact(drawn: Drawn) -> Markup:
     row, worst = drawn.direction, drawn.worst_rtt
-    if row["vantage"] == Vantage.NEAR_RECEIVER:
-        return _fact("Median RTT", "not here", "captured near the receiver, which cannot tell")
-    if not row["rtt_count"] or worst is None:
-        return _fact("Median RTT", "none", "no ACK ends exactly at a segment sent once")
+    absent = RoundTrips(row["rtt_absent"])
+    if absent or worst is None:
+        return _fact("Median RTT", "not here" if absent is RoundTrips.NEAR_RECEIVER else "none", absent.words)
     how = {Provenance.EXACT_ACK: "", Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
     spread = (
         f"95 % below {duration(row['rtt_p95_ns'])}, worst {duration(worst.rtt_ns)}{how[worst.provenance]}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.tcp import Vantage
-from multitracer.units import BITS_PER_BYTE, NS_PER_S
-from multitracer.words import duration, rate, share, size
+from multitracer.tcp import GoodputBy, RoundTrips, Vantage
+from multitracer.units import BITS_PER_BYTE
+from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
     from multitracer.report.drawn import Drawn, Worst
@@ -25,36 +25,37 @@ def sentence(drawn: Drawn) -> str:
     return "; ".join(parts) + "."
 
 
-def payload_ns(direction: dict[str, Any]) -> int | None:
-    """Return the time from the first to the last payload of a direction; None if it is not known."""
-    first, last = direction["first_payload_ns"], direction["last_payload_ns"]
-    return None if first is None or last is None else int(last - first)
-
-
 def goodput(direction: dict[str, Any]) -> float | None:
-    """Return new payload in bit/s from the first to the last payload; None for a single moment."""
-    took = payload_ns(direction)
-    return float(direction["unique_bytes"]) * BITS_PER_BYTE * NS_PER_S / took if took else None
+    """Return what got through in bit/s, from the first to the last such moment; None if it is not known."""
+    if not GoodputBy(direction["goodput_by"]).is_known:
+        return None
+    return float(direction["goodput_bytes_per_s"]) * BITS_PER_BYTE
 
 
 def _took(direction: dict[str, Any]) -> str:
-    took = payload_ns(direction)
-    if took is None or took < 0:
-        return ""
-    if took == 0:
+    speed = goodput(direction)
+    if speed is not None:
+        by = GoodputBy(direction["goodput_by"])
+        return f" in {duration(direction['goodput_ns'])} ({rate(speed)} {by.words})"
+    if direction["goodput_by"] == GoodputBy.ONE_MOMENT or direction["data_segments"] == 1:
         return " in a single moment"
-    return f" in {duration(took)} ({rate(goodput(direction) or 0)})"
+    return ""
 
 
 def _twice(direction: dict[str, Any]) -> str:
     again = direction["retransmitted_bytes"]
     if direction["capture_duplicates"]:
         return "many packets were captured twice, so what was sent twice is not told"
+    if direction["vantage"] == Vantage.NEAR_RECEIVER:
+        filled = direction["out_of_order"]
+        holes = f", {count(filled, 'segment')} behind later ones" if filled else ""
+        twice = f"{share(again, direction['unique_bytes'])} of it" if again else "none of it"
+        return f"{twice} arrived twice{holes}"
     return f"{share(again, direction['unique_bytes'])} of it twice" if again else "none of it twice"
 
 
 def _rtt(direction: dict[str, Any], worst: Worst | None) -> str:
-    if direction["vantage"] == Vantage.NEAR_RECEIVER:
+    if direction["rtt_absent"] == RoundTrips.NEAR_RECEIVER:
         return "RTT not measurable here, near the receiver"
     if worst is None:
         return "no RTT sample"

@@ -91,7 +91,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     body = [
         *_opening(recording, first, found),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
-        figure_section([_title(each, several=len(parts) > 1) for each in drawn]) if drawn else None,
+        _figures(drawn, several=len(parts) > 1),
         connection_section(parts, drawn, most=MOST_ROWS),
     ]
     figures = [
@@ -105,6 +105,14 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         Path(part.point.name).name or part.point.name for part in parts
     )
     write(path, document(printable(title), body, figures=figures))
+
+
+def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
+    """Return the section of the figures; None if there is nothing to draw."""
+    if not drawn:
+        return None
+    titles = [_title(each, several=several) for each in drawn]
+    return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
 
 
 def _opening(recording: Recording, drawn: Drawn | None, found: Diagnosis | None) -> list[Markup | None]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from multitracer.analysis import analyse
 from multitracer.analysis.throughput import (
     default_window_ns,
+    delivered,
     efficiency_sent,
     goodput,
     throughput,
@@ -65,6 +66,21 @@ def test_goodput_counts_once_what_throughput_counts_with_every_copy():
     assert goodput(table, **window)["bytes_per_s"].max() == 3000
     assert throughput(table, **window)["bytes_per_s"].max() == 4000
     assert wire_rate(table, **window, headers_bytes=52)["bytes_per_s"].max() == 4208
+
+
+def test_what_is_delivered_comes_when_it_is_acknowledged_and_no_hole_makes_a_jump():
+    """Twenty segments in one burst, the first lost; SACK blocks report the others 10 ms apart."""
+    sent = [Segment(0, 1 + 1000 * i, 1000, time_ns=START_NS + i) for i in range(20)]
+    told = [
+        Segment(1, 1, ack=1, sack=((1001, 1001 + 1000 * i),), time_ns=START_NS + (100 + 10 * i) * MS)
+        for i in range(1, 20)
+    ]
+    repaired = Segment(0, 1, 1000, time_ns=START_NS + 300 * MS)
+    closed = Segment(1, 1, ack=20_001, time_ns=START_NS + 400 * MS)
+    analysis = analyse(capture([*sent, *told, repaired, closed]))
+    rates = delivered(analysis.tcp_segments(1), reverse=False, window_ns=50 * MS)
+    assert rates["bytes_per_s"].max() == pytest.approx(100_000), "five segments in 50 ms; sends: 400,000"
+    assert at(rates, START_NS + 401 * MS) == pytest.approx(20_000), "only the one that was missing"
 
 
 @given(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.causes.path import DELIVERED
+from tests.causes.path import DELIVERED, FATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,9 @@ _LEAST_LOSSES, _LEAST_DROPS_OF_A_POLICER, _LEAST_OF_A_HOLE, _LEAST_MARKS = 5, 15
 _MUCH, _LITTLE = 0.2, 0.02
 """Shares of the time from which on a limit must be a finding, and below which it must not."""
 _BLOATED_NS, _SHORT_NS = 200_000_000, 60_000_000
-"""Wait in the queue: grade D and worse for half of the data, or C never, by the grades of limits.md."""
+"""Wait in the queue: grade D and worse for half of the data, or C never, by the common grades ..."""
+_BLOATED_ROUNDS, _SHORT_ROUNDS = 2.0, 1.5
+"""... and in round trips of the empty path: a sender needs one, and the healthy queues drawn have 1.5."""
 _LEAST_SILENCE_S = 0.3
 _OF_LIMITS = {
     "receiver-limited": ("receiver-window", None),
@@ -58,7 +60,6 @@ def _of_fates(data: Mapping[str, int]) -> dict[str, bool | None]:
     return {
         "random-loss": _amount(data.get("loss", 0), least=_LEAST_LOSSES),
         "policer": _amount(data.get("policer", 0), least=_LEAST_DROPS_OF_A_POLICER),
-        "path-mtu-black-hole": _amount(data.get("mtu", 0), least=_LEAST_OF_A_HOLE),
         "idle-timeout": _amount(data.get("idle", 0), least=1),
     }
 
@@ -67,12 +68,31 @@ def _of_packets(t: Transfer) -> dict[str, bool | None]:
     arrived = t.packets[t.packets["fate"] == DELIVERED]
     waits_ns = arrived["served_ns"].astype(np.int64) - arrived["enter_ns"].astype(np.int64)
     median_ns, high_ns = np.quantile(waits_ns, (0.5, 0.95)).tolist() if len(arrived) else (0.0, 0.0)
+    floor_ns = t.floor_rtt_ns(t.begin_ns)
+    bloated = median_ns >= max(_BLOATED_NS, _BLOATED_ROUNDS * floor_ns)
+    short = high_ns <= max(_SHORT_NS, _SHORT_ROUNDS * floor_ns)
     order = np.diff(arrived["written_ns"].astype(np.int64))
     return {
-        "bufferbloat": True if median_ns >= _BLOATED_NS else False if high_ns <= _SHORT_NS else None,
+        "bufferbloat": True if bloated else False if short else None,
+        "path-mtu-black-hole": _hole(t),
         "ecn-marked": _amount(int(arrived["ce"].sum()), least=_LEAST_MARKS),
         "reordering": _amount(int((order < 0).sum()), least=_LEAST_LOSSES),
     }
+
+
+def _hole(t: Transfer) -> bool | None:
+    """Return whether the path dropped what is too large; left out if nothing smaller came through it then.
+
+    A hole from the beginning needs no more than the handshake, which came through.
+    """
+    vanished, came = (t.packets["fate"] == FATES.index(fate) for fate in ("mtu", "delivered"))
+    if not vanished.any():
+        return False
+    since_ns = int(t.packets["enter_ns"][vanished].min())
+    from_the_first = not (came & (t.packets["enter_ns"] < since_ns)).any()
+    after = t.log["fate"][(t.log["way"] == t.way) & (t.log["enter_ns"] >= since_ns)]
+    is_told = from_the_first or (after == DELIVERED).any()
+    return True if is_told and vanished.sum() >= _LEAST_OF_A_HOLE else None
 
 
 def _of_beginning_and_end(t: Transfer) -> dict[str, bool | None]:

@@ -43,6 +43,8 @@ class MarredTransfer(Transfer):
     longer_from_ns: int = 0
     longer_ns: int = 0
     """From when on the way of the data takes longer."""
+    dead_from_ns: int = 0
+    """From when on no data come through."""
     _tokens: float = field(default=15_000, init=False)
     _seen_ns: int = field(default=0, init=False)
     _count: int = field(default=0, init=False)
@@ -50,6 +52,8 @@ class MarredTransfer(Transfer):
     def transmit(self, host: Host, data: bytes) -> bool:
         if host.name != "mobile":
             return super().transmit(host, data)
+        if self.dead_from_ns and self.now_ns >= self.dead_from_ns:
+            return True
         if len(data) > self.largest_bytes or (self.policed_bps and not self._passes(len(data))):
             return True
         if self.longer_from_ns and self.now_ns >= self.longer_from_ns and self.path.delay_ns == ROAD.delay_ns:

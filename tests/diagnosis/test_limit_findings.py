@@ -105,6 +105,19 @@ def test_a_closed_window_is_told_whatever_its_share(tmp_path: Path) -> None:
     assert "did not read" in closed.sentence
 
 
+def test_a_window_of_less_than_a_segment_is_small_and_not_closed(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    end_ms = talk.round_trips(51, 0, count=4)
+    for turn in range(16, 36):
+        talk.data(end_ms + 0.1, turn)
+        talk.note(end_ms + 50, 1, seq=_SERVER, ack=_CLIENT + (turn + 1) * FULL, window=241)
+        talk.note(end_ms + 250, 1, seq=_SERVER, ack=_CLIENT + (turn + 1) * FULL, window=FULL)
+        end_ms += 250
+    found = talk.diagnosed(tmp_path)
+    assert share(found, Limit.RECEIVER_WINDOW) > 0.8
+    assert "zero-window" not in kinds(found)
+
+
 def test_a_short_transfer_is_over_before_its_window_has_grown(tmp_path: Path) -> None:
     talk, at_ms, number = Talk().opened(), 50.2, 0
     for flight in (2, 4, 8, 16):

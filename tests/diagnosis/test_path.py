@@ -47,6 +47,14 @@ def test_chance_loses_packets_that_did_not_wait(tmp_path: Path, both: bool) -> N
         assert "no queue was full" in lost.sentence
 
 
+def test_chance_is_told_beside_a_queue_that_overflows(tmp_path: Path) -> None:
+    """Most losses are the queue's; some happen to packets that nothing was ahead of."""
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=15, loss=0.001), size=8_000_000)
+    overflow, chance = of(found, "congestion-loss"), of(found, "random-loss")
+    assert chance.numbers["queue_before_s"] < 0.004, "one segment takes 3 ms"
+    assert 3 <= chance.numbers["lost_packets"] < overflow.numbers["lost_packets"] / 2
+
+
 @views
 def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
     road = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
@@ -67,6 +75,22 @@ def test_a_queue_of_many_round_trips_is_graded(tmp_path: Path, both: bool) -> No
     assert bloated.numbers["round_trips_per_minute"] == pytest.approx(a_minute)
     assert "on the way of the data" in bloated.sentence or not both
     assert bloated.cost_s == 0
+
+
+@views
+def test_a_queue_below_grade_c_is_no_fault_however_short_the_path(tmp_path: Path, both: bool) -> None:
+    road = replace(ROAD, delay_ns=3 * NS_PER_MS, queue_packets=20)
+    found = diagnosed(tmp_path, road, both=both)
+    assert not FAULTS & kinds(found)
+    assert "congestion-loss" in kinds(found)
+
+
+def test_a_path_that_dies_for_good_is_told_by_what_was_never_answered(tmp_path: Path) -> None:
+    """The other capture shows nothing of what came after its last packet: not that it arrived."""
+    road = replace(ROAD, queue_packets=30)
+    found = diagnosed(tmp_path, road, size=4_000_000, dead_from_ns=36 * NS_PER_S // 10)
+    (dead,) = [each for each in found.findings if each.kind in {"outage", "blackout"}]
+    assert "never came back" in dead.sentence
 
 
 def test_a_path_that_is_never_full_has_no_faults(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from multitracer.analysis.kind import Kind
 from multitracer.capture import Flag
 from multitracer.figures import Direction, time_sequence
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
+from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from tests.figures.traffic import MSS, START_NS, Recording, transfer
 
 
@@ -203,6 +203,17 @@ def test_a_panel_without_points_says_why():
     reasons = [note.text for note in figure.layout.annotations if note.name == "empty"]
     assert len(reasons) == 4
     assert all(len(reason) > 20 for reason in reasons)
+
+
+def test_near_the_receiver_there_are_no_round_trips_and_goodput_is_what_arrived():
+    """A session may know by its hosts what the packets leave open: then the samples are there."""
+    direction = replace(transfer(), vantage=Vantage.NEAR_RECEIVER)
+    assert len(direction.rtt_samples) > 0
+    figure = time_sequence(direction)
+    labels = {str(trace.name) for trace in figure.data}
+    assert not any("rtt" in label or "rto" in label for label in labels)
+    assert "TcpRcv_goodput" in labels
+    assert any("its own delay" in note.text for note in figure.layout.annotations)
 
 
 def test_without_acks_the_rtt_panel_asks_for_both_directions():

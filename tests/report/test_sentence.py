@@ -12,6 +12,7 @@ from multitracer.logs import Point
 from multitracer.recording.inputs import Inputs
 from multitracer.recording.part import Part
 from multitracer.recording.recording import Recording
+from multitracer.report.figure_section import figure_section
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.write import NOTHING, choose, summary
@@ -56,7 +57,7 @@ def transfer(rtt_ms: float, segments: int) -> list[Segment]:
 
 def test_who_sent_how_much_to_whom_how_fast_and_with_what_delay():
     assert said(transfer(50, 11)) == (
-        "10.0.0.1:40000 sent 11 kB to 10.0.0.2:80 in 1.0 s (88 kbit/s); none of it twice; "
+        "10.0.0.1:40000 sent 11 kB to 10.0.0.2:80 in 1.0 s (80 kbit/s acknowledged); none of it twice; "
         "median RTT 50 ms, worst 50 ms at 0.1 s."
     )
 
@@ -85,6 +86,27 @@ def test_near_the_receiver_there_is_no_rtt():
     assert "RTT not measurable here, near the receiver." in said(rows)
     drawn = choose([part(capture(rows))], connection=None, most=1)[0]
     assert "cannot tell" in summary_section(drawn, connections=1)
+
+
+def test_near_the_receiver_nobody_says_that_nothing_was_sent_twice():
+    """A lost segment comes late: its first copy was never seen here, nor what was outstanding."""
+    rows = [
+        at(0, 0, C - 1, flags=SYN, ack=0),
+        at(0.01, 1, S - 1, flags=SYN | ACK),
+        at(100, 0, C),
+        at(200, 0, C, DATA),
+        at(200.01, 1, S, ack=C + DATA),
+        at(201, 0, C + 2 * DATA, DATA),
+        at(301, 0, C + DATA, DATA),
+        at(301.01, 1, S, ack=C + 3 * DATA),
+    ]
+    assert "none of it arrived twice, 1 segment behind later ones; RTT not measurable here" in said(rows)
+    drawn = choose([part(capture(rows))], connection=None, most=1)[0]
+    tiles = summary_section(drawn, connections=1)
+    assert "Retransmitted" not in tiles
+    assert "only its sender knows" in tiles
+    assert "Filled holes" in tiles
+    assert "cannot be read there" in figure_section(["one"], at_receiver=drawn.is_at_receiver)
 
 
 def test_one_segment_takes_no_time():

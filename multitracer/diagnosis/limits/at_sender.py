@@ -11,7 +11,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.rtt import Provenance
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Flag
+from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
@@ -39,7 +39,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = opening(transfer, time)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
-    end, is_complete = _end(sends, answers, int(time[-1]))
+    end = _end(sends, answers, int(time[-1]))
     delays, shortest = _delays(transfer, view, sends)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
@@ -54,7 +54,6 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
-        is_complete=is_complete,
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
     )
@@ -163,32 +162,47 @@ def _begun_elsewhere(transfer: Transfer) -> int:
     return int(transfer.receiver_time(table["time_ns"][first])[0])
 
 
-def _end(sends: Sends, answers: Answers, last_ns: int) -> tuple[int, bool]:
-    """Return when the last payload byte was acknowledged, and whether it was."""
+def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
+    """Return when the last payload byte was acknowledged, the end of the capture if it was not."""
     if not len(sends):
-        return last_ns, False
+        return last_ns
     at = int(np.searchsorted(answers.ack, int(sends.end.max())))
-    return (int(answers.time_ns[at]), True) if at < len(answers) else (last_ns, False)
+    return int(answers.time_ns[at]) if at < len(answers) else last_ns
 
 
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
 _TIMESTAMPS_BYTES = 12
+_WRITES = 0.8
+"""Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
+buffers, which push too, up to 0.3 (36 recordings)."""
 
 
 def full_segment(transfer: Transfer, sends: Sends) -> int:
-    """Return the payload of a full segment: the largest that is not rare; of small ones what was offered."""
+    """Return the payload of a full segment: the largest that is not rare, of offloaded ones what was offered.
+
+    What was offered counts, too, where all are small, or nearly each is a write of its own.
+    """
     if not len(sends):
         return 1
     sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
     common = sizes[many >= max(1, len(sends) // 50)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
+    room = _room_bytes(transfer, sends)
+    if room is None:
+        return largest
+    all_writes = float(sends.pushed.mean()) >= _WRITES
+    return room if all_writes or largest < min(room, _DEFAULT_MSS_BYTES) else min(largest, room)
+
+
+def _room_bytes(transfer: Transfer, sends: Sends) -> int | None:
+    """Return the payload that the receiver offered to take in a segment; None if that was not captured."""
     directions = transfer.layers.part.analysis.directions
     offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
     if offered == NA:
-        return largest
-    room = offered - _TIMESTAMPS_BYTES
-    return largest if largest >= min(room, _DEFAULT_MSS_BYTES) else room
+        return None
+    stamped = has(transfer.sender["marks"][sends.row], Mark.HAS_TIMESTAMPS).any()
+    return max(offered - _TIMESTAMPS_BYTES * bool(stamped), 1)
 
 
 def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int | None]:

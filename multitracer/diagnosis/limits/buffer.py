@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.limits.pauses import answered, gaps
+from multitracer.diagnosis.limits.pauses import answered, gaps, writes_alone
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 
@@ -18,6 +18,7 @@ _ROUND = 1.3
 _FEWEST_ROUNDS = 7
 _SPREAD = 0.12
 _SPREAD_SEGMENTS = 2
+_SMOOTHED = 5
 
 
 def full_buffer(seen: Observed) -> Spans:
@@ -26,7 +27,7 @@ def full_buffer(seen: Observed) -> Spans:
     The kernel counted it; or less than a segment was unsent whenever it was read, and yet each ACK set new
     data free at once: only a writer that waits for room in the buffer follows the ACKs.
     """
-    if seen.state is None or _writes_alone(seen):
+    if seen.state is None or writes_alone(seen):
         return Spans.none()
     read = _readings(seen.state)
     if len(read) < 2:
@@ -38,17 +39,6 @@ def full_buffer(seen: Observed) -> Spans:
     grew = (counted[:-1] != NA) & (np.diff(counted) > 0) & (little[:-1] | little[1:])
     chosen = grew | (little[:-1] & little[1:] & _follows_acks(seen, time))
     return Spans.of(time[:-1][chosen], time[1:][chosen]).bridged(seen.floor_ns)
-
-
-_ALONE = 0.8
-"""Part of the segments that are small writes, sent at once: their buffer held no second one."""
-
-
-def _writes_alone(seen: Observed) -> bool:
-    """Return whether nearly each segment is a small write of its own: then no buffer was full."""
-    sends, fresh = seen.sends, seen.fresh
-    small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
-    return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
 
 
 def _readings(state: Table) -> Array:
@@ -85,11 +75,13 @@ def steady_flight(seen: Observed) -> Spans:
     first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
     fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
     time = seen.sends.time_ns[fresh]
-    if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or _writes_alone(seen):
+    if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or writes_alone(seen):
         return Spans.none()
     width = max(int(_ROUND * seen.floor_ns), 1)
     number = (time - time[0]) // width
     top = _tops(number, seen.outstanding(time))
+    if seen.slack_ns:  # times are in ticks: ACKs of a tick count as come, or as not come
+        top = _smoothed(top)
     return _constant(top, time[0], width, seen)
 
 
@@ -98,6 +90,15 @@ def _tops(number: Array, flight: Array) -> Array:
     top = np.zeros(int(number[-1]) + 1, dtype=np.int64)
     np.maximum.at(top, number, flight)
     return top
+
+
+def _smoothed(top: Array) -> Array:
+    """Return the median of the five rounds around each; rounds without sends stay."""
+    if len(top) < _SMOOTHED:
+        return top
+    half = _SMOOTHED // 2
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(top, half, mode="edge"), _SMOOTHED)
+    return np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
 
 
 def _constant(top: Array, first_ns: int, width: int, seen: Observed) -> Spans:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _IDLE_NS = 200_000_000
 """After an idle time of a retransmission timeout a TCP begins anew (RFC 9293, RFC 5681 section 4.1)."""
-_GROWS = 1.2
+GROWS = 1.2
 """Rounds of slow start double, with delayed ACKs grow by half; an avoiding sender adds one segment."""
 _STALE_ROUNDS = 3
 
@@ -51,7 +51,7 @@ def _standing(seen: Observed) -> Array:
     number = (time - time[0]) // seen.floor_ns
     sums = np.bincount(number, size)
     filled = np.flatnonzero(sums)
-    grows = sums[filled][1:] >= _GROWS * sums[filled][:-1]
+    grows = sums[filled][1:] >= GROWS * sums[filled][:-1]
     if len(grows) < _STALE_ROUNDS:
         return np.empty(0, dtype=np.int64)
     still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS

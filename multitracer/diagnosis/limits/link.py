@@ -74,7 +74,7 @@ def busy(seen: Observed) -> Busy:
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
         return Busy(queued, queued, _rates(rate[proven]))
     usual = _usual(times, rate, proven)
-    if (rate > _MOST_ABOVE * usual).mean() > _RARELY:  # no link delivers more than its rate: this is not it
+    if usual is None:
         return Busy(queued, queued, _rates(rate[proven]))
     fast = times[rate >= _NEAR_RATE * usual]
     floor = seen.floor_ns + paths.above_first(fast)
@@ -83,8 +83,20 @@ def busy(seen: Observed) -> Busy:
     return Busy(_clipped(queued.union(kept_up), seen), queued, _rates(rate[proven]))
 
 
-def _usual(times: Array, rate: Array, proven: Array) -> Array:
-    """Return the link's rate at each time: the median of stretches of those while a queue proved it."""
+def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
+    """Return the link's rate at each time, from the times when a queue proved it; None if it cannot be.
+
+    No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried.
+    """
+    changing = _followed(times, rate, proven)
+    for usual in (changing, np.full(len(times), np.median(rate[proven]))):
+        if (rate > _MOST_ABOVE * usual).mean() <= _RARELY:
+            return usual
+    return None
+
+
+def _followed(times: Array, rate: Array, proven: Array) -> Array:
+    """Return the rate that a queue proved at each time: the median of stretches."""
     known = rate[proven]
     width = max(len(known) // _STRETCHES, 1)
     whole = len(known) // width * width

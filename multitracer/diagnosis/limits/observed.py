@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import View
     from multitracer.tables import Array, Table
 
+Side = Literal["left", "right"]
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -130,10 +131,6 @@ class Observed:
         A sender that was woken by an answer sends within this time.
     state : Table or None
         The sender's variables, where they were logged.
-    reason : str
-        Why nothing can be shown; empty otherwise.
-    is_complete : bool
-        Whether the last byte was acknowledged.
     """
 
     view: View
@@ -149,8 +146,6 @@ class Observed:
     slack_ns: int = 0
     """A send may seem to come by so much before the answer that woke it: times are in ticks."""
     state: Table | None = None
-    reason: str = ""
-    is_complete: bool = True
     late_answer: Array | None = None
     """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
     trip_ns: int = 0
@@ -183,29 +178,29 @@ class Observed:
         turns = self.answers.time_ns[over[known]] - self.sends.time_ns[self.fresh][known]
         return int(np.quantile(turns, 0.95))
 
-    def last_answer(self, times_ns: Array, *, side: str = "right") -> Array:
+    def last_answer(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""
-        found: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1  # type: ignore[call-overload]
+        found: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1
         return found
 
-    def acknowledged(self, times_ns: Array, *, side: str = "right") -> Array:
+    def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""
         return self._of_answer(self.answers.ack, times_ns, side, empty=1)
 
-    def window_edge(self, times_ns: Array, *, side: str = "right") -> Array:
+    def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the right edge of the window offered at each time; -1 before the first answer."""
         return self._of_answer(self.answers.edge, times_ns, side, empty=-1)
 
-    def _of_answer(self, column: Array, times_ns: Array, side: str, *, empty: int) -> Array:
+    def _of_answer(self, column: Array, times_ns: Array, side: Side, *, empty: int) -> Array:
         at = self.last_answer(times_ns, side=side)
         return np.append(column, empty)[np.where(at < 0, len(column), at)]
 
-    def sent_by(self, times_ns: Array, *, side: str = "right") -> Array:
+    def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent by each time; 1 before any."""
-        at = np.searchsorted(self.sends.time_ns, times_ns, side=side) - 1  # type: ignore[call-overload]
+        at = np.searchsorted(self.sends.time_ns, times_ns, side=side) - 1
         return np.append(self.highest, 1)[np.where(at < 0, len(self.sends), at)]
 
-    def outstanding(self, times_ns: Array, *, side: str = "right") -> Array:
+    def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes sent and not acknowledged at each time."""
         sent, acked = self.sent_by(times_ns, side=side), self.acknowledged(times_ns, side=side)
         return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import Part
+from multitracer.diagnosis.limits.names import Part, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 
@@ -73,13 +73,26 @@ def pauses(seen: Observed) -> Pauses:
     asked_at = _asked(seen, each)
     empty_pipe = seen.outstanding(each.end, side="left") == 0
     long = each.end - each.begin > _long_gap_ns(seen)
-    silent = ~each.woken & (empty_pipe | long | _small_before(seen, each)) & _may_be_silent(seen, each)
+    unqueued = ~each.woken | writes_alone(seen)
+    idle = unqueued & (empty_pipe | long | _small_before(seen, each))
+    silent = idle & _may_be_silent(seen, each, empty_pipe)
     answering = empty_pipe & (asked_at != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     told, unsent = _unsent(seen, each)
-    chosen = np.flatnonzero(np.where(told, unsent & (~each.woken | empty_pipe), silent) | answering | nagle)
+    chosen = np.flatnonzero(np.where(told, unsent & (unqueued | empty_pipe), silent) | answering | nagle)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
     return _cut(each, chosen, part, asked_at, seen.reaction_ns)
+
+
+_ALONE = 0.8
+"""Part of the segments that are small writes, sent at once: their buffer held no second one."""
+
+
+def writes_alone(seen: Observed) -> bool:
+    """Return whether nearly each segment is a small write of its own: had they waited, they were joined."""
+    sends, fresh = seen.sends, seen.fresh
+    small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
+    return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
 
 
 def _long_gap_ns(seen: Observed) -> float:
@@ -91,10 +104,12 @@ def _long_gap_ns(seen: Observed) -> float:
     return max(usual, _SERVICES * float(np.median(spacing[spacing > 0])) if (spacing > 0).any() else 0.0)
 
 
-def _may_be_silent(seen: Observed, each: Gaps) -> Array:
+def _may_be_silent(seen: Observed, each: Gaps, empty_pipe: Array) -> Array:
     """Return which gaps may be the application's: a write had ended, nothing was lost or late meanwhile."""
-    sends, before = seen.sends, np.maximum(each.ended_by - 1, 0)
-    wrote = sends.pushed[before] | (each.ended_by == 0)
+    sends = seen.sends
+    wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
+    if seen.view is not View.RECEIVER:
+        wrote |= empty_pipe
     lost = sends.missing[each.ended_by] > 0
     late = (
         np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
@@ -130,8 +145,8 @@ def _asked(seen: Observed, each: Gaps) -> Array:
     asking = seen.answers.time_ns[seen.answers.payload > 0]
     if not len(asking):
         return np.full(len(each.end), NA, dtype=np.int64)
-    at = np.searchsorted(asking, each.end, side="right") - 1
-    came = asking[np.maximum(at, 0)]
+    at = np.searchsorted(asking, each.end + seen.slack_ns, side="right") - 1
+    came = np.minimum(asking[np.maximum(at, 0)], each.end)
     return np.where((at >= 0) & (came >= each.begin), came, NA)
 
 

@@ -28,11 +28,6 @@ class Spans(NamedTuple):
         """Return the union of stretches that may overlap, in any order; empty ones are left out."""
         return cls(*merged(np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)))
 
-    @classmethod
-    def one(cls, begin: int, end: int) -> Spans:
-        """Return one stretch, none if it is empty."""
-        return cls.of(np.array([begin]), np.array([end]))
-
     def holds(self, points: Array) -> Array:
         """Return which points lie in a stretch."""
         mask: Array = within(points, self.begin, self.end) >= 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.limits.growth import GROWS
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -28,6 +29,8 @@ _BEST = 0.9
 _PIECE_NS = 2 * NS_PER_S
 """The link's rate is found anew so often, or every twenty round trips."""
 _PIECE_ROUNDS = 20
+_WAIT_NS, _WAIT_SPACINGS, _WAITED = 20 * NS_PER_MS, 5.0, 0.3
+"""No radio that sends in bunches waits so long; nor is a link busy if waits make so much of the time."""
 _FULL = 0.8
 """Part of the segments that must be full: a writer of small pieces sets its own pace."""
 
@@ -46,8 +49,26 @@ def steady_arrivals(seen: Observed) -> Spans:
     first = np.searchsorted(time, time - width)
     many = np.arange(1, len(time) + 1) - first
     is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
-    fast = np.flatnonzero((whole >= _NEAR * _best(time, short, seen.floor_ns)) & (whole > 0) & is_bulk)
+    near = (whole >= _NEAR * _of_pieces(time, short, seen.floor_ns, _BEST)) & (whole > 0)
+    fast = np.flatnonzero(near & is_bulk & ~_grows(time, whole, width) & ~_waits(time, width, seen.floor_ns))
     return Spans.of(time[fast] - width, time[fast])
+
+
+def _grows(time: Array, whole: Array, width: int) -> Array:
+    """Return at which arrivals the rate is well above that of a round trip before: a window still opens."""
+    before = np.searchsorted(time, time - width, side="right") - 1
+    return np.asarray((before < 0) | (whole > GROWS * whole[np.maximum(before, 0)]))
+
+
+def _waits(time: Array, width: int, floor_ns: int) -> Array:
+    """Return at which arrivals much of the round trip before was without any: bursts, and waits."""
+    gap = np.diff(time, prepend=time[:1])
+    usual = _of_pieces(time, gap, floor_ns, 0.5)
+    long = np.where(gap > np.maximum(_WAIT_NS, _WAIT_SPACINGS * usual), gap, 0)
+    waited = np.cumsum(long)
+    first = np.searchsorted(time, time - width)
+    before = np.minimum(long[first], time[first] - (time - width))
+    return np.asarray(waited - waited[first] + before > _WAITED * width)
 
 
 def _rates(time: Array, size: Array, width: int) -> Array:
@@ -63,13 +84,13 @@ def _rates(time: Array, size: Array, width: int) -> Array:
     return rate
 
 
-def _best(time: Array, rate: Array, floor_ns: int) -> Array:
-    """Return the best rate of the piece of time around each arrival."""
+def _of_pieces(time: Array, values: Array, floor_ns: int, quantile: float) -> Array:
+    """Return a quantile of the values above 0 in the piece of time around each; infinite if none is."""
     piece = (time - time[0]) // max(_PIECE_NS, _PIECE_ROUNDS * floor_ns)
     bounds = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(time)]
-    best = np.full(len(time), np.inf)
+    found = np.full(len(time), np.inf)
     for begin, end in itertools.pairwise(bounds):
-        known = rate[begin:end][rate[begin:end] > 0]
+        known = values[begin:end][values[begin:end] > 0]
         if len(known):
-            best[begin:end] = np.quantile(known, _BEST)
-    return best
+            found[begin:end] = np.quantile(known, quantile)
+    return found

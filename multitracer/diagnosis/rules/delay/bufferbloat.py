@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 KIND = "bufferbloat"
 HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
 _GRADES = ((0.005, "A+"), (0.030, "A"), (0.060, "B"), (0.200, "C"), (0.400, "D"))
-_LEAST_ADDED_S = 0.030
-"""Grade B: what a call or a game begins to notice."""
+_LEAST_ADDED_S = 0.060
+"""Grade C: less is no fault by the common grades, however short the path."""
 _ROUND_TRIPS = 1.5
 _ROUND_TRIPS_FULL = 3.3
 """Of the unloaded path that the queue adds, at the median and when it is full. A sender needs a queue of one,

@@ -4,28 +4,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.held import held
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import stretches
 from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.units import NS_PER_S
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.tables import Array
 
 
 KIND = "zero-window"
 HELP = "A program that reads what has arrived; look at what it waited for."
+_LEAST_S = 0.05
+"""Nobody notices less."""
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield at most one finding, however small its share: a closed window is never in order."""
-    found = held(case.limited, Limit.RECEIVER_WINDOW, Part.ZERO, least=0.0)
-    if found is None:
+    """Yield at most one finding, however small its share: a closed window is never in order.
+
+    A window of less than a segment is the limit too, but it is not closed: that is `receiver-limited`.
+    """
+    acks, closed = _closed(case)
+    waited_s = closed.length_ns * case.transfer.speed / NS_PER_S
+    total_s = float(waited_s.sum())
+    if total_s < _LEAST_S:
         return
-    numbers = found.numbers
+    largest_s = float(waited_s.max())
     sentence = (
-        f"The receiver had no room at all for {found.seconds:.1f} s, {count(len(found.lengths_s), 'time')} "
-        f"(up to {numbers['largest_s']:.2g} s): its program did not read what had arrived."
+        f"The receiver had no room at all for {total_s:.1f} s, {count(len(waited_s), 'time')} "
+        f"(up to {largest_s:.2g} s): its program did not read what had arrived."
     )
-    yield found.finding(KIND, sentence, numbers)
+    numbers = {
+        "stretches": len(waited_s),
+        "median_s": float(np.median(waited_s)),
+        "largest_s": largest_s,
+        "share": total_s / case.limited.total_s,
+    }
+    begin_ns, end_ns = int(closed.begin[0]), int(closed.end[-1])
+    yield Finding(KIND, begin_ns, end_ns, total_s, None, rows("sender", acks), sentence, numbers=numbers)
+
+
+def _closed(case: Case) -> tuple[Array, Spans]:
+    """Return the ACKs that closed the window, and for how long each kept data waiting."""
+    table, acks = case.transfer.sender, case.transfer.acks
+    waits = Spans.of(*stretches(case.limited, Limit.RECEIVER_WINDOW, Part.ZERO))
+    is_zero = table["window_bytes"][acks] == 0
+    shuts = np.flatnonzero(is_zero & ~np.append(False, is_zero[:-1])[: len(acks)])
+    opens = np.flatnonzero(~is_zero)
+    until = np.searchsorted(opens, shuts)
+    time_ns = np.append(table["time_ns"][acks], np.iinfo(np.int64).max)
+    begin, end = time_ns[shuts], time_ns[np.append(opens, len(acks))[until]]
+    kept = waits.overlap_ns(begin, np.minimum(end, waits.end.max(initial=0))) > 0
+    begin, end = begin[kept], np.minimum(end[kept], waits.end.max(initial=0))
+    return acks[shuts[kept]], Spans.of(begin, end)

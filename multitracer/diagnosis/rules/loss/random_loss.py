@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.empty_queue import lost_at_empty_queue
 from multitracer.diagnosis.loss_causes import loss_finding, losses
 from multitracer.diagnosis.policing import policer
 
@@ -11,18 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.loss_causes import Losses
 
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that takes no loss for a full queue (BBR)."
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
-    found = losses(case)
-    if found is None or not found.is_chance or policer(case, suspected=True) is not None:
+    """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
+    found = _by_chance(case)
+    if found is None or any(policer(case, suspected=each) is not None for each in (False, True)):
         return
     sentence = (
         "{count:,} packets ({share:.2%}) were lost though no queue was full: those before them had waited "
         f"{found.waited_s:.4f} s only."
     )
     yield loss_finding(case, KIND, found, sentence)
+
+
+def _by_chance(case: Case) -> Losses | None:
+    found = losses(case)
+    return found if found is not None and found.is_chance else lost_at_empty_queue(case)

@@ -1,0 +1,37 @@
+"""How fast the link is at its best: the rate of short trains of packets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+
+_TRAIN = 3
+"""Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
+_FASTEST = 0.98
+HEADERS_BYTES = 40
+"""Of IPv4 and TCP, without options."""
+
+
+def train_rate(transfer: Transfer) -> float:
+    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged."""
+    pairs = transfer.data_pairs
+    if pairs is not None and transfer.receiver is not None:
+        arrived = np.sort(pairs.arrived[pairs.arrived >= 0])
+        time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
+        octets = np.cumsum(np.where(payload > 0, payload + HEADERS_BYTES, 0))
+    else:
+        acks = transfer.acks
+        time_ns = transfer.sender["time_ns"][acks]
+        data = transfer.sender["payload_bytes"][transfer.data] + HEADERS_BYTES
+        octets = np.arange(len(acks)) * (data.sum() / max(len(acks), 1))
+    if len(time_ns) <= _TRAIN:
+        return 0.0
+    gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S
+    rates = (octets[_TRAIN:] - octets[:-_TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
+    return float(np.quantile(rates, _FASTEST)) if len(rates) else 0.0

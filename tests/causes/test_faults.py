@@ -1,0 +1,50 @@
+"""Which findings are true of transfers made by hand, and which are left open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.causes.made import DELAY_S, MSS, Made
+from tests.causes.truth import truth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ROUND_S = 2 * DELAY_S
+
+
+def _faults(made: Made) -> dict[str, bool]:
+    found: dict[str, bool] = truth(made.save())["transfers"][0]["faults"]
+    return found
+
+
+def _waiting(folder: Path, waits_s: float) -> dict[str, bool]:
+    made = Made(folder)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, 300 * MSS)
+    for number in range(300):
+        made.segment(begin_s + 0.001 * number, number, waits_s=waits_s)
+    return _faults(made)
+
+
+def test_a_queue_of_one_round_trip_is_what_a_sender_needs(tmp_path: Path) -> None:
+    assert _waiting(tmp_path / "needed", 1.4 * _ROUND_S)["bufferbloat"] is False
+    assert _waiting(tmp_path / "long", 3 * _ROUND_S)["bufferbloat"] is True
+    assert "bufferbloat" not in _waiting(tmp_path / "between", 1.8 * _ROUND_S)
+
+
+def _hole(folder: Path, *, smaller: bool) -> dict[str, bool]:
+    made = Made(folder)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, 20 * MSS)
+    made.segment(begin_s, 0)
+    for after_s in (0.2, 0.5, 1.1, 2.3):
+        made.segment(begin_s + after_s, 1, fate="mtu")
+    if smaller:
+        made.packet(0, begin_s + 4.7, first=MSS, payload=500)
+    return _faults(made)
+
+
+def test_a_hole_is_told_from_a_dead_path_by_what_is_smaller(tmp_path: Path) -> None:
+    assert _hole(tmp_path / "told", smaller=True)["path-mtu-black-hole"] is True
+    assert "path-mtu-black-hole" not in _hole(tmp_path / "dead", smaller=False)
