@@ -73,11 +73,18 @@ def _of_packets(t: Transfer) -> dict[str, bool | None]:
     short = high_ns <= max(_SHORT_NS, _SHORT_ROUNDS * floor_ns)
     order = np.diff(arrived["written_ns"].astype(np.int64))
     return {
-        "bufferbloat": True if bloated else False if short else None,
+        "bufferbloat": True if bloated else False if short and not _has_ack_queue(t) else None,
         "path-mtu-black-hole": _hole(t),
         "ecn-marked": _amount(int(arrived["ce"].sum()), least=_LEAST_MARKS),
         "reordering": _amount(int((order < 0).sum()), least=_LEAST_LOSSES),
     }
+
+
+def _has_ack_queue(t: Transfer) -> bool:
+    """Return whether ACKs waited long: that is a bloated queue, too, but not of the data."""
+    served = t.answers[t.answers["served_ns"] > 0]
+    waits_ns = served["served_ns"].astype(np.int64) - served["enter_ns"].astype(np.int64)
+    return len(waits_ns) > 0 and float(np.quantile(waits_ns, 0.95)) > _SHORT_NS
 
 
 def _hole(t: Transfer) -> bool | None:
@@ -148,7 +155,8 @@ def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) ->
     data = sum(fates["data"].get(fate, 0) for fate in ("outage", "mtu", "idle"))
     only_acks = fates["acks"].get("outage", 0) > 0 and data == 0
     explained = any(fates["data"].get(fate) for fate in ("mtu", "idle", "loss"))
+    thinned = fates["acks"].get("queue", 0) > 0  # those may have been missed; mostly the next one tells more
     return {
         "outage": None if only_acks or explained else dead,
-        "ack-loss": (dead or None) if only_acks else None if explained else False,
+        "ack-loss": (dead or None) if only_acks else None if explained or thinned else False,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tests.causes.path import DELIVERED, FATES
+from tests.causes.seen import FULL_PACKET
 from tests.causes.spans import NONE, inside, longer, spans
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _FULL_RATE = 0.9
 the window that leaves the gaps; bridged, pairs of segments would look like a full link from 45 % on."""
 _BETWEEN_SENDS_NS = 1_000_000
 """A program that calls send() in a loop is in send() all the time."""
-_EMPTY_BUCKET = 2 * 1500
+_EMPTY_BUCKET = 2 * FULL_PACKET
 
 
 # --- the path ---
@@ -66,7 +67,7 @@ def _dense(busy: Spans, least_ns: float) -> list[tuple[int, int]]:
 
 
 def _policed(t: Transfer) -> list[tuple[int, int]]:
-    """Return the stretches in which the policer's bucket was empty."""
+    """Return the stretches in which the policer's bucket ran empty in each round trip."""
     told = t.data_link.numbers("policer")
     if not told:
         return []
@@ -81,9 +82,9 @@ def _policed(t: Transfer) -> list[tuple[int, int]]:
         if level < _EMPTY_BUCKET:
             empty.append((now, now + int((_EMPTY_BUCKET - level) * 8e9 / rate)))
         before = now
-    bridge = int(max(_BRIDGE_NS, _BRIDGE_SERVICES * 1500 * 8e9 / rate))
-    stretches = spans(empty, bridge_ns=bridge)
-    return [(int(a), int(b)) for a, b in longer(stretches, t.floor_rtt_ns(t.begin_ns))]
+    round_ns = t.floor_rtt_ns(t.begin_ns)
+    bridge = int(max(round_ns, _BRIDGE_SERVICES * FULL_PACKET * 8e9 / rate))
+    return [(int(a), int(b)) for a, b in longer(spans(empty, bridge_ns=bridge), round_ns)]
 
 
 def _lost(t: Transfer) -> NDArray[np.bool_]:

@@ -25,10 +25,14 @@ _FLAGS = {"S": 2, "SA": 18, "A": 16}
 class Made:
     """An upload in the making; seconds are since its first SYN, bytes since its first of payload."""
 
-    def __init__(self, folder: Path, *, upload: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, upload: bool = True, control: bool = False, more: list[list[Any]] | None = None
+    ) -> None:
         self.folder = folder
         self._upload = upload
+        self._control = control
         self._path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
+        self._path += more or []
         self._rows: list[tuple[Any, ...]] = []
         self._calls: list[list[Any]] = []
 
@@ -87,5 +91,5 @@ class Made:
 
     def _scenario(self) -> dict[str, Any]:
         plan = {"client": {}, "server": {}}
-        told = {"kind": "made", "limit": "", "finding": None, "control": False, "upload": self._upload}
-        return told | {"path": self._path, "plan": plan}
+        told = {"kind": "made", "limit": "", "finding": None, "upload": self._upload}
+        return told | {"control": self._control, "path": self._path, "plan": plan}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.causes.judge import VIEWS, Judged, judge
+from tests.causes.judge import GROUP, VIEWS, Judged, judge
 
 RECORDINGS = sorted(path for path in (Path(__file__).parent / "recordings").iterdir() if path.is_dir())
 _RIGHT = {"both": 0.95, "sender-state": 0.95, "sender": 0.92, "receiver": 0.88}
@@ -56,3 +56,10 @@ def test_no_healthy_path_gets_a_fault() -> None:
     assert len(controls) >= 4
     for each in judged("both"):
         assert each.name not in controls or not _NEVER_ON_CONTROLS & set(each.findings), each.name
+
+
+def test_several_connections_are_told_as_one_piece_of_work() -> None:
+    found = judged(GROUP)
+    assert len(found) >= 4
+    assert [each.name for each in found if not each.right] == []
+    assert sum(each.overlap for each in found) / len(found) >= _OVERLAP["both"]

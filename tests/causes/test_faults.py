@@ -48,3 +48,27 @@ def _hole(folder: Path, *, smaller: bool) -> dict[str, bool]:
 def test_a_hole_is_told_from_a_dead_path_by_what_is_smaller(tmp_path: Path) -> None:
     assert _hole(tmp_path / "told", smaller=True)["path-mtu-black-hole"] is True
     assert "path-mtu-black-hole" not in _hole(tmp_path / "dead", smaller=False)
+
+
+def test_acks_that_a_thin_way_back_drops_may_be_told_or_not(tmp_path: Path) -> None:
+    made = Made(tmp_path, control=True)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, 40 * MSS)
+    for number in range(40):
+        at_s = begin_s + 0.01 * number
+        made.segment(at_s, number, answer=number % 2 > 0)
+        if number % 2 == 0:
+            made.packet(1, at_s + 0.051, ack=(number + 1) * MSS, fate="queue")
+    found = truth(made.save())
+    assert "ack-loss" not in found["transfers"][0]["faults"]
+    assert found["control"] is False
+
+
+def test_a_queue_of_acks_may_be_told_as_a_bloated_one(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, 40 * MSS)
+    for number in range(40):
+        made.segment(begin_s + 0.01 * number, number, answer=False)
+        made.packet(1, begin_s + 0.01 * number + 0.051, ack=(number + 1) * MSS, waits_s=0.2)
+    assert "bufferbloat" not in _faults(made)

@@ -136,3 +136,19 @@ def test_a_program_whose_last_send_never_ended_limits_the_time_before_it(tmp_pat
     seconds = _seconds(found)
     assert seconds["application"] == pytest.approx(5.0, abs=0.01)
     assert seconds["outage"] == pytest.approx(2.1, abs=0.01)
+
+
+def test_a_policer_that_is_out_of_tokens_in_each_round_trip_is_the_link(tmp_path: Path) -> None:
+    """The bucket fills again between the bursts; still a larger window would have brought nothing sooner."""
+    each_round, round_s = 10, 0.11
+    rate_bps = each_round * (MSS + 40) * 8 / round_s
+    made = Made(tmp_path, more=[["up", "policer", rate_bps, 20 * (MSS + 40)]])
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 3, 400 * MSS)
+    for round_ in range(20):
+        for place in range(each_round + 5):  # the last five are dropped and go first in the next round
+            dropped = place >= each_round and round_ >= 2
+            fate = "policer" if dropped else "delivered"
+            made.segment(begin_s + round_ * round_s + place * 0.0005, round_ * each_round + place, fate=fate)
+    seconds = _seconds(_told(made))
+    assert seconds["link"] == pytest.approx(18 * round_s, rel=0.15)
