@@ -16,6 +16,7 @@ from multitracer.analysis.acknowledgments import max_flight
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.probes import window_is_closed
+from multitracer.analysis.stamp_spread import FEWEST_STAMPS, vantage_by_stamps
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
@@ -86,6 +87,7 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     _asked(found, rows)
     _round_trips(found, rows, capture)
     _vantage(rows)
+    _vantage_by_stamps(found, rows, capture)
     _absent_round_trips(found, rows)
     goodput.put_goodput(found, rows, capture)
 
@@ -250,6 +252,18 @@ def _vantage(rows: dict[str, Array]) -> None:
     place = np.select([near_initiator, near_responder], places, np.uint8(Vantage.BETWEEN))
     rows["vantage"][0::2][known] = place
     rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
+
+
+def _vantage_by_stamps(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+    """Say where the capture point lies of connections that have round trips of one direction at most.
+
+    So it is where a capture began behind the handshake and data go one way only.
+    """
+    packets = rows["packets"].reshape(-1, 2).min(axis=1)
+    untold = (rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS)
+    for connection in np.flatnonzero(untold).tolist():
+        place = vantage_by_stamps(found, capture, connection)
+        rows["vantage"][2 * connection : 2 * connection + 2] = place, place.opposite
 
 
 def _absent_round_trips(found: Findings, rows: dict[str, Array]) -> None:
