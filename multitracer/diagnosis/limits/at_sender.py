@@ -14,7 +14,7 @@ from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
-from multitracer.diagnosis.limits.stamps import stamp_lag_ns
+from multitracer.diagnosis.limits.stamps import sent_by_stamps, stamp_lag_ns
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
@@ -40,7 +40,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     begin, opened, floor = opening(transfer, time)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
     end = _end(sends, answers, int(time[-1]))
-    delays, shortest = _delays(transfer, view, sends)
+    delays, shortest = _delays(transfer, view, sends, floor)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
         view=view,
@@ -56,6 +56,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
+        both_ways=view is not View.BOTH_ENDS and sent_by_stamps(transfer.sender, transfer.acks) is None,
     )
 
 
@@ -205,7 +206,9 @@ def _room_bytes(transfer: Transfer, sends: Sends) -> int | None:
     return max(offered - _TIMESTAMPS_BYTES * bool(stamped), 1)
 
 
-def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int | None]:
+def _delays(
+    transfer: Transfer, view: View, sends: Sends, handshake_ns: int | None
+) -> tuple[Delays, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
     samples = transfer.layers.part.analysis.rtt_samples(transfer.layers.connection)
     mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
@@ -228,7 +231,7 @@ def _delays(transfer: Transfer, view: View, sends: Sends) -> tuple[Delays, int |
     sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
     in_order = np.argsort(sent, kind="stable")
     place = np.searchsorted(sends.row, row[in_order])
-    return Delays(sent[in_order], way[in_order], place), shortest
+    return Delays(sent[in_order], way[in_order], place, handshake_ns), shortest
 
 
 def _is_lone(transfer: Transfer, row: Array, answer: Array) -> Array:
@@ -252,10 +255,13 @@ def _one_way(transfer: Transfer, sends: Sends) -> Delays | None:
     both = np.flatnonzero(
         (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     )
-    both = both[np.isin(pairs.sent[both], sends.row)]
-    if not len(both):
-        return None
-    sent = np.maximum.accumulate(transfer.sender["time_ns"])[pairs.sent[both]]
+    row = pairs.sent[both]
+    sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
     way = transfer.receiver_time(receiver["time_ns"][pairs.arrived[both]]) - sent
-    order = np.argsort(sent, kind="stable")
-    return Delays(sent[order], way[order], np.searchsorted(sends.row, pairs.sent[both][order]))
+    is_data = np.isin(row, sends.row)
+    if not is_data.any():
+        return None
+    early = way[~is_data & (row < sends.row[0])]
+    order = np.flatnonzero(is_data)[np.argsort(sent[is_data], kind="stable")]
+    place = np.searchsorted(sends.row, row[order])
+    return Delays(sent[order], way[order], place, int(early.min()) if len(early) else None)

@@ -9,6 +9,7 @@ import numpy as np
 from multitracer.diagnosis.limits.names import Confidence, Limit, View
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.limits.partition import Cells
     from multitracer.tables import Array
 
@@ -26,11 +27,17 @@ _BY_VIEW: dict[View, dict[Limit, Confidence]] = {
 }
 
 
-def confidence(view: View, cells: Cells, *, coarse: bool) -> Array:
-    """Return the Confidence of each cell; with coarse times of the sender all but the handshake is weak."""
+def confidence(view: View, cells: Cells, seen: Observed | None = None) -> Array:
+    """Return the Confidence of each cell.
+
+    With coarse times of the sender all but the handshake is weak; so is the link where a round trip cannot be
+    parted into the ways of data and ACKs.
+    """
     table = np.array([int(_BY_VIEW[view][limit]) for limit in Limit], dtype=np.uint8)
-    if coarse:
+    if seen is not None and seen.coarse:
         table[[limit for limit in Limit if limit is not Limit.HANDSHAKE]] = int(_W)
+    if seen is not None and seen.both_ways:
+        table[Limit.LINK] = int(_W)
     table[Limit.UNKNOWN] = int(_W)
     found = table[cells.limit]
     found[cells.possible] = int(_W)

@@ -53,6 +53,8 @@ class Paths(NamedTuple):
         way_ns = delays.way_ns
         bounds = [0, *_steps(delays, service_ns), len(way_ns)]
         floors = [way_ns[a:b].min() for a, b in pairwise(bounds)]
+        if delays.unloaded_ns is not None:  # data may meet their own queue from the first window on
+            floors[0] = min(floors[0], int(delays.unloaded_ns + service_ns))
         return cls(delays.time_ns[bounds[:-1]], np.array(floors, dtype=np.int64))
 
     def above_first(self, times_ns: Array) -> Array:
@@ -70,7 +72,7 @@ def _steps(delays: Delays, service_ns: float) -> list[int]:
 
     What was sent between two samples may have waited in the queue before the second.
     """
-    sent, way, place = delays
+    sent, way, place = delays.time_ns, delays.way_ns, delays.place
     if len(way) < 2:
         return []
     jump, apart = np.diff(way), np.diff(sent)

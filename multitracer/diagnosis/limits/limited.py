@@ -62,7 +62,7 @@ class Limited:
     @cached_property
     def confidence(self) -> Array:
         """Confidence of each piece."""
-        return confidence(self.view, self.cells, coarse=self.seen is not None and self.seen.coarse)
+        return confidence(self.view, self.cells, self.seen)
 
     @cached_property
     def seconds(self) -> Array:

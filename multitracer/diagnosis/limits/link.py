@@ -138,7 +138,7 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     """Return the stretches in which samples of delay show a queue."""
     if _is_withheld(seen):
         return Spans.none()
-    sent, way, _ = seen.delays
+    sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
     queue = _standing(sent, paths.queue(sent, way), floor)
     least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), _QUEUE_OF_FLOOR * floor)

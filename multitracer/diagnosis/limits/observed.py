@@ -104,11 +104,14 @@ class Delays(NamedTuple):
         What its way took, up to a constant.
     place : ndarray of int64, shape (n,)
         Its index in `sends`.
+    unloaded_ns : int or None
+        The way of the handshake's packets, which are small, up to the same constant; None if not among them.
     """
 
     time_ns: Array
     way_ns: Array
     place: Array
+    unloaded_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,8 @@ class Observed:
     """A round trip that is seldom exceeded, queue included; 0 where nobody knows."""
     one_way: bool = False
     """Delays are of the way to the receiver alone, not of round trips."""
+    both_ways: bool = False
+    """Delays are of round trips, and nothing tells how much of each was the ACK's way."""
     coarse: bool = False
     """The sender's times are known to no better than 4 ms, or not at all."""
     lost_answers_ns: Array | None = None
