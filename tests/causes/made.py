@@ -28,7 +28,7 @@ class Made:
     def __init__(self, folder: Path, *, upload: bool = True) -> None:
         self.folder = folder
         self._upload = upload
-        self._path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
+        self.path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
         self._rows: list[tuple[Any, ...]] = []
         self._calls: list[list[Any]] = []
 
@@ -88,4 +88,4 @@ class Made:
     def _scenario(self) -> dict[str, Any]:
         plan = {"client": {}, "server": {}}
         told = {"kind": "made", "limit": "", "finding": None, "control": False, "upload": self._upload}
-        return told | {"path": self._path, "plan": plan}
+        return told | {"path": self.path, "plan": plan}
