@@ -28,6 +28,14 @@ _BLOATED_NS, _SHORT_NS = 200_000_000, 60_000_000
 _BLOATED_ROUNDS, _SHORT_ROUNDS = 2.0, 1.5
 """... and in round trips of the empty path: a sender needs one, and the healthy queues drawn have 1.5."""
 _LEAST_SILENCE_S = 0.3
+_LEAST_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
+"""On both sides of a step of the rate; less is slight."""
+_LEAST_SHARED = 0.1
+"""Of what the link could carry, that others sent."""
+_ONE_CONNECTION = 2
+"""Source ports of one; of several each is the others' competitor."""
+_TELLS_BPS = 20_000_000
+"""A full segment takes 0.6 ms."""
 _OF_LIMITS = {
     "receiver-limited": ("receiver-window", None),
     "send-buffer-limited": ("sender-buffer", None),
@@ -52,6 +60,7 @@ def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, in
         **_of_beginning_and_end(t),
         **_of_time(t, intervals),
         **_of_silences(intervals, fates),
+        **_of_the_link(t, intervals),
     }
     return {kind: value for kind, value in found.items() if value is not None}
 
@@ -146,6 +155,56 @@ def _thought_ns(t: Transfer, role: str) -> int:
     key = "local_port" if role == "client" else "peer_port"
     mine = [c for c in t.recording.journals[role] if c[key] == t.port]
     return sum(end - begin for c in mine for name, begin, end, _ in c["calls"] if name == "think")
+
+
+def _of_the_link(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
+    """Return whether its rate changed for good, whether others used it, and whether the sender paced."""
+    return {
+        "rate-change": _rate_change(t),
+        "competing-traffic": _competing(t),
+        "pacing": _paced(t, intervals),
+    }
+
+
+def _rate_change(t: Transfer) -> bool | None:
+    """Return whether the rate was another for long on both sides of a step, with enough packets to see it."""
+    steps = t.data_link.numbers("step")
+    served = t.packets["served_ns"][t.packets["fate"] == DELIVERED].astype(np.int64)
+    if not len(served):
+        return False
+    inside = [(at, rate) for at, rate, *_ in steps if at + t.zero_ns < served.max()]
+    changes = [i for i in range(1, len(inside)) if inside[i][1] != inside[i - 1][1]]
+    if not changes:
+        return False
+    at_ns = inside[changes[0]][0] + t.zero_ns
+    before, after = served[served < at_ns], served[served >= at_ns]
+    many = all(len(side) >= _LEAST_PACKETS and np.ptp(side) >= _LASTS_NS for side in (before, after))
+    ratio = inside[changes[0]][1] / inside[changes[0] - 1][1]
+    return True if many and max(ratio, 1 / ratio) >= _MUCH_OF_A_RATE else None
+
+
+def _competing(t: Transfer) -> bool | None:
+    """Return whether others had a good part of the link while ours waited, or there were none."""
+    crosses = t.data_link.numbers("cross")
+    if not crosses:
+        return None if len({*t.recording.log["source"]}) > _ONE_CONNECTION else False
+    begin, end, rate, _, on, off = crosses[0]
+    busy = min(end + t.zero_ns, t.end_ns) - max(begin + t.zero_ns, t.begin_ns)
+    duty = on / (on + off) if on + off else 1.0
+    theirs = rate * duty * busy / (t.data_link.numbers("step")[0][1] * (t.end_ns - t.begin_ns))
+    return _amount(theirs, least=_LEAST_SHARED, none=0.0)
+
+
+def _paced(t: Transfer, intervals: list[Interval]) -> bool | None:
+    """Return whether BBR decided what was sent; on a fast path ACKs are too near each other to tell."""
+    sender = "client" if t.way == 0 else "server"
+    if t.recording.scenario["plan"][sender].get("congestion_control") != "bbr":
+        return False
+    total = max(1, sum(end - begin for begin, end, *_ in intervals))
+    own = sum(end - begin for begin, end, limit, _ in intervals if limit in ("link", "congestion-window"))
+    slow = t.data_link.numbers("step")[0][1] <= _TELLS_BPS
+    bulk = len(t.packets) >= 2 * _LEAST_PACKETS
+    return True if own / total >= 2 * _MUCH and slow and bulk else None
 
 
 def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool | None]:

@@ -31,8 +31,8 @@ class Made:
         self.folder = folder
         self._upload = upload
         self._control = control
-        self._path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
-        self._path += more or []
+        self.path = [[way, "step", 0, RATE_BPS, int(DELAY_S * NS)] for way in ("up", "down")]
+        self.path += more or []
         self._rows: list[tuple[Any, ...]] = []
         self._calls: list[list[Any]] = []
 
@@ -92,4 +92,4 @@ class Made:
     def _scenario(self) -> dict[str, Any]:
         plan = {"client": {}, "server": {}}
         told = {"kind": "made", "limit": "", "finding": None, "upload": self._upload}
-        return told | {"control": self._control, "path": self._path, "plan": plan}
+        return told | {"control": self._control, "path": self.path, "plan": plan}

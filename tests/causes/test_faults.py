@@ -72,3 +72,28 @@ def test_a_queue_of_acks_may_be_told_as_a_bloated_one(tmp_path: Path) -> None:
         made.segment(begin_s + 0.01 * number, number, answer=False)
         made.packet(1, begin_s + 0.01 * number + 0.051, ack=(number + 1) * MSS, waits_s=0.2)
     assert "bufferbloat" not in _faults(made)
+
+
+def _link(folder: Path, *settings: list[object], packets: int = 300) -> dict[str, bool]:
+    made = Made(folder)
+    made.path += [["up", *each] for each in settings]
+    begin_s = made.handshake()
+    made.call("send", begin_s, begin_s + 0.0001, packets * MSS)
+    for number in range(packets):
+        made.segment(begin_s + 0.01 * number, number, waits_s=0.02)
+    return _faults(made)
+
+
+def test_a_step_of_the_rate_counts_if_there_is_enough_on_both_sides(tmp_path: Path) -> None:
+    assert _link(tmp_path / "none")["rate-change"] is False
+    assert _link(tmp_path / "amid", ["step", 1_500_000_000, 3_000_000, 50_000_000])["rate-change"] is True
+    at_the_end = _link(tmp_path / "end", ["step", 3_000_000_000, 3_000_000, 50_000_000])
+    assert "rate-change" not in at_the_end
+
+
+def test_others_count_by_their_share_of_the_link(tmp_path: Path) -> None:
+    assert _link(tmp_path / "none")["competing-traffic"] is False
+    others = ["cross", 500_000_000, 2_500_000_000, 6_000_000, 1500, 0, 0]
+    assert _link(tmp_path / "many", others)["competing-traffic"] is True
+    others[3] = 600_000
+    assert "competing-traffic" not in _link(tmp_path / "few", others)

@@ -45,9 +45,17 @@ class MarredTransfer(Transfer):
     """From when on the way of the data takes longer."""
     dead_from_ns: int = 0
     """From when on no data come through."""
+    slower_from_ns: int = 0
+    slower_bps: int = 0
+    """The link's rate from then on."""
+    others_bps: int = 0
+    others_from_ns: int = 0
+    others_until_ns: int = 0
+    """What others send through the same queue meanwhile."""
     _tokens: float = field(default=15_000, init=False)
     _seen_ns: int = field(default=0, init=False)
     _count: int = field(default=0, init=False)
+    _told_ns: int = field(default=0, init=False)
 
     def transmit(self, host: Host, data: bytes) -> bool:
         if host.name != "mobile":
@@ -58,11 +66,21 @@ class MarredTransfer(Transfer):
             return True
         if self.longer_from_ns and self.now_ns >= self.longer_from_ns and self.path.delay_ns == ROAD.delay_ns:
             self.path = replace(self.path, delay_ns=self.path.delay_ns + self.longer_ns)
+        if self.slower_from_ns and self.now_ns >= self.slower_from_ns:
+            self.path = replace(self.path, rate_bps=self.slower_bps)
+        self._queue_others()
         self._count += 1
         if self.every and self._count % self.every == 0:
             self.at(self.now_ns + self.late_ns, lambda: self._late(host, data))
             return True
         return super().transmit(host, data)
+
+    def _queue_others(self) -> None:
+        """Let what others sent since the last packet of ours stand before this one."""
+        begin_ns, self._told_ns = max(self._told_ns, self.others_from_ns), self.now_ns
+        if self.others_bps and begin_ns < self.now_ns < self.others_until_ns:
+            work_ns = (self.now_ns - begin_ns) * self.others_bps // self.path.rate_bps
+            self._free_ns["mobile"] = max(self._free_ns["mobile"], begin_ns) + work_ns
 
     def _late(self, host: Host, data: bytes) -> None:
         super().transmit(host, data)

@@ -131,6 +131,57 @@ def test_a_path_that_becomes_longer_changed(tmp_path: Path, both: bool) -> None:
     assert "bufferbloat" not in kinds(found)
 
 
+def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, size=3_000_000, slower_from_ns=3 * NS_PER_S, slower_bps=1_500_000)
+    change = of(found, "rate-change")
+    assert change.numbers["rate_before_bps"] == pytest.approx(3.9e6, rel=0.05)
+    assert change.numbers["rate_after_bps"] == pytest.approx(1.46e6, rel=0.05)
+    assert change.begin_ns - found.transfer.begin_ns == pytest.approx(3.1e9, abs=0.3e9)
+    assert "competing-traffic" not in kinds(found)
+
+
+def test_others_on_the_link_are_told_from_both_ends_and_do_not_change_its_rate(tmp_path: Path) -> None:
+    others = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
+    found = diagnosed(tmp_path, size=3_000_000, **others)
+    shared = of(found, "competing-traffic")
+    assert shared.numbers["others_share"] == pytest.approx(0.5, abs=0.1)
+    assert (shared.begin_ns - found.transfer.begin_ns) / NS_PER_S == pytest.approx(2, abs=0.2)
+    assert (shared.end_ns - found.transfer.begin_ns) / NS_PER_S == pytest.approx(4, abs=0.2)
+    assert "rate-change" not in kinds(found)
+
+
+def test_one_end_cannot_tell_others_from_a_slower_link(tmp_path: Path) -> None:
+    others = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
+    found = diagnosed(tmp_path, both=False, size=3_000_000, **others)
+    assert not {"competing-traffic", "rate-change"} & kinds(found)
+
+
+def _sent(*, paced: bool) -> Talk:
+    """Return a bulk sender of four segments each 4 ms, for a timer or for the ACKs that it answers."""
+    talk = Talk().opened()
+    talk.data(50.2, 0)
+    talk.ack(100.3, 0)
+    talk.data(350.3, 0)  # it was lost: from here on its window is not a growing one
+    for turn in range(200):
+        at_ms = 400.4 + 4 * turn
+        talk.ack(at_ms, 1 + 4 * max(turn - 12, 0))
+        for each in range(4):
+            talk.data(at_ms + (0.6 + 0.9 * each if paced else 0.01), 1 + 4 * turn + each)
+    for turn in range(13):
+        talk.ack(1201 + 4 * turn, 1 + 4 * (turn + 188))
+    return talk
+
+
+def test_a_sender_that_is_paced_is_no_fault(tmp_path: Path) -> None:
+    paced = of(_sent(paced=True).diagnosed(tmp_path), "pacing")
+    assert paced.cost_s == 0
+    assert paced.numbers["paced_share"] > 0.9
+
+
+def test_a_sender_that_acks_set_free_is_not_paced(tmp_path: Path) -> None:
+    assert "pacing" not in kinds(_sent(paced=False).diagnosed(tmp_path))
+
+
 # --- small segments ---
 
 

@@ -1,0 +1,77 @@
+"""The sender spaces its segments by a timer, as BBR does: they are not set free by ACKs. That is no fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.held import held, stretches
+from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.units import NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.tables import Array
+
+KIND = "pacing"
+HELP = "Nothing: a paced sender keeps queues short. What it takes for the path's rate decides how fast it is."
+_WINDOWS = (Limit.LINK, Limit.CONGESTION_WINDOW)
+"""While these hold there are data to send, and no window of the receiver: the sender's own rule decides."""
+_LEAST = 0.2
+"""Share of the time that they hold, together."""
+_LEAST_SEGMENTS = 50
+_REACTION_NS = 300 * NS_PER_US
+"""A segment that an ACK set free leaves within this time ..."""
+_TIMED = 0.5
+"""... so these did not: 0.54 to 1.0 of the segments of BBR, none of Reno's and CUBIC's."""
+_AT_ONCE_NS = 50 * NS_PER_US
+_BURSTS = 0.05
+"""Segments that leave with the one before: an ACK sets two free, a timer one."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding, seen from the sender: on a fast path ACKs are too near to tell."""
+    seen = case.limited.seen
+    if case.is_link_logged or seen is None or case.limited.view is View.RECEIVER:
+        return
+    spans = Spans.of(*np.concatenate([stretches(case.limited, limit) for limit in _WINDOWS], axis=1))
+    if spans.total_ns * case.transfer.speed < _LEAST * case.limited.total_s * NS_PER_S:
+        return
+    own = _own_segments(seen, spans)
+    if len(own) < _LEAST_SEGMENTS:
+        return
+    timed, burst = _shares(seen, own)
+    if timed >= _TIMED and burst <= _BURSTS:
+        yield _finding(case, spans, timed, seen.sends.row[own])
+
+
+def _own_segments(seen: Observed, spans: Spans) -> Array:
+    """Return the full segments sent for the first time while the window alone decided."""
+    fresh = seen.fresh
+    full = (seen.sends.end - seen.sends.begin)[fresh] >= seen.mss_bytes
+    return np.asarray(fresh[full & spans.holds(seen.sends.time_ns[fresh])])
+
+
+def _shares(seen: Observed, own: Array) -> tuple[float, float]:
+    """Return the parts of segments that no ACK set free, and that left with the one before."""
+    sent = seen.sends.time_ns[own]
+    heard = seen.last_answer(sent)
+    since = sent - seen.answers.time_ns[np.maximum(heard, 0)]
+    timed = (heard < 0) | (since > _REACTION_NS)
+    return float(timed.mean()), float(np.mean(np.diff(sent) < _AT_ONCE_NS))
+
+
+def _finding(case: Case, spans: Spans, timed: float, sent: Array) -> Finding:
+    sentence = (
+        f"The sender paced its segments, as BBR does: {timed:.0%} of {len(sent):,} full ones left when no "
+        "ACK had set them free, and none in a burst. That is no fault."
+    )
+    limited = held(case.limited, Limit.CONGESTION_WINDOW)
+    numbers = {"paced_share": timed, "congestion_window_share": limited.share if limited else 0.0}
+    begin_ns, end_ns = int(spans.begin[0]), int(spans.end[-1])
+    return Finding(KIND, begin_ns, end_ns, 0.0, None, rows("sender", sent), sentence, numbers=numbers)
