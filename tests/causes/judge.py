@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 VIEWS = ("both", "sender-state", "sender", "receiver")
 GROUP = "group"
 """The whole session, where several connections are one piece of work."""
+_FILE_HEADER_BYTES = 24
+"""Of a pcap without packets."""
 NEAR = 0.05
 """Limits whose true shares are so near to the largest count as primary, too."""
 
@@ -79,17 +81,26 @@ class Judged:
 @contextmanager
 def seen(folder: Path, view: str, *, upload: bool) -> Iterator[Path]:
     """Give the file or the folder that a view consists of."""
-    session = folder / "session"
-    sender, receiver = ("mobile", "fixed") if upload else ("fixed", "mobile")
-    host = receiver if view == "receiver" else sender
     if view in ("both", GROUP):
-        yield session
+        yield folder / "session"
     elif view == "sender-state":
+        host = _capture(folder, view, upload=upload).parent
         with tempfile.TemporaryDirectory() as place:
-            yield Path(shutil.copytree(session / host, Path(place) / host)).parent
+            yield Path(shutil.copytree(host, Path(place) / host.name)).parent
     else:
-        (capture,) = (session / host).glob("tcp-0.pcap*")
-        yield capture
+        yield _capture(folder, view, upload=upload)
+
+
+def _capture(folder: Path, view: str, *, upload: bool) -> Path:
+    """Return the capture of the end that a view sees, the sender's if it sees both."""
+    host = "mobile" if upload == (view != "receiver") else "fixed"
+    (capture,) = (folder / "session" / host).glob("tcp-0.pcap*")
+    return capture
+
+
+def _is_empty(capture: Path) -> bool:
+    """Return whether a host was sent nothing: a router on its side knew no such address."""
+    return capture.suffix != ".gz" and capture.stat().st_size <= _FILE_HEADER_BYTES
 
 
 def asked_for(transfer: Document) -> list[str]:
@@ -132,7 +143,7 @@ def judge(folder: Path, truth: Document, view: str) -> Judged | None:
         return _judge_group(folder, truth)
     transfer = truth["transfers"][0]
     true = _in_view(transfer, view)
-    if true is None:
+    if true is None or (view != "both" and _is_empty(_capture(folder, view, upload=truth["upload"]))):
         return None
     judged = Judged(folder.name, view, truth["kind"], _shares(transfer, true, view))
     judged.tick_ms = truth.get("tick_ms")

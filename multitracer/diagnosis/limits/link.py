@@ -12,6 +12,7 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.diagnosis.limits.floors import Paths
+from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
@@ -86,10 +87,12 @@ def busy(seen: Observed) -> Busy:
 def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
     """Return the link's rate at each time, from the times when a queue proved it; None if it cannot be.
 
-    No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried.
+    No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried:
+    the middle one, and the best, which is the link's own where others share it for a while.
     """
     changing = _followed(times, rate, proven)
-    for usual in (changing, np.full(len(times), np.median(rate[proven]))):
+    steady = (np.full(len(times), each) for each in (np.median(rate[proven]), changing.max()))
+    for usual in (changing, *steady):
         if (rate > _MOST_ABOVE * usual).mean() <= _RARELY:
             return usual
     return None
@@ -141,7 +144,8 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
     queue = _standing(sent, paths.queue(sent, way), floor)
-    least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), _QUEUE_OF_FLOOR * floor)
+    part = 0.0 if seen.view is View.BOTH_ENDS else _QUEUE_OF_FLOOR  # one way, by two clocks: no noise of ACKs
+    least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), part * floor)
     above = np.flatnonzero(queue > least)
     found = Spans.of(sent[above], sent[above] + queue[above])
     found = found.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
