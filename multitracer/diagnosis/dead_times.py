@@ -16,6 +16,7 @@ Rules of the file
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -125,7 +126,7 @@ class _Watch:
         begin_ns, end_ns = int(self._time[begin]), int(self._time[tries[failed] if is_answer else answer])
         certain_ns = int(self._time[tries[failed - 1]]) if failed else begin_ns
         unanswered = self._outstanding(tries) + failed
-        una = int(self._transfer.sender["ack_bytes"][acks[:following]].max())
+        una = int(self._view.acknowledged_by(acks[[following - 1]])[0])
         lost = self._lost(una, certain_ns if failed else end_ns)
         proved = is_answer and self._proves_acks(tries, answer)
         answered = answer if is_answer else NA
@@ -135,8 +136,7 @@ class _Watch:
         """Return whether an arrival is an ACK, and not only what the peer had to say of its own."""
         table = self._transfer.sender
         own = table["payload_bytes"][row] > 0 or has(table["flags"][[row]], Flag.SYN | Flag.FIN | Flag.RST)[0]
-        before = self._transfer.acks[self._transfer.acks < row]
-        grew = table["ack_bytes"][row] > table["ack_bytes"][before].max()
+        grew = table["ack_bytes"][row] > self._view.acknowledged_by(np.array([row - 1]))[0]
         return bool(grew or not own)
 
     def _failed(self, tries: Array, answer: int) -> int:
@@ -157,8 +157,7 @@ class _Watch:
         if self._is_uncertain(int(tries[0])):
             return 1
         table = self._transfer.sender
-        full = max(int(table["payload_bytes"][self._transfer.data].max()), 1)
-        return -(-int(table["flight_sack_bytes"][tries[0]]) // full)
+        return -(-int(table["flight_sack_bytes"][tries[0]]) // max(self._full_bytes, 1))
 
     def _before(self, row: int) -> int:
         """Return the row of the last arrival before one."""
@@ -183,29 +182,51 @@ class _Watch:
         again = np.unique(np.stack([table["seq_bytes"][tries], table["end_bytes"][tries]], axis=1), axis=0)
         others = int(table["flight_sack_bytes"][first] - (again[:, 1] - again[:, 0]).sum())
         waited_ns = (self._time[first] - self._time[before]) * self._transfer.speed
-        full = table["payload_bytes"][self._transfer.data].max()
         reads = np.diff(table["ack_bytes"][[before, answer]] + table["window_bytes"][[before, answer]])[0] > 0
-        due = others > (0 if waited_ns > _DELAYED_ACK_NS else _DELAYED_SEGMENTS * full)
+        due = others > (0 if waited_ns > _DELAYED_ACK_NS else _DELAYED_SEGMENTS * self._full_bytes)
         due &= reads or waited_ns > _DELAYED_ACK_NS
-        sent = self._transfer.data[self._transfer.data < first]
-        return bool(due and table["ack_bytes"][answer] >= table["end_bytes"][sent].max())
+        sent = self._highest_data[np.searchsorted(self._transfer.data, first) - 1]
+        return bool(due and table["ack_bytes"][answer] >= sent)
 
     def _lost(self, una: int, until_ns: int) -> tuple[int, int]:
         """Return how many packets both captures show to be lost, of the data and of their ACKs.
 
         Those count that carried, or acknowledged, more than `una`, and left up to a stamp.
         """
+        if self._lost_ways is None:
+            return NA, NA
+        data, acks = (np.count_nonzero((edge > una) & (left <= until_ns)) for edge, left in self._lost_ways)
+        return int(data), int(acks)
+
+    @cached_property
+    def _highest_data(self) -> Array:
+        """Highest end of the data sent so far, at each segment with payload."""
+        return np.asarray(np.maximum.accumulate(self._transfer.sender["end_bytes"][self._transfer.data]))
+
+    @cached_property
+    def _full_bytes(self) -> int:
+        """Payload of the largest segment."""
+        return int(self._transfer.sender["payload_bytes"][self._transfer.data].max())
+
+    @cached_property
+    def _lost_ways(self) -> list[tuple[Array, Array]] | None:
+        """Of the data lost, and of the ACKs lost: what each carried or acknowledged up to, and when it left.
+
+        None where only one end was captured.
+        """
         data, acks = self._transfer.data_pairs, self._transfer.ack_pairs
         sender, receiver = self._transfer.sender, self._transfer.receiver
         if data is None or acks is None or receiver is None:
-            return NA, NA
-        back_ns = self._transfer.receiver_time(receiver["time_ns"])
-        ours = (sender["end_bytes"] > una) & (sender["payload_bytes"] > 0) & (sender["time_ns"] <= until_ns)
-        theirs = (receiver["ack_bytes"] > una) & (back_ns <= until_ns)
-        return _count(data, ours), _count(acks, theirs)
+            return None
+        ours, theirs = _rows_lost(data), _rows_lost(acks)
+        ours = ours[sender["payload_bytes"][ours] > 0]
+        back_ns = self._transfer.receiver_time(receiver["time_ns"][theirs])
+        return [
+            (sender["end_bytes"][ours], sender["time_ns"][ours]),
+            (receiver["ack_bytes"][theirs], back_ns),
+        ]
 
 
-def _count(pairs: Pairs, chosen: Array) -> int:
-    """Return how many of the chosen rows of the end that sent them were lost."""
-    lost = pairs.sent[(pairs.table["outcome"] == Outcome.LOST) & (pairs.sent != NA)]
-    return int(np.count_nonzero(chosen[lost]))
+def _rows_lost(pairs: Pairs) -> Array:
+    """Return the rows, of the end that sent them, of what was lost."""
+    return np.asarray(pairs.sent[(pairs.table["outcome"] == Outcome.LOST) & (pairs.sent != NA)])

@@ -33,16 +33,18 @@ def mtu_holes(case: Case) -> list[DeadTime]:
     right after smaller packets had; or both captures show that smaller ones passed meanwhile.
     """
     dead_times = case.dead_times
-    first = next((at for at, dead in enumerate(dead_times) if _is_hole(case, dead)), len(dead_times))
+    if not dead_times:
+        return []
+    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    first = next((at for at, dead in enumerate(dead_times) if _is_hole(case, dead, full)), len(dead_times))
     tried = [int(case.transfer.sender["seq_bytes"][dead.tries[0]]) for dead in dead_times]
     while 0 < first < len(tried) and tried[first - 1] == tried[first]:
         first -= 1
     return [dead for dead in dead_times[first:] if dead.failed]
 
 
-def _is_hole(case: Case, dead: DeadTime) -> bool:
+def _is_hole(case: Case, dead: DeadTime, full: int) -> bool:
     payload = case.transfer.sender["payload_bytes"]
-    full = int(payload[case.transfer.data].max())
     vanished = payload[dead.tries[: dead.failed]] == full
     if full <= _SMALL_BYTES or np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
         return False

@@ -62,22 +62,36 @@ class SenderView:
 
     def flight_bytes(self, rows: Array) -> Array:
         """Return what was outstanding after each row: highest end sent less highest ACK seen."""
-        sent = self._so_far(self.occupying, "end_bytes", rows)
-        acked = self._so_far(self.transfer.acks, "ack_bytes", rows)
-        return np.asarray(np.maximum(sent - np.maximum(acked, 0), 0))
+        return np.asarray(np.maximum(self.sent_by(rows) - np.maximum(self.acknowledged_by(rows), 0), 0))
+
+    def sent_by(self, rows: Array) -> Array:
+        """Return the highest end sent as of each row; 0 before any."""
+        return _so_far(self.occupying, self._highest_sent, rows)
+
+    def acknowledged_by(self, rows: Array) -> Array:
+        """Return the highest ACK as of each row; 0 before any."""
+        return _so_far(self.transfer.acks, self._highest_acked, rows)
 
     def in_recovery(self, rows: Array) -> Array:
         """Return whether something sent again had not been acknowledged as of each row."""
-        again = self.occupying[(self._table["kind"][self.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0]
-        resent = self._so_far(again, "end_bytes", rows)
-        return np.asarray(resent > self._so_far(self.transfer.acks, "ack_bytes", rows))
+        again, highest = self._sent_again
+        return np.asarray(_so_far(again, highest, rows) > self.acknowledged_by(rows))
 
-    def _so_far(self, among: Array, column: str, rows: Array) -> Array:
-        if not len(among):
-            return np.zeros(len(rows), dtype=np.int64)
-        highest = np.maximum.accumulate(self._table[column][among])
-        at = np.searchsorted(among, rows, side="right") - 1
-        return np.where(at < 0, 0, highest[np.maximum(at, 0)])
+    # Accumulated once: a transfer with a thousand timeouts is asked for each of them.
+
+    @cached_property
+    def _highest_sent(self) -> Array:
+        return np.asarray(np.maximum.accumulate(self._table["end_bytes"][self.occupying]))
+
+    @cached_property
+    def _highest_acked(self) -> Array:
+        return np.asarray(np.maximum.accumulate(self._table["ack_bytes"][self.transfer.acks]))
+
+    @cached_property
+    def _sent_again(self) -> tuple[Array, Array]:
+        """Return the rows of what was sent again, and the highest end of these so far."""
+        again = self.occupying[(self._table["kind"][self.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0]
+        return again, np.asarray(np.maximum.accumulate(self._table["end_bytes"][again]))
 
     def window_bytes(self, rows: Array) -> Array:
         """Return the advertised window as of each row, NA before the first."""
@@ -153,3 +167,11 @@ class SenderView:
         profile = self.transfer.variables.parameters.get(host)
         size = profile.get("send_buffer_bytes") if isinstance(profile, dict) else None
         return size if isinstance(size, int) and size > 0 else None
+
+
+def _so_far(among: Array, highest: Array, rows: Array) -> Array:
+    """Return the highest value of `among` as of each row; 0 before the first."""
+    if not len(among):
+        return np.zeros(len(rows), dtype=np.int64)
+    at = np.searchsorted(among, rows, side="right") - 1
+    return np.where(at < 0, 0, highest[np.maximum(at, 0)])
