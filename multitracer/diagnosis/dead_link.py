@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from multitracer.diagnosis.at_receiver import is_smaller_after, silences
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import Part
 from multitracer.diagnosis.mtu_hole import mtu_holes
 from multitracer.diagnosis.opening import is_forgotten
 from multitracer.tables import NA
@@ -12,6 +16,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.at_receiver import ReceiverSilence
     from multitracer.diagnosis.dead_times import DeadTime
 
 BLACKOUT_S = 10.0
@@ -35,6 +40,9 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
     if case.is_link_logged:
         return
+    for each in silences(case):
+        if each.part is not Part.ACKS and not is_smaller_after(case, each):
+            yield _at_receiver(case, each, kind)
     share = max(len(case.lost) / max(len(case.transfer.data), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
@@ -43,6 +51,22 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
         by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
         if dead.failed and not by_chance and not has_other_name:
             yield _finding(case, dead, kind)
+
+
+def _at_receiver(case: Case, silence: ReceiverSilence, kind: str) -> Finding:
+    """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
+    lasted_s = case.link_s(silence.begin_ns, silence.end_ns)
+    sentence = (
+        f"No data arrived for {lasted_s:.1f} s, {case.at_s(silence.begin_ns):.1f} s into the transfer, "
+        "though some were on their way: what came then was the oldest missing, sent again by a timer."
+    )
+    numbers = {"outage_s": lasted_s}
+    time = case.transfer.sender["time_ns"]
+    around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)
+    evidence = rows("sender", around)
+    return Finding(
+        kind, silence.begin_ns, silence.end_ns, lasted_s, None, evidence, sentence, numbers=numbers
+    )
 
 
 def _in_a_row(dead: DeadTime) -> int:

@@ -19,7 +19,7 @@ _SMALL_BYTES = 536
 _LEAST_TRIES = 3
 _LEAST_FROM_THE_FIRST = 4
 _LEAST_LOST = 5
-_LEAST_SMALLER = 20
+LEAST_SMALLER = 20
 """Smaller segments after it that were answered, without one of full size."""
 _AT_ONCE_S = 1.0
 """After something small had come through, the first segment of full size followed within this time."""
@@ -57,7 +57,7 @@ def _smaller_after(case: Case, dead: DeadTime, full: int) -> bool:
     table, data = case.transfer.sender, case.transfer.data
     after = data[table["time_ns"][data] >= dead.end_ns]
     after = after[table["end_bytes"][after] <= int(table["ack_bytes"][case.transfer.acks].max())]
-    return len(after) >= _LEAST_SMALLER and bool((table["payload_bytes"][after] < full).all())
+    return len(after) >= LEAST_SMALLER and bool((table["payload_bytes"][after] < full).all())
 
 
 def _smaller_passed(case: Case, dead: DeadTime, full: int) -> bool:

@@ -211,6 +211,8 @@ def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) ->
     """Return whether the path was dead; where a hole or a forgetful box explains it that is the finding."""
     longest_s = max((end - begin for begin, end, limit, _ in intervals if limit == "outage"), default=0) / 1e9
     dead = _amount(longest_s, least=_LEAST_SILENCE_S)
+    if not dead and fates["data"].get("outage"):
+        dead = None  # the path was dead, and no retry failed in it
     data = sum(fates["data"].get(fate, 0) for fate in ("outage", "mtu", "idle"))
     only_acks = fates["acks"].get("outage", 0) > 0 and data == 0
     explained = any(fates["data"].get(fate) for fate in ("mtu", "idle", "loss"))

@@ -44,7 +44,10 @@ class MarredTransfer(Transfer):
     longer_ns: int = 0
     """From when on the way of the data takes longer."""
     dead_from_ns: int = 0
-    """From when on no data come through."""
+    dead_until_ns: int = 3600 * NS_PER_S
+    """Between these no data come through ..."""
+    no_acks: bool = False
+    """... or, instead, no ACKs."""
     slower_from_ns: int = 0
     slower_bps: int = 0
     """The link's rate from then on."""
@@ -58,10 +61,11 @@ class MarredTransfer(Transfer):
     _told_ns: int = field(default=0, init=False)
 
     def transmit(self, host: Host, data: bytes) -> bool:
+        is_dead = self.dead_from_ns and self.dead_from_ns <= self.now_ns < self.dead_until_ns
+        if is_dead and (host.name != "mobile") == self.no_acks:
+            return True
         if host.name != "mobile":
             return super().transmit(host, data)
-        if self.dead_from_ns and self.now_ns >= self.dead_from_ns:
-            return True
         if len(data) > self.largest_bytes or (self.policed_bps and not self._passes(len(data))):
             return True
         if self.longer_from_ns and self.now_ns >= self.longer_from_ns and self.path.delay_ns == ROAD.delay_ns:
@@ -101,14 +105,14 @@ def diagnosed(
     *,
     size: int = 2_000_000,
     both: bool = True,
-    control: str = "reno",
+    host: str = "mobile",
     **does: int,
 ) -> Diagnosis:
-    """Return the diagnosis of an upload over a path, from both ends' captures or the sender's alone."""
+    """Return the diagnosis of an upload over a path, from both ends' captures or one host's alone."""
     profile = replace(MODERN, congestion="reno")
     run = MarredTransfer(road, profile, size, 1, **does)  # type: ignore[arg-type]
     run.run()
-    for host in ("mobile", "fixed"):
-        (folder / host).mkdir()
-        capture_file(folder / host / "tcp-0.pcap", [run.captures[host]])
-    return diagnose(Recorded.of(open_recording(folder if both else folder / "mobile" / "tcp-0.pcap")))
+    for name in ("mobile", "fixed"):
+        (folder / name).mkdir()
+        capture_file(folder / name / "tcp-0.pcap", [run.captures[name]])
+    return diagnose(Recorded.of(open_recording(folder if both else folder / host / "tcp-0.pcap")))

@@ -12,6 +12,9 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.delays import Delays, ack_delays
+from multitracer.diagnosis.limits.floors import Paths
+from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.observed import Delays as Samples
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -58,6 +61,9 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _queues(case: Case) -> Iterator[_Queue]:
+    if case.limited.view is View.RECEIVER:
+        yield from _at_receiver(case)
+        return
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     data = case.delays
     if data is None or not (rtt > 0).any():
@@ -74,6 +80,25 @@ def _queues(case: Case) -> Iterator[_Queue]:
     acks = ack_delays(case.transfer)
     if acks is not None and len(acks.row) >= _LEAST_SAMPLES:
         yield _queue(case, acks, acks.queue_ns, unloaded_s, "acks")
+
+
+def _at_receiver(case: Case) -> Iterator[_Queue]:
+    """Yield the queue of a download as its receiver sees it: by the sender's timestamps, if fine."""
+    seen, shown = case.limited.seen, case.limited.shown
+    if seen is None or shown is None or seen.coarse or not seen.floor_ns or shown.link.rate is None:
+        return
+    full = np.flatnonzero((seen.sends.end - seen.sends.begin)[seen.delays.place] >= seen.mss_bytes)
+    if len(full) < _LEAST_SAMPLES:
+        return
+    sampled = Samples(*(column[full] for column in seen.delays))
+    service_ns = seen.mss_bytes * NS_PER_S / shown.link.rate.median
+    queue_ns = Paths.of(sampled, service_ns).queue(sampled.time_ns, sampled.way_ns)
+    if float(np.median(queue_ns)) < _LEAST_PACKETS * service_ns:
+        return
+    nothing = np.empty(0, dtype=np.int64)
+    rows, least_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
+    delays = Delays(rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
+    yield _queue(case, delays, queue_ns, case.link_s(0, seen.floor_ns), "data")
 
 
 def _queue(case: Case, delays: Delays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:

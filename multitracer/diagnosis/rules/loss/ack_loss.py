@@ -1,7 +1,8 @@
 """The data had arrived, but their ACKs were lost, and the sender timed out (paper 004, 5.3).
 
 Only with proof of both: by the link's log; by both captures, where more ACKs than data were lost in that
-time; by the sender's alone, where the first ACK after it covers more than was sent again.
+time; by the sender's alone, where the first ACK after it covers more than was sent again; by the receiver's
+alone, where data that had arrived came again and again meanwhile.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity
+from multitracer.diagnosis.at_receiver import repeated_in, silences
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.limits.names import Part
 from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.at_receiver import ReceiverSilence
     from multitracer.diagnosis.dead_times import DeadTime
     from multitracer.tables import Array
 
@@ -33,6 +37,7 @@ def find(case: Case) -> Iterator[Finding]:
         yield from _by_link(case)
     else:
         yield from (_by_packets(case, dead) for dead in case.dead_times if dead.is_ack_loss)
+        yield from (_at_receiver(case, each) for each in silences(case) if each.part is Part.ACKS)
 
 
 def _by_packets(case: Case, dead: DeadTime) -> Finding:
@@ -43,6 +48,19 @@ def _by_packets(case: Case, dead: DeadTime) -> Finding:
     answer = [] if dead.answer == NA else [dead.answer]
     evidence = rows("sender", [*dead.tries.tolist(), *answer])
     return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, payload, evidence, sentence, numbers=numbers)
+
+
+def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
+    """Return a silence in which what had arrived came again, twice or more, a timeout apart."""
+    cost_s = case.link_s(silence.begin_ns, silence.end_ns)
+    again = repeated_in(case, silence)
+    payload = int(case.transfer.sender["payload_bytes"][again].sum())
+    evidence = rows("sender", again)
+    sentence = _sentence("were lost on the way back", cost_s, len(again))
+    numbers = {"repeated_packets": len(again)}
+    return Finding(
+        KIND, silence.begin_ns, silence.end_ns, cost_s, payload, evidence, sentence, numbers=numbers
+    )
 
 
 def _sentence(fate: str, cost_s: float, timeouts: int) -> str:

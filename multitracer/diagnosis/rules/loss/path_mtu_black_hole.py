@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from multitracer.diagnosis.at_receiver import is_smaller_after, silences
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.mtu_hole import mtu_holes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.at_receiver import ReceiverSilence
     from multitracer.diagnosis.dead_times import DeadTime
 
 KIND = "path-mtu-black-hole"
@@ -17,9 +21,13 @@ HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding for each dead time in which nothing but full-size segments vanished."""
+    """Yield one finding for each dead time in which nothing but full-size segments vanished.
+
+    A receiver alone sees none of these; that full ones came until a silence, and none of many after it.
+    """
     if not case.is_link_logged:
         yield from (_finding(case, dead) for dead in mtu_holes(case))
+        yield from (_at_receiver(case, each) for each in silences(case) if is_smaller_after(case, each))
 
 
 def _finding(case: Case, dead: DeadTime) -> Finding:
@@ -34,3 +42,23 @@ def _finding(case: Case, dead: DeadTime) -> Finding:
     payload = int(table["payload_bytes"][dead.tries].sum())
     evidence = rows("sender", dead.tries)
     return Finding(KIND, dead.begin_ns, dead.end_ns, lasted_s, payload, evidence, sentence, numbers=numbers)
+
+
+def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
+    lasted_s = case.link_s(silence.begin_ns, silence.end_ns)
+    payload, time = (case.transfer.sender[name] for name in ("payload_bytes", "time_ns"))
+    data = case.transfer.data
+    largest, smaller = (
+        int(payload[data].max()),
+        int(payload[data[time[data] >= silence.end_ns]].max(initial=0)),
+    )
+    sentence = (
+        f"After {lasted_s:.1f} s in which no data came, no segment was larger than {smaller:,} bytes, where "
+        f"{largest:,} had been usual: the path carries less than its ends believed, and nobody told them."
+    )
+    numbers = {"vanished_bytes": largest, "passed_bytes": smaller, "dead_s": lasted_s}
+    around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)
+    evidence = rows("sender", around)
+    return Finding(
+        KIND, silence.begin_ns, silence.end_ns, lasted_s, None, evidence, sentence, numbers=numbers
+    )

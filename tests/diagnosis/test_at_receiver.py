@@ -1,0 +1,93 @@
+"""What a receiver's capture alone tells of a path, as a phone's of a download."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.analysis.traffic import SYN
+from tests.diagnosis.path import ROAD, diagnosed
+from tests.diagnosis.talk import FULL, Talk, kinds, of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+
+_DEAD = {"dead_from_ns": 2 * NS_PER_S, "dead_until_ns": 5 * NS_PER_S}
+_SILENCES = {"outage", "blackout", "ack-loss", "path-mtu-black-hole"}
+
+
+def _received(folder: Path, road: Any = ROAD, **does: Any) -> Diagnosis:
+    return diagnosed(folder, road, both=False, host="fixed", **does)
+
+
+def test_a_silence_in_which_retries_failed_is_an_outage(tmp_path: Path) -> None:
+    found = _received(tmp_path, **_DEAD)
+    dead = of(found, "outage")
+    assert dead.numbers["outage_s"] == pytest.approx(3.5, abs=1.0), "until the try that came through"
+    assert _SILENCES & kinds(found) == {"outage"}
+
+
+def test_data_that_had_arrived_and_come_again_and_again_tell_of_lost_acks(tmp_path: Path) -> None:
+    found = _received(tmp_path, **_DEAD, no_acks=True)
+    lost = of(found, "ack-loss")
+    assert lost.numbers["repeated_packets"] >= 2
+    assert _SILENCES & kinds(found) == {"ack-loss"}
+
+
+def test_a_path_without_a_silence_has_none(tmp_path: Path) -> None:
+    assert not _SILENCES & kinds(_received(tmp_path, replace(ROAD, loss=0.03, queue_packets=200)))
+
+
+@pytest.mark.parametrize(("queue_packets", "bloated"), [(200, True), (10, False)])
+def test_a_long_queue_shows_in_the_senders_timestamps(
+    tmp_path: Path, queue_packets: int, bloated: bool
+) -> None:
+    road = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=queue_packets)
+    assert ("bufferbloat" in kinds(_received(tmp_path, road, size=4_000_000))) is bloated
+
+
+def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
+    found = _received(tmp_path, size=3_000_000, slower_from_ns=3 * NS_PER_S, slower_bps=1_500_000)
+    change = of(found, "rate-change")
+    assert change.numbers["rate_after_bps"] == pytest.approx(1.46e6, rel=0.05)
+
+
+def test_others_on_the_link_do_not_change_its_rate(tmp_path: Path) -> None:
+    others = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
+    assert not {"competing-traffic", "rate-change"} & kinds(_received(tmp_path, size=3_000_000, **others))
+
+
+def _hole(*, after: int) -> Talk:
+    """Return full segments, four seconds of silence, and segments of `after` bytes, noted where they arrive.
+
+    Six packets of the sender were not: its IP identifications say so.
+    """
+    talk = Talk()
+    talk.note(0, 0, seq=1000, flags=SYN, options={"mss": FULL, "scale": 0}, ip_id=1)
+    talk.syn_ack(0.1)
+    talk.note(50, 0, seq=1001, ack=5001, ip_id=2)
+    at_ms, seq = 50.2, 1001
+    for number in range(140):
+        size, lost = (FULL, 0) if number < 100 else (after, 6)
+        at_ms += 4000 if number == 100 else 50
+        talk.note(at_ms, 0, seq=seq, ack=5001, payload=size, ip_id=3 + number + lost)
+        seq += size
+        talk.note(at_ms + 0.1, 1, seq=5001, ack=seq)
+    return talk
+
+
+def test_a_silence_after_which_all_is_smaller_is_a_hole_for_what_is_larger(tmp_path: Path) -> None:
+    found = _hole(after=500).diagnosed(tmp_path)
+    hole = of(found, "path-mtu-black-hole")
+    assert (hole.numbers["vanished_bytes"], hole.numbers["passed_bytes"]) == (FULL, 500)
+    assert _SILENCES & kinds(found) == {"path-mtu-black-hole"}
+
+
+def test_options_make_no_hole(tmp_path: Path) -> None:
+    found = _hole(after=FULL - 36).diagnosed(tmp_path)
+    assert _SILENCES & kinds(found) == {"outage"}
