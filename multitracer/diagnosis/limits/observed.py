@@ -113,6 +113,10 @@ class Delays(NamedTuple):
     place: Array
     unloaded_ns: int | None = None
 
+    def where(self, chosen: Array) -> Delays:
+        """Return some of the samples."""
+        return Delays(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
+
 
 @dataclass(frozen=True)
 class Observed:

@@ -14,7 +14,6 @@ from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.delays import Delays, ack_delays
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.observed import Delays as Samples
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _at_receiver(case: Case) -> Iterator[_Queue]:
     full = np.flatnonzero((seen.sends.end - seen.sends.begin)[seen.delays.place] >= seen.mss_bytes)
     if len(full) < _LEAST_SAMPLES:
         return
-    sampled = Samples(*(column[full] for column in seen.delays))
+    sampled = seen.delays.where(full)
     service_ns = seen.mss_bytes * NS_PER_S / shown.link.rate.median
     queue_ns = Paths.of(sampled, service_ns).queue(sampled.time_ns, sampled.way_ns)
     if float(np.median(queue_ns)) < _LEAST_PACKETS * service_ns:
