@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _M, _I, _W = Confidence.MEASURED, Confidence.INFERRED, Confidence.WEAK
+_LOOSE = dict.fromkeys((Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W)
+"""Of their seconds 75 to 90 % were right on 467 recordings of known cause, of all others 93 % and more."""
 _BY_VIEW: dict[View, dict[Limit, Confidence]] = {
     View.LINK_LOG: dict.fromkeys(Limit, _M),
-    View.BOTH_ENDS: dict.fromkeys(Limit, _M) | {Limit.SLOW_START: _W, Limit.CONGESTION_WINDOW: _I},
-    View.SENDER_STATE: dict.fromkeys(Limit, _I)
-    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M, Limit.SLOW_START: _W},
-    View.SENDER: dict.fromkeys(Limit, _I)
-    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W, Limit.SLOW_START: _W, Limit.CONGESTION_WINDOW: _W},
-    View.RECEIVER: dict.fromkeys(Limit, _I)
-    | dict.fromkeys((Limit.RECOVERY, Limit.SENDER_BUFFER, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W),
+    View.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
+    View.SENDER_STATE: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
+    View.SENDER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W},
+    View.RECEIVER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.SENDER_BUFFER: _W},
     View.NOWHERE: dict.fromkeys(Limit, _W),
 }
 
