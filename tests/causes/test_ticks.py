@@ -62,6 +62,12 @@ def test_each_host_has_its_own_tick_and_its_peer_echoes_it(tmp_path: Path, first
     assert [echo for _, echo in told[::2]] == [77 + step for step in range(0, 40, 3)]
 
 
+def test_a_host_that_is_not_there_has_no_tick(tmp_path: Path) -> None:
+    file = _capture(tmp_path / "mobile", [_packet(A, B, (40_000, 5001), 1_234_567, 0)])
+    coarsen({"mobile": file}, {A: "mobile"}, {"mobile": 10})
+    assert _values(file) == [(123_456, 0)]
+
+
 def test_checksums_follow(tmp_path: Path) -> None:
     file = _capture(tmp_path / "mobile", [_packet(A, B, (40_000, 5001), 1_234_567, 89_012)])
     coarsen({"mobile": file}, {A: "mobile", B: "fixed"}, {"mobile": 4, "fixed": 10})

@@ -57,8 +57,9 @@ def coarsen(
         for stamp in stamps(data):
             sender = addresses[stamp.source[:-2]]
             partial = ethernet and sender == host  # the device would have completed the checksum
-            _rewrite(data, stamp, first, {end: ticks_ms.get(addresses[end[:-2]], 1) for end in stamp[:2]},
-                     with_sum=not partial)  # fmt: skip
+            hosts = {end: addresses.get(end[:-2], "") for end in stamp[:2]}  # a SYN may be for nobody
+            ticks = {end: ticks_ms.get(name, 1) for end, name in hosts.items()}
+            _rewrite(data, stamp, first, ticks, with_sum=not partial)
         path.write_bytes(data)
 
 
