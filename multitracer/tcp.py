@@ -88,6 +88,17 @@ _ROUND_TRIP_WORDS = {
 }
 
 
+class WindowScaleBy(IntEnum):
+    """How it is known by how many bits a direction's windows are scaled."""
+
+    SYN = 0
+    """Announced, or ruled out, in the SYNs."""
+    SENT = 1
+    """Least scale at which what the other side sent fitted: the SYN's options were not captured."""
+    UNKNOWN = 2
+    """Neither: windows are as they stand in the header, and may be larger."""
+
+
 class Close(IntEnum):
     """How a connection ended within a capture."""
 
@@ -184,6 +195,8 @@ DIRECTIONS = Schema(
         Column("rst", "int32", "segments with RST"),
         Column("mss_bytes", "int32", "MSS option as announced in this direction", "bytes", na=True),
         Column("window_scale", "int16", "window scale option as announced", na=True),
+        Column("window_shift", "int8", "bits by which its windows are scaled here"),
+        Column("window_shift_by", "uint8", f"how that is known (WindowScaleBy): {_codes(WindowScaleBy)}"),
         Column("sack_permitted", "bool", "SACK permitted option announced"),
         Column("timestamps", "bool", "timestamps option on the SYN, or on most segments without one"),
         Column("mptcp", "bool", "MPTCP options seen"),
