@@ -73,6 +73,8 @@ class RoundTrips(IntEnum):
     NO_ACK = 2
     NO_EXACT_ACK = 3
     """No ACK ends exactly at a segment that was sent once (Karn's rule)."""
+    NO_TIME = 4
+    """Its segments carry no time."""
 
     @property
     def words(self) -> str:
@@ -85,6 +87,7 @@ _ROUND_TRIP_WORDS = {
     RoundTrips.NEAR_RECEIVER: "captured near the receiver, which cannot tell round trips from its own delay",
     RoundTrips.NO_ACK: "no ACK of this direction was captured",
     RoundTrips.NO_EXACT_ACK: "no ACK ends exactly at a segment that was sent once",
+    RoundTrips.NO_TIME: "its segments carry no time",
 }
 
 
