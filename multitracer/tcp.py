@@ -73,6 +73,8 @@ class RoundTrips(IntEnum):
     NO_ACK = 2
     NO_EXACT_ACK = 3
     """No ACK ends exactly at a segment that was sent once (Karn's rule)."""
+    NO_TIME = 4
+    """Its segments carry no time."""
 
     @property
     def words(self) -> str:
@@ -85,7 +87,19 @@ _ROUND_TRIP_WORDS = {
     RoundTrips.NEAR_RECEIVER: "captured near the receiver, which cannot tell round trips from its own delay",
     RoundTrips.NO_ACK: "no ACK of this direction was captured",
     RoundTrips.NO_EXACT_ACK: "no ACK ends exactly at a segment that was sent once",
+    RoundTrips.NO_TIME: "its segments carry no time",
 }
+
+
+class WindowScaleBy(IntEnum):
+    """How it is known by how many bits a direction's windows are scaled."""
+
+    SYN = 0
+    """Announced, or ruled out, in the SYNs."""
+    SENT = 1
+    """Least scale at which what the other side sent fitted: the SYN's options were not captured."""
+    UNKNOWN = 2
+    """Neither: windows are as they stand in the header, and may be larger."""
 
 
 class Close(IntEnum):
@@ -184,6 +198,8 @@ DIRECTIONS = Schema(
         Column("rst", "int32", "segments with RST"),
         Column("mss_bytes", "int32", "MSS option as announced in this direction", "bytes", na=True),
         Column("window_scale", "int16", "window scale option as announced", na=True),
+        Column("window_shift", "int8", "bits by which its windows are scaled here"),
+        Column("window_shift_by", "uint8", f"how that is known (WindowScaleBy): {_codes(WindowScaleBy)}"),
         Column("sack_permitted", "bool", "SACK permitted option announced"),
         Column("timestamps", "bool", "timestamps option on the SYN, or on most segments without one"),
         Column("mptcp", "bool", "MPTCP options seen"),

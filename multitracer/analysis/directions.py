@@ -17,6 +17,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.probes import window_is_closed
 from multitracer.analysis.stamp_spread import FEWEST_STAMPS, vantage_by_stamps
+from multitracer.analysis.window_scale import put_window_shift
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
     from multitracer.analysis.kernel import Findings
     from multitracer.capture import Capture
-
-LARGEST_SHIFT = 14
-"""A larger window scale counts as this (RFC 7323, section 2.3)."""
 
 _AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1
@@ -84,6 +82,7 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     rows = {name: values[first : first + found.group.directions] for name, values in columns.items()}
     _sent(found, rows, capture)
     _again(found, rows)
+    put_window_shift(found, rows, capture)
     _asked(found, rows)
     _round_trips(found, rows, capture)
     _vantage(rows)
@@ -178,7 +177,7 @@ def _windows(found: Findings, rows: dict[str, Array]) -> None:
     window = group.window.copy()
     window[syn] = 0
     largest = reduce_groups(np.maximum, window, group.bounds, empty=0).astype(np.int64)
-    largest <<= window_shift(rows)
+    largest <<= rows["window_shift"]
     np.maximum.at(largest, group.direction_of(syn), group.window[syn].astype(np.int64))
     _put(rows["max_window_bytes"], largest)
 
@@ -270,6 +269,7 @@ def _absent_round_trips(found: Findings, rows: dict[str, Array]) -> None:
     """Say why a direction has no round-trip times; near its receiver they would be that one's own delay."""
     answered = np.diff(found.axis.acks.bounds) > 0
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
+    reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
     reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
     reason = np.where(rows["vantage"] == Vantage.NEAR_RECEIVER, RoundTrips.NEAR_RECEIVER, reason)
     _put(rows["rtt_absent"], reason)
@@ -341,15 +341,3 @@ def is_dsack(blocks: Table, ack: Array) -> Array:
     inside = (row[1:] == row[:-1]) & ((left[:-1] - left[1:]).view(np.int32) >= 0)
     duplicate[:-1] |= inside & ((right[1:] - right[:-1]).view(np.int32) >= 0)
     return duplicate
-
-
-def window_shift(columns: dict[str, Array]) -> Array:
-    """Return by how many bits each direction's windows are scaled (RFC 7323, section 2.2).
-
-    Scaling needs the option in both SYNs; where one of them was not captured, it is believed.
-    """
-    scale = columns["window_scale"].astype(np.int64)
-    partner = scale.reshape(-1, 2)[:, ::-1].ravel()
-    partner_syn = columns["syn"].reshape(-1, 2)[:, ::-1].ravel() > 0
-    agreed = (scale >= 0) & ((partner >= 0) | ~partner_syn)
-    return np.where(agreed, np.minimum(scale, LARGEST_SHIFT), 0)

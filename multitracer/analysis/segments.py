@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.directions import LARGEST_SHIFT, is_dsack
+from multitracer.analysis.directions import is_dsack
 from multitracer.analysis.goodput import new_bytes
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.intervals import add_to_groups
@@ -16,6 +16,7 @@ from multitracer.analysis.kind import Kind
 from multitracer.analysis.outstanding import Blocks, outstanding
 from multitracer.analysis.probes import window_is_closed
 from multitracer.analysis.timestamps import echoes
+from multitracer.analysis.window_scale import LARGEST_SHIFT
 from multitracer.capture import Flag
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS

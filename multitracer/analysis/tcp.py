@@ -10,7 +10,7 @@ import numpy as np
 
 from multitracer.analysis.connections import opens, partition
 from multitracer.analysis.counted import Counted
-from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise, window_shift
+from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise
 from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.kernel import examine
 from multitracer.analysis.rtt import rtt_samples
@@ -109,7 +109,7 @@ class Analysis(Counted):
     @cached_property
     def _shift(self) -> Array:
         """By how many bits each direction's windows are scaled."""
-        return window_shift(self.directions.columns)
+        return np.asarray(self.directions["window_shift"], dtype=np.int64)
 
     def _index(self, connection: int) -> int:
         if not 1 <= connection <= len(self.connections):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage
+from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
 
@@ -25,7 +25,7 @@ _LISTED = 20
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
 """The RTT is that of the direction where it is larger; near its receiver a direction has none."""
-_APART = {"rtt_absent", "goodput_bytes_per_s", "goodput_ns", "goodput_by"}
+_APART = {"rtt_absent", "window_shift_by", "goodput_bytes_per_s", "goodput_ns", "goodput_by"}
 """What is told in words below the other values of a direction."""
 _DIRECTION_LABELS = {
     column.name: column.name.removesuffix("_ns").replace("_", " ")
@@ -40,6 +40,11 @@ _CLOSES = {
 }
 _INITIATORS = {
     by: "by the handshake" if by is Initiator.HANDSHAKE else f"assumed by {by.words}" for by in Initiator
+}
+_SHIFTS = {
+    WindowScaleBy.SYN: "",
+    WindowScaleBy.SENT: ", by what was sent",
+    WindowScaleBy.UNKNOWN: ", not known",
 }
 _VANTAGES = {
     Vantage.UNKNOWN: "unknown",
@@ -155,6 +160,8 @@ def _cells(way: dict[str, Any]) -> Iterator[str]:
             yield "-"
         elif name == "vantage":
             yield _VANTAGES[value]
+        elif name == "window_shift":
+            yield f"{value}{_SHIFTS[WindowScaleBy(way['window_shift_by'])]}"
         elif isinstance(value, bool):
             yield "yes" if value else "no"
         elif name.endswith("_ns"):

@@ -44,6 +44,9 @@ def test_packets_without_a_time_break_no_command(tmp_path: Path, untimed: set[in
     assert connection["duration_s"] == (timed[-1] - timed[0] if timed else None)
     assert connection["forward"]["rtt_ms"]["max"] in {1000, None}
     text = call("analyze", mixed).stdout
+    if not timed:
+        assert connection["forward"]["rtt_absent"] == "its segments carry no time"
+        assert "No round-trip times from initiator: its segments carry no time." in text
     assert f"{len(untimed)} packet" in text
     assert " d " not in text  # days
     call("inspect", mixed)
