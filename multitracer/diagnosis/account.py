@@ -19,7 +19,7 @@ import numpy as np
 from multitracer.diagnosis.bursts import by_bursts, has_bursts
 from multitracer.diagnosis.inferred import inferred
 from multitracer.diagnosis.measured import measured
-from multitracer.diagnosis.use import LOST, Cause, Use
+from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Cause, Use
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _PERCENT = 100
+_WORTH_A_WORD = 0.1
+"""Part of a class of time that a cause must have made of it to be named with it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,15 @@ class Account:
         if available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
             return math.nan
         return max(0.0, 1 - self.lost_s / available_s)
+
+    def says(self, use: Use) -> str:
+        """Return in words what a class of time was used for: of `wasted` what became of most of the data."""
+        mine = self.uses["use"] == use
+        if use is not Use.WASTED or not mine.any():
+            return SAYS[use]
+        sums = np.bincount(self.uses["cause"][mine], self.uses["seconds"][mine])
+        told = [Cause(cause) for cause in np.argsort(-sums) if sums[cause] >= _WORTH_A_WORD * sums.sum()]
+        return f"data were sent that {' or '.join(WASTED_SAYS[cause] for cause in told)}"
 
     @property
     def far_buffer_s(self) -> float:

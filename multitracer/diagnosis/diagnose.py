@@ -18,7 +18,7 @@ from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.rules import findings
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import LOST, SAYS, Use
+from multitracer.diagnosis.use import LOST, Use
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
 from multitracer.tables import NA, Table
@@ -247,12 +247,12 @@ def _worst(diagnosis: Diagnosis) -> str:
     found = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
     said, cost_s = _dearest_kind(found)
     if not serious and books.seconds[Use.ACCESS] > max(cost_s, books.seconds[lost]):
-        return f"For {books.seconds[Use.ACCESS]:.1f} s {SAYS[Use.ACCESS]}."  # no finding tells of it
+        return f"For {books.seconds[Use.ACCESS]:.1f} s {books.says(Use.ACCESS)}."  # no finding tells of it
     if said and cost_s >= _EXPLAINED * books.seconds[lost]:
         return said
     if books.seconds[lost] < _WORTH_SAYING * books.total_s:
         return said
-    return f"For {books.seconds[lost]:.1f} s {SAYS[lost]}."
+    return f"For {books.seconds[lost]:.1f} s {books.says(lost)}."
 
 
 def _dearest_kind(findings: list[Finding]) -> tuple[str, float]:

@@ -66,7 +66,7 @@ SAYS = {
     Use.IDLE_RWND: "the receiver's window was full",
     Use.IDLE_SNDBUF: "the send buffer was full",
     Use.REDUNDANT: "data were sent again that had arrived",
-    Use.WASTED: "data were sent that arrived broken",
+    Use.WASTED: "data were sent that were lost or arrived broken",
     Use.UNKNOWN: "nothing explains it",
 }
 """Every use in words for people."""
@@ -102,3 +102,14 @@ class Cause(IntEnum):
     def label(self) -> str:
         """The name outside; empty for none."""
         return self.name.lower().replace("_", "-") if self else ""
+
+
+WASTED_SAYS = {
+    Cause.RESET: "were lost in a reset of the link",
+    Cause.DECOMPRESSOR: "arrived broken, with wrong headers",
+    Cause.REFUSED: "the receiver had given up",
+    Cause.UNFINISHED: "had not arrived when the recording ended",
+    Cause.NETWORK: "were lost behind the link",
+    Cause.NONE: "were lost",
+}
+"""What became of the data that were carried in vain, by cause."""

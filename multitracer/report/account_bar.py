@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import channel_use
-from multitracer.diagnosis.use import LOST, SAYS, Use
+from multitracer.diagnosis.use import LOST, Use
 from multitracer.report.markup import Markup, element
 from multitracer.words import printable
 
@@ -64,5 +64,5 @@ def _legend(books: Account) -> Iterator[Markup]:
         yield element(
             "div",
             element("dt", swatch, use.label),
-            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", SAYS[use])),
+            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", books.says(use))),
         )

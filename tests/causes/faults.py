@@ -6,6 +6,7 @@ What is slight may be found or not: five random losses must be, where there is n
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,8 @@ _LEAST_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
 """On both sides of a step of the rate; less is slight."""
 _LEAST_SHARED = 0.1
 """Of what the link could carry, that others sent."""
+_EMPTY_OF_A_STEP, _LEAST_AROUND = 0.1, 8
+"""Of a step of the delay, that the queue may hold then; packets on both sides of it."""
 _ONE_CONNECTION = 2
 """Source ports of one; of several each is the others' competitor."""
 _TELLS_BPS = 20_000_000
@@ -161,6 +164,7 @@ def _of_the_link(t: Transfer, intervals: list[Interval]) -> dict[str, bool | Non
     """Return whether its rate changed for good, whether others used it, and whether the sender paced."""
     return {
         "rate-change": _rate_change(t),
+        "path-change": _path_change(t),
         "competing-traffic": _competing(t),
         "pacing": _paced(t, intervals),
     }
@@ -181,6 +185,21 @@ def _rate_change(t: Transfer) -> bool | None:
     many = all(len(side) >= _LEAST_PACKETS and np.ptp(side) >= _LASTS_NS for side in (before, after))
     ratio = inside[changes[0]][1] / inside[changes[0] - 1][1]
     return True if many and max(ratio, 1 / ratio) >= _MUCH_OF_A_RATE else None
+
+
+def _path_change(t: Transfer) -> bool | None:
+    """Return whether the delay changed while the queue was empty; a queue hides it."""
+    arrived = t.packets[t.packets["fate"] == DELIVERED]
+    enter, served = (arrived[name].astype(np.int64) for name in ("enter_ns", "served_ns"))
+    steps = [(at + t.zero_ns, delay) for at, _, delay, *_ in t.data_link.numbers("step")]
+    changes = [(at, new - old) for (_, old), (at, new) in pairwise(steps) if new != old]
+    if not changes or not len(arrived) or not served[0] < changes[0][0] < served[-1]:
+        return False if not changes else None
+    at_ns, step_ns = changes[0]
+    around = np.abs(served - at_ns) <= t.floor_rtt_ns(t.begin_ns)
+    sides = [(served[around] < at_ns).sum(), (served[around] >= at_ns).sum()]
+    is_empty = (served - enter)[around].max(initial=0) <= _EMPTY_OF_A_STEP * abs(step_ns)
+    return True if is_empty and min(sides) >= _LEAST_AROUND else None
 
 
 def _competing(t: Transfer) -> bool | None:

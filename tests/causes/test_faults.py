@@ -97,3 +97,11 @@ def test_others_count_by_their_share_of_the_link(tmp_path: Path) -> None:
     assert _link(tmp_path / "many", others)["competing-traffic"] is True
     others[3] = 600_000
     assert "competing-traffic" not in _link(tmp_path / "few", others)
+
+
+def test_a_longer_path_counts_where_no_queue_hides_it(tmp_path: Path) -> None:
+    longer = ["step", 1_500_000_000, 12_000_000, 350_000_000]
+    assert _link(tmp_path / "none")["path-change"] is False
+    assert _link(tmp_path / "seen", longer)["path-change"] is True
+    longer[3] = 100_000_000
+    assert "path-change" not in _link(tmp_path / "hidden", longer)

@@ -89,3 +89,12 @@ def test_acks_with_wrong_headers_are_not_called_lost() -> None:
     damaged = [each for each in explained(CALL).findings if each.kind == "ack-loss"]
     assert damaged
     assert all("arrived with wrong headers" in each.sentence for each in damaged)
+
+
+def test_what_was_wasted_says_whether_it_arrived_broken_or_was_lost() -> None:
+    call = explained(CALL).account
+    assert call.says(Use.WASTED).startswith("data were sent that arrived broken, with wrong headers")
+    plain = explained(SAMPLES / "fig8-resets-plain").account
+    assert plain.says(Use.WASTED) == "data were sent that were lost in a reset of the link"
+    fade = explained(SAMPLES / "overbuffered").account
+    assert fade.says(Use.WASTED) == "data were sent that were lost or arrived broken", "there was none"

@@ -43,7 +43,7 @@ def find(case: Case) -> Iterator[Finding]:
     if spans.total_ns * case.transfer.speed < _LEAST * case.limited.total_s * NS_PER_S:
         return
     own = _own_segments(seen, spans)
-    if len(own) < _LEAST_SEGMENTS:
+    if len(own) < _LEAST_SEGMENTS or not len(seen.answers):
         return
     timed, burst = _shares(seen, own)
     if timed >= _TIMED and burst <= _BURSTS:
