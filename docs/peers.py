@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.causes.judge import ask, seen
+from tests.causes.judge import ask, asked_for, seen
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "peers.md"
@@ -85,8 +85,7 @@ def _shares(shares: Any) -> str:
 
 
 def _ours(given: Path, transfer: dict[str, Any]) -> str:
-    has_data = transfer["bytes"] > 0
-    answer = ask(given, port=transfer["client_port"], way=transfer["way"], has_data=has_data)
+    answer = ask(given, asked_for(transfer))
     shares: dict[str, float] = {}
     for row in answer["limits"]:
         shares[row["limit"]] = shares.get(row["limit"], 0.0) + row["share"]

@@ -1,4 +1,4 @@
-"""The program's answers to sixty bundled recordings of known cause: what it must keep up.
+"""The program's answers to bundled recordings of known cause: what it must keep up.
 
 They are of the seeds with which the rules were made, one or two of each kind, the smallest; how the program
 does on recordings that nobody had seen is in docs/limits.md. Each verdict: `python -m tests.causes judge`.
