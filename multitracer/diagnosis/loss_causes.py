@@ -111,6 +111,13 @@ def _before(case: Case, lost: Array, delays: Delays) -> tuple[Array, Array]:
     return queue_ns, (below + up_to) / (2 * len(order))
 
 
+def rounds(case: Case, lost: Array) -> float:
+    """Return for how many of the shortest round trips packets were lost, from the first to the last."""
+    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
+    least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
+    return float(np.ptp(case.transfer.sender["time_ns"][lost])) / least_ns
+
+
 def loss_finding(case: Case, kind: str, found: Losses, sentence: str) -> Finding:
     """Return a finding of all losses of a transfer; the sentence takes their `count` and `share`."""
     table = case.transfer.sender

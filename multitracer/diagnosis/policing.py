@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.loss_causes import losses
+from multitracer.diagnosis.loss_causes import losses, rounds
 from multitracer.diagnosis.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -24,7 +24,8 @@ _LEAST_SUSPECTED = 5
 _SPREAD_SEGMENTS = 5
 """Between the quartiles of the tokens at losses: 1 to 3 at policers, 6 and more where chance lost them."""
 _SPREAD_SUSPECTED = 3
-"""The same of a suspicion: of few losses chance leaves 4 to 15, and the first 5 to 14 of policers 0.5."""
+"""The same of a suspicion: of few losses chance leaves 4 to 15, and the first 5 to 14 of policers 0.5. Only
+where both captures tell what was lost: by repairs alone a policer's losses spread, too."""
 _BELOW = 0.25
 """Part of the packets that passed with fewer tokens than at the median loss."""
 _BELOW_SUSPECTED = 0.22
@@ -32,6 +33,11 @@ _BELOW_SUSPECTED = 0.22
 _QUEUE_NS = 10 * NS_PER_MS
 _QUEUE_SHARE = 0.25
 """Of the round trip."""
+_FULL_SHARE, _NOISE_NS, _LONGEST = 0.8, 1.7 * NS_PER_MS, 0.99
+"""What waited before losses for so much of the longest wait stood in a full queue, however short it is. Round
+trips are measured too seldom between losses to tell."""
+_LEAST_ROUNDS = 20
+"""From the first loss to the last: 80 and more at policers, 8 where a slow start overshot a queue of 5 ms."""
 _FASTER = 1.5
 """Times the rate that passes: where the link is no faster, its own queue would tell, not a policer."""
 
@@ -74,9 +80,11 @@ def policer(case: Case, *, suspected: bool = False) -> Policer | None:
     tokens = rate * time_s - np.cumsum(passed)
     link = train_rate(case.transfer)
     spread, below = _bucket(tokens, is_lost, float(size.max()))
-    most = (_BELOW_SUSPECTED, _SPREAD_SUSPECTED) if suspected else (_BELOW, _SPREAD_SEGMENTS)
-    is_empty = below < most[0] and spread <= most[1]
-    if not is_empty or link <= _FASTER * rate:
+    is_empty = below < _BELOW and spread <= _SPREAD_SEGMENTS
+    if suspected:
+        is_empty = below < _BELOW_SUSPECTED
+        is_empty &= spread <= _SPREAD_SUSPECTED or case.transfer.data_pairs is None
+    if not is_empty or link <= _FASTER * rate or not (suspected or rounds(case, lost) >= _LEAST_ROUNDS):
         return None
     return Policer(rate, link, lost)
 
@@ -102,6 +110,9 @@ def _without_delay(case: Case, lost: Array) -> bool:
         return False
     at = np.searchsorted(delays.row, lost) - 1
     waited_ns = np.median(delays.queue_ns[at[at >= 0]]) if (at >= 0).any() else np.inf
+    full_ns = max(_NOISE_NS, _FULL_SHARE * float(np.quantile(delays.queue_ns, _LONGEST)))
+    if delays.is_one_way and waited_ns >= full_ns:
+        return False
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
     return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * least_ns))

@@ -29,7 +29,9 @@ _SHORTER = 0.25
 _PIECE = 32
 _LEAST_PIECE = 8
 _PIECES = 24
-"""Pieces of so many gaps, smaller ones if there would be fewer than so many."""
+"""Pieces of so many gaps, smaller ones if there would be fewer than so many ..."""
+_MOST_PIECES = 300
+"""... and larger ones if there would be more: each is tried as the place of a step, against all others."""
 _AROUND_NS = NS_PER_S
 """The least delay of so long before and after: a path may become longer."""
 
@@ -104,7 +106,7 @@ def busy_pieces(case: Case, gaps: Gaps) -> Pieces:
     """Return the link's time for a segment, piece by piece, while the link was the limit."""
     busy = Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns)
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
-    width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, _PIECE))
+    width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, max(_PIECE, len(gap) // _MOST_PIECES)))
     count = len(gap) // width
     service = np.quantile(in_pieces(gap, width), _SHORTER, axis=1) if count else np.empty(0)
     middle = in_pieces(np.arange(len(gap)), width)[:, width // 2]

@@ -65,6 +65,15 @@ def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
 
 
 @views
+@pytest.mark.parametrize(("rate_mbps", "size"), [(40, 100_000), (80, 200_000)])
+def test_a_slow_start_that_overshoots_a_short_queue_is_no_fault(
+    tmp_path: Path, both: bool, rate_mbps: int, size: int
+) -> None:
+    road = replace(ROAD, rate_bps=rate_mbps * 1_000_000, delay_ns=3 * NS_PER_MS, queue_packets=15)
+    assert not FAULTS & kinds(diagnosed(tmp_path, road, both=both, size=size))
+
+
+@views
 def test_a_queue_of_many_round_trips_is_graded(tmp_path: Path, both: bool) -> None:
     road = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=200)
     bloated = of(found := diagnosed(tmp_path, road, both=both), "bufferbloat")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.empty_queue import lost_at_empty_queue
-from multitracer.diagnosis.loss_causes import loss_finding, losses
+from multitracer.diagnosis.loss_causes import loss_finding, losses, rounds
 from multitracer.diagnosis.policing import policer
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that takes no loss for a full queue (BBR)."
+_LEAST_ROUNDS = 5
+"""From the first loss to the last: a slow start that overshoots a short queue loses for two or three ..."""
+_DEEP_NS = 5 * NS_PER_MS
+"""... and one that holds more than this is not short: what did not wait was not lost to it."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -32,4 +37,8 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _by_chance(case: Case) -> Losses | None:
     found = losses(case)
-    return found if found is not None and found.is_chance else lost_at_empty_queue(case)
+    found = found if found is not None and found.is_chance else lost_at_empty_queue(case)
+    if found is None:
+        return None
+    is_deep = found.longest_ns >= _DEEP_NS
+    return found if is_deep or rounds(case, found.rows) >= _LEAST_ROUNDS else None
