@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis import Kind
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.diagnosis.case import Case, Finding, rows
@@ -80,6 +81,8 @@ def _by_reports(case: Case) -> Array:
     if not len(transfer.sacks):
         return np.empty(0, dtype=np.int64)
     sacks, table = transfer.sacks, transfer.sender
+    if (table["kind"][transfer.acks] & np.uint32(Kind.ACK_OF_UNSEEN)).any():
+        return np.empty(0, dtype=np.int64)  # the capture lost packets: a repair may be among them
     mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
     row = sacks["row"][mine]
     behind = sacks["left_bytes"][mine] > table["ack_bytes"][row]
