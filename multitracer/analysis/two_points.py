@@ -8,6 +8,7 @@ Rules of the file
   point's count was made (or captured twice) on the way, or lost there.
 - A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
   direction that both show; before the first and after the last of those, one point did not listen.
+- Payload that segmentation offload cut or joined between the points is told by its bytes (`recut.py`).
 - Delays are raw: far clock less near clock. They hold the one-way delay plus the clocks' difference.
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.recut import recut
 from multitracer.clock.matching import EXACT, RENUMBERED, copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
@@ -36,6 +38,8 @@ class Outcome(IntEnum):
     ONLY_FAR = 2
     NOT_COVERED = 3
     """Before the first or after the last packet that both points show."""
+    RECUT = 4
+    """Its bytes are at the other point in other packets: a device cut or joined them (offload)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     )
     outcome[(outcome == Outcome.LOST) & _outside(left, near_index)] = Outcome.NOT_COVERED
     outcome[(outcome == Outcome.ONLY_FAR) & _outside(right, far_index)] = Outcome.NOT_COVERED
+    _mark_recut(near, far, left, right, outcome)
     near_ns, far_ns = _picked(near_time, left, NOT_A_TIME), _picked(far_time, right, NOT_A_TIME)
     both = (left != NA) & (right != NA)
     columns = {
@@ -138,6 +143,16 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     }
     order = np.lexsort((right, np.where(left == NA, len(near[1]), left)))
     return Table(PACKET_PAIRS, columns).take(order)
+
+
+def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
+    """Write in place what is neither lost nor added, but was cut or joined."""
+    lost, added = np.flatnonzero(outcome == Outcome.LOST), np.flatnonzero(outcome == Outcome.ONLY_FAR)
+    if not len(lost) or not len(added):
+        return
+    found = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
+    outcome[lost[found.near[left[lost]]]] = Outcome.RECUT
+    outcome[added[found.far[right[added]]]] = Outcome.RECUT
 
 
 def _others(count: int, index: Array) -> Array:

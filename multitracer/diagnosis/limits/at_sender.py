@@ -97,7 +97,7 @@ def _lost(transfer: Transfer, rows: Array) -> Array:
     if pairs is not None:
         known = pairs.sent != NA
         found[pairs.sent[known & pairs.lost]] = 1
-        found[pairs.sent[known & (pairs.arrived != NA)]] = 0
+        found[pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == Outcome.RECUT))]] = 0
     return found[rows]
 
 
