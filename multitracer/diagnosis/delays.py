@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""
-_JUMP_NS = 5 * NS_PER_MS
-"""Least step of the path's own delay that is told from noise."""
+_JUMP_NS = 10 * NS_PER_MS
+"""Least step of the path's own delay that is told from noise, as in limits: Wi-Fi makes steps of 9 ms."""
 _LASTS = 0.8
 """Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
 _EMPTY = 0.2
