@@ -6,6 +6,8 @@ Rules of the file
   timestamp value; VLAN tags and link headers may differ, addresses may not (no NAT between the points).
 - The n-th packet with an identity at one point is the n-th with it at the other: a copy beyond the other
   point's count was made (or captured twice) on the way, or lost there.
+- Without an identification (IPv6) the copies of a segment look alike: of these the first were lost, for TCP
+  repeats what was lost.
 - A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
   direction that both show; before the first and after the last of those, one point did not listen.
 - Payload that segmentation offload cut or joined between the points is told by its bytes (`recut.py`).
@@ -110,7 +112,8 @@ def compare(
     far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
     sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
     fields = _fields(*sides)
-    (near_copy, far_copy), (near_index, far_index) = _copies(*sides, fields), _joined(*sides, fields)
+    near_copy, far_copy = _copies(*sides, fields)
+    near_index, far_index = _last_joined(*sides, fields)
     pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
@@ -203,6 +206,22 @@ def _joined(
     near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
 ) -> tuple[Array, Array]:
     return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
+
+
+def _last_joined(
+    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
+) -> tuple[Array, Array]:
+    """Return what `_joined` does, but of copies that nothing tells apart the last are those that arrived."""
+    near_key, near_copy = _identities(near, near_rows, fields)
+    far_key, far_copy = _identities(far, far_rows, fields)
+    keys, many = np.unique(far_key, return_counts=True)
+    at = np.minimum(np.searchsorted(keys, near_key), max(len(keys) - 1, 0))
+    arrived = np.where(keys[at] == near_key, many[at], 0) if len(keys) else np.zeros(len(near_key), np.int64)
+    is_alike = near["ip_id"][near_rows] <= 0
+    lost = np.where(is_alike, np.maximum(copies(near_key)[1] - arrived, 0), 0)
+    is_first = near_copy < lost
+    near_index, far_index = join(near_key[~is_first], (near_copy - lost)[~is_first], far_key, far_copy)
+    return np.flatnonzero(~is_first)[near_index], far_index
 
 
 def _copies(

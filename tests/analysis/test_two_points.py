@@ -53,6 +53,15 @@ def test_what_lies_beyond_both_captures_is_not_called_lost():
     assert seen.count(Outcome.LOST) == 0
 
 
+def test_of_copies_that_look_alike_the_first_was_lost():
+    packets = [Segment(**(p.__dict__ | {"ip_id": 0})) for p in sent(4)]
+    again = Segment(**(packets[1].__dict__ | {"time_ns": 100 * MS}))
+    near, far = both([*packets, again], later([packets[0], *packets[2:], again], 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert seen.pairs["near_row"][seen.pairs["outcome"] == Outcome.LOST].tolist() == [1]
+    assert (seen.delays_ns == 5 * MS).all()
+
+
 def test_segments_that_offload_cut_are_lost_by_their_bytes():
     long = [Segment(0, 1 + 300 * i, 300, ip_id=10 + i, time_ns=30 * i * MS) for i in range(4)]
     short = sent(12, first_id=50)
