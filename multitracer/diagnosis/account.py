@@ -22,7 +22,7 @@ from multitracer.diagnosis.measured import measured
 from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Cause, Use
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 

@@ -32,7 +32,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.recorded import Pairs
+    from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 

@@ -25,7 +25,7 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.dead_times import DeadTime
-    from multitracer.diagnosis.recorded import Pairs
+    from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 

@@ -14,7 +14,7 @@ from multitracer.diagnosis.silence import Silence
 from multitracer.diagnosis.uses import Uses
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 

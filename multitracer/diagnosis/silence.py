@@ -15,7 +15,7 @@ from multitracer.diagnosis.waiting import backlog, reading, stops
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.diagnosis.link_time import LinkTime
     from multitracer.diagnosis.outages import Outages
     from multitracer.recording.hosts import LinkSide

@@ -15,7 +15,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.tables import Array
 
 KIND = "rlp-retransmission-burst"
