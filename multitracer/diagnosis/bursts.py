@@ -23,8 +23,8 @@ import numpy as np
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.idle import idle
 from multitracer.diagnosis.inferred import fresh_payload, next_occupying
+from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import merged, spread, within
-from multitracer.diagnosis.sender_view import SenderView
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.diagnosis.uses import Uses
 from multitracer.tables import NA

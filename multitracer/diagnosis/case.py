@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.dead_times import DeadTime, dead_times
-from multitracer.diagnosis.delays import Delays, data_delays, lost_rows
 from multitracer.diagnosis.limits.limited import limited
+from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
+from multitracer.diagnosis.packets.packet_delays import Delays, data_delays, lost_rows
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

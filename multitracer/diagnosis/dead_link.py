@@ -10,14 +10,14 @@ from multitracer.diagnosis.at_receiver import is_smaller_after, silences
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import Part
 from multitracer.diagnosis.mtu_hole import mtu_holes
-from multitracer.diagnosis.opening import is_forgotten
+from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.at_receiver import ReceiverSilence
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
 
 BLACKOUT_S = 10.0
 """An outage as long as this, or longer, is a blackout (paper 001)."""

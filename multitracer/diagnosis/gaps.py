@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.idle import idle
 from multitracer.diagnosis.losses import lost_by
-from multitracer.diagnosis.sender_view import SenderView
+from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
 

@@ -25,8 +25,8 @@ from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.carried import opens_or_closes
 from multitracer.diagnosis.idle import idle
+from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import first_covered
-from multitracer.diagnosis.sender_view import SenderView
 from multitracer.diagnosis.use import Use
 from multitracer.diagnosis.uses import Uses
 from multitracer.tables import NA, NOT_A_TIME, Table

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.at_receiver import ReceiverSilence
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.tables import Array
 
 KIND = "ack-loss"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.at_receiver import ReceiverSilence
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
 
 KIND = "path-mtu-black-hole"
 HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC 4821, tcp_mtu_probing)."
