@@ -17,7 +17,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.use import Use

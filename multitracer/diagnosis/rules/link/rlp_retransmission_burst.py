@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.outages import resets
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
-from multitracer.diagnosis.outages import resets
 from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bursts import by_bursts, has_bursts
-from multitracer.diagnosis.inferred import inferred
-from multitracer.diagnosis.measured import measured
+from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
+from multitracer.diagnosis.account.by_packets import inferred
+from multitracer.diagnosis.account.by_slots import measured
 from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Cause, Use
 
 if TYPE_CHECKING:
