@@ -16,8 +16,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, QueueConfig, ScriptEvent
+from multitracer.diagnosis.account.outages import reset_episodes
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
-from multitracer.diagnosis.outages import reset_episodes
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST
 from multitracer.protocols.tcp import BSD

@@ -24,7 +24,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array

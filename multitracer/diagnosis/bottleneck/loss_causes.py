@@ -17,7 +17,7 @@ from multitracer.diagnosis.use import Cause, Use
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import Delays
     from multitracer.tables import Array
 
 _FULL_RANK = 0.89

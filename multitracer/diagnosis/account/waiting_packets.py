@@ -14,7 +14,7 @@ from multitracer.diagnosis.ranges import merged
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.capture import Flag
-from multitracer.diagnosis.delivery import Delivery, delivery
+from multitracer.diagnosis.join.delivery import Delivery, delivery
 from multitracer.diagnosis.ranges import first_covered, spread
 from multitracer.findings import CARRIAGES, PIECES
 from multitracer.tables import NA, NOT_A_TIME, Table
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.recorded import Recorded
+    from multitracer.diagnosis.join.recorded_transfer import Recorded
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 

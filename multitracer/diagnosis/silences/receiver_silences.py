@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit, Part, View
-from multitracer.diagnosis.mtu_hole import LEAST_SMALLER
+from multitracer.diagnosis.silences.mtu_hole import LEAST_SMALLER
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.entries import Entries
+from multitracer.diagnosis.account.link_entries import Entries
+from multitracer.diagnosis.account.use_rows import Uses
+from multitracer.diagnosis.account.waiting_packets import backlog, reading, stops
 from multitracer.diagnosis.ranges import merged, within
 from multitracer.diagnosis.use import Use
-from multitracer.diagnosis.uses import Uses
-from multitracer.diagnosis.waiting import backlog, reading, stops
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
-    from multitracer.diagnosis.link_time import LinkTime
-    from multitracer.diagnosis.outages import Outages
+    from multitracer.diagnosis.account.link_time import LinkTime
+    from multitracer.diagnosis.account.outages import Outages
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 

@@ -13,7 +13,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.delivery import Delivery
+    from multitracer.diagnosis.join.delivery import Delivery
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array

@@ -12,7 +12,7 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.recorded import Recorded
+    from multitracer.diagnosis.join.recorded_transfer import Recorded
     from multitracer.recording.recording import Recording
     from multitracer.tables import Table
 

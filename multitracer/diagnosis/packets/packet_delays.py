@@ -24,8 +24,8 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.dead_times import DeadTime
-    from multitracer.diagnosis.recorded import Pairs
+    from multitracer.diagnosis.join.recorded_transfer import Pairs
+    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 

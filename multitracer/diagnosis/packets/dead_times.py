@@ -26,13 +26,13 @@ from multitracer.analysis.group import has
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
-from multitracer.diagnosis.sender_view import SenderView
+from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.recorded import Pairs
+    from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 

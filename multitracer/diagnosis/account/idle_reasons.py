@@ -19,12 +19,12 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.capture import Flag
-from multitracer.diagnosis.timeouts import timeouts
+from multitracer.diagnosis.packets.timeouts import timeouts
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.sender_view import SenderView
+    from multitracer.diagnosis.packets.sender_view import SenderView
     from multitracer.tables import Array
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.recorded import Recorded
+    from multitracer.diagnosis.join.recorded_transfer import Recorded
     from multitracer.tables import Array
 
 

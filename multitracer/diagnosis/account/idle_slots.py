@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.idle import idle
-from multitracer.diagnosis.losses import lost_by
-from multitracer.diagnosis.sender_view import SenderView
+from multitracer.diagnosis.account.idle_reasons import idle
+from multitracer.diagnosis.account.lost_copies import lost_by
+from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.silence import Silence
+    from multitracer.diagnosis.account.silent_slots import Silence
+    from multitracer.diagnosis.account.use_rows import Uses
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.diagnosis.uses import Uses
     from multitracer.tables import Array
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.join import Fate
+from multitracer.diagnosis.join.segments_and_frames import Fate
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.tables import Array, Table
 
 

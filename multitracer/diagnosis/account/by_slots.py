@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.carried import carried
-from multitracer.diagnosis.gaps import gaps
-from multitracer.diagnosis.link_time import LinkTime
-from multitracer.diagnosis.outages import outages
-from multitracer.diagnosis.silence import Silence
-from multitracer.diagnosis.uses import Uses
+from multitracer.diagnosis.account.data_slots import carried
+from multitracer.diagnosis.account.idle_slots import gaps
+from multitracer.diagnosis.account.link_time import LinkTime
+from multitracer.diagnosis.account.outages import outages
+from multitracer.diagnosis.account.silent_slots import Silence
+from multitracer.diagnosis.account.use_rows import Uses
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 

@@ -14,7 +14,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 

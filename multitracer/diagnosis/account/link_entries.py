@@ -9,8 +9,8 @@ import numpy as np
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
-    from multitracer.diagnosis.link_time import LinkTime
+    from multitracer.diagnosis.account.link_time import LinkTime
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.tables import Array
 
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.capture import Flag
-from multitracer.diagnosis.join import Fate
+from multitracer.diagnosis.account.use_rows import Uses
+from multitracer.diagnosis.join.segments_and_frames import Fate
 from multitracer.diagnosis.ranges import within
 from multitracer.diagnosis.use import Cause, Use
-from multitracer.diagnosis.uses import Uses
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
-    from multitracer.diagnosis.link_time import LinkTime
-    from multitracer.diagnosis.outages import Outages
-    from multitracer.diagnosis.recorded import Recorded
+    from multitracer.diagnosis.account.link_time import LinkTime
+    from multitracer.diagnosis.account.outages import Outages
+    from multitracer.diagnosis.join.recorded_transfer import Recorded
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.tables import Array
 
 _REST = {

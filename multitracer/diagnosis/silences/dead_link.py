@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.at_receiver import is_smaller_after, silences
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import Part
-from multitracer.diagnosis.mtu_hole import mtu_holes
-from multitracer.diagnosis.opening import is_forgotten
+from multitracer.diagnosis.packets.opening_and_end import is_forgotten
+from multitracer.diagnosis.silences.mtu_hole import mtu_holes
+from multitracer.diagnosis.silences.receiver_silences import is_smaller_after, silences
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.at_receiver import ReceiverSilence
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.silences.receiver_silences import ReceiverSilence
 
 BLACKOUT_S = 10.0
 """An outage as long as this, or longer, is a blackout (paper 001)."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bursts import by_bursts, has_bursts
-from multitracer.diagnosis.inferred import inferred
-from multitracer.diagnosis.measured import measured
+from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
+from multitracer.diagnosis.account.by_packets import inferred
+from multitracer.diagnosis.account.by_slots import measured
 from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Cause, Use
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
+    from multitracer.diagnosis.join.segments_and_frames import Join
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 

@@ -12,7 +12,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
 
 _SMALL_BYTES = 536
 """What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""

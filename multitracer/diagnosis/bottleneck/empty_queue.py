@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.delays import all_delays
-from multitracer.diagnosis.loss_causes import Losses
-from multitracer.diagnosis.train_rate import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.bottleneck.loss_causes import Losses
+from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.packets.packet_delays import all_delays
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case
-    from multitracer.diagnosis.delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import Delays
     from multitracer.tables import Array
 
 _EMPTY_NS = 1.7 * NS_PER_MS

@@ -17,7 +17,7 @@ from multitracer.diagnosis.ranges import within
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.recorded import Recorded
+    from multitracer.diagnosis.join.recorded_transfer import Recorded
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
