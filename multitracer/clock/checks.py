@@ -14,8 +14,8 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
-    from multitracer.clock.graph import ClockGraph
-    from multitracer.clock.relation import Relation
+    from multitracer.clock.model.graph import ClockGraph
+    from multitracer.clock.model.relation import Relation
 
 _STAMPING_NS = NS_PER_MS
 """Hosts stamp packets some time before they send them and after they got them; that much is no proof."""

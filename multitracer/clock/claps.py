@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.estimate import BACKWARD, FORWARD, Estimate, Evidence
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate, Evidence
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.together import fitted
 from multitracer.errors import ClockError
 from multitracer.tables import Column, Schema
@@ -22,7 +22,7 @@ from multitracer.tables import Column, Schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.estimate import Array
+    from multitracer.clock.model.estimate import Array
     from multitracer.tables import Table
 
 CLAPS = Schema(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.capture import Capture
-    from multitracer.clock.estimate import Array
+    from multitracer.clock.model.estimate import Array
 
 
 @dataclass(frozen=True, slots=True)

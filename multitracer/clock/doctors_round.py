@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from multitracer.clock.complaints import Complaint, Stamps
 from multitracer.clock.doctor import compare, compare_own, compare_spans, examine
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.graph import ClockGraph
+    from multitracer.clock.model.graph import ClockGraph
     from multitracer.logs import LogSource, Point
 
 _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.estimate import BACKWARD, FORWARD, Evidence
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.estimate import BACKWARD, FORWARD, Evidence
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.ways import both_ways
 from multitracer.units import NS_PER_S
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Array, Estimate
 
 _LONGEST_DELAY_NS = 10 * NS_PER_S
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.clock.link_edges import relate_link
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.stall_sources import relate_radio
 from multitracer.clock.state_edges import relate_state
 from multitracer.errors import ClockError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from multitracer.capture import Capture
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
     from multitracer.logs import LogSource
     from multitracer.tables import Table
 

@@ -13,7 +13,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
     from multitracer.tables import Table
 
 METHOD = "GPS time of position fixes"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.mode import LARGEST_SKEW
+from multitracer.clock.model.skew_posterior import LARGEST_SKEW
 from multitracer.clock.steps import CLOCKS, SMALLEST_STEP_NS, Clock, Step, placed, rows_of, without
 from multitracer.units import NS_PER_MS
 

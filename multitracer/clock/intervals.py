@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.corridor import certain
+from multitracer.clock.model.causal_bounds import certain
 from multitracer.clock.steps import CLOCKS, Clock, Step, after, certainly, least, stretches
 from multitracer.clock.ways import Way, Ways
 from multitracer.errors import ClockError

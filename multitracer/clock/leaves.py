@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.capture import Mark
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.one_way import LEAST_STAMPS, heard
-from multitracer.clock.relation import Clock, Relation
 from multitracer.clock.timestamps import relate_timestamps
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from multitracer.capture import Capture
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
     from multitracer.logs import LogSource
     from multitracer.tables import Table
 

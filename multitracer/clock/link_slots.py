@@ -16,7 +16,7 @@ from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.clock.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Array, Estimate
     from multitracer.tables import Table
 
 METHOD = "slots of the link"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.relation import Status
+from multitracer.clock.model.relation import Status
 from multitracer.clock.words import accuracy
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME, Table
@@ -15,8 +15,8 @@ from multitracer.tables import NOT_A_TIME, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.clock.estimate import Array
-    from multitracer.clock.relation import Clock
+    from multitracer.clock.model.estimate import Array
+    from multitracer.clock.model.relation import Clock
     from multitracer.clock.session_clock import Clocks
 
 

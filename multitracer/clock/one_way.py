@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.envelope import envelope
-from multitracer.clock.estimate import BACKWARD, PPM, Estimate, Evidence
-from multitracer.clock.mode import skew_posterior, window_lows
+from multitracer.clock.model.envelope import envelope
+from multitracer.clock.model.estimate import BACKWARD, PPM, Estimate, Evidence
+from multitracer.clock.model.skew_posterior import skew_posterior, window_lows
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:

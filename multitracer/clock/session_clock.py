@@ -21,10 +21,10 @@ from multitracer.clock.doctors_round import doctors_round
 from multitracer.clock.evidence import with_packets
 from multitracer.clock.foreign import relations_of_logs
 from multitracer.clock.gps_time import relate_gps
-from multitracer.clock.graph import ClockGraph
 from multitracer.clock.leaves import leaves
 from multitracer.clock.link_slots import relate_slots
-from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
+from multitracer.clock.model.graph import ClockGraph
+from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
 from multitracer.clock.snapshots import UTC, relations_of_readings
 from multitracer.clock.transactions import relations_of_transactions
 from multitracer.clock.two_captures import relate
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from multitracer.clock.complaints import Complaint
-    from multitracer.clock.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Array, Estimate
     from multitracer.logs import LogSource, Point
 
     Captures = Sequence[tuple[Point, Capture]]

@@ -1,7 +1,8 @@
 """How much faster one clock runs, by the packets of both directions: three witnesses that check each other.
 
 - Lines below all delays, one a direction (`envelope`): exact where queues empty, astray where one stands.
-- The level on which the least delays of many moments are densest (`mode`), both directions together.
+- The level on which the least delays of many moments are densest, both directions together
+  (`skew_posterior`).
 - The raster of a slotted link, where both ends receive on one (`raster_skew`).
 
 Each stretch between two jumps has a level of its own: a jump that is measured a little wrong tilts nothing.
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.envelope import envelope
-from multitracer.clock.mode import LARGEST_SKEW, skew_posterior, window_lows
+from multitracer.clock.model.envelope import envelope
+from multitracer.clock.model.skew_posterior import LARGEST_SKEW, skew_posterior, window_lows
 from multitracer.clock.raster_skew import raster_skew
 from multitracer.clock.sides import Side, arrivals_without_jump
 from multitracer.clock.steps import Step, stretches

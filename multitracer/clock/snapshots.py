@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.estimate import Estimate
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.estimate import Estimate
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.together import fitted, rigid
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
@@ -23,7 +23,7 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.estimate import Array
+    from multitracer.clock.model.estimate import Array
     from multitracer.tables import Table
 
 UTC = Clock("", "utc")

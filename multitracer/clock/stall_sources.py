@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.capture import Capture
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
     from multitracer.tables import Table
 
     Array = NDArray[Any]

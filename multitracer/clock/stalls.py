@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.estimate import Estimate
+from multitracer.clock.model.estimate import Estimate
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS, NS_PER_S
 

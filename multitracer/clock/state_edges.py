@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Flag
-from multitracer.clock.corridor import corridor
-from multitracer.clock.estimate import BACKWARD, FORWARD, Estimate
+from multitracer.clock.model.causal_bounds import corridor
+from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.capture import Capture
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
 
     Array = NDArray[Any]
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.estimate import MOST_SKEW_PPM, PPM, TOGETHER, Estimate, Evidence
+from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, TOGETHER, Estimate, Evidence
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.clock.estimate import Array
+    from multitracer.clock.model.estimate import Array
 
 UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.corridor import certain
-from multitracer.clock.estimate import PPM, Estimate
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.causal_bounds import certain
+from multitracer.clock.model.estimate import PPM, Estimate
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.together import UNSEEN_SKEW_PPM, fitted
 from multitracer.errors import ClockError
 from multitracer.manifest import Role
@@ -23,7 +23,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.estimate import Array
+    from multitracer.clock.model.estimate import Array
     from multitracer.logs import Log, LogSource
     from multitracer.tables import Table
 

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.estimate import PPM, Estimate
 from multitracer.clock.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.intervals import Interval, intervals, refined
 from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
 from multitracer.clock.matching import is_long
+from multitracer.clock.model.estimate import PPM, Estimate
 from multitracer.clock.sides import Side, sides_of, unqueued
 from multitracer.clock.skew import skew_of
 from multitracer.clock.steps import SMALLEST_STEP_NS, Step, find_steps, without

@@ -11,8 +11,8 @@ import pytest
 import parsers
 from multitracer.clock.complaints import Stamps
 from multitracer.clock.doctor import compare, compare_spans, examine
-from multitracer.clock.estimate import Estimate
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.estimate import Estimate
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.errors import MultiTracerError
 from multitracer.tables import NOT_A_TIME
 from tests.clock.restamp import MS, S, restamp, stamps_of

@@ -11,7 +11,7 @@ import pytest
 
 import parsers
 from multitracer.clock.gps_time import relate_gps
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
 from multitracer.errors import ClockError
 from multitracer.radio import POSITION

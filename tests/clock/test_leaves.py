@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
 from multitracer.recording.open import open_recording
 from tests.conftest import SAMPLES
@@ -15,7 +15,7 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
 
 
 def _estimate(folder: Path, clock: Clock) -> Estimate:

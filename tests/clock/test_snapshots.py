@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.graph import ClockGraph
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.graph import ClockGraph
+from multitracer.clock.model.relation import Clock
 from multitracer.clock.snapshots import UTC, relations_of_readings
 from multitracer.clock.together import fitted, rigid
 from multitracer.errors import ClockError

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.relation import Clock, Placement, Relation, Status
+from multitracer.clock.model.relation import Clock, Placement, Relation, Status
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.clock.estimate import Array
+    from multitracer.clock.model.estimate import Array
 
 Path = tuple[Relation, ...]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.clock.estimate import PPM
+from multitracer.clock.model.estimate import PPM
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.clock.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Array, Estimate
 
 DOMAINS = ("realtime", "monotonic", "boottime", "tracefs", "modem", "gps", "utc", "tsval")
 """What a clock of a host may be; utc belongs to no host."""

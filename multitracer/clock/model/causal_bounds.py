@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.envelope import lower_hull
-from multitracer.clock.estimate import BACKWARD, FORWARD, PPM, Estimate, Evidence
-from multitracer.clock.mode import LARGEST_SKEW
+from multitracer.clock.model.envelope import lower_hull
+from multitracer.clock.model.estimate import BACKWARD, FORWARD, PPM, Estimate, Evidence
+from multitracer.clock.model.skew_posterior import LARGEST_SKEW
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:

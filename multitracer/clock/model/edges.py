@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.estimate import PPM, Estimate
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.estimate import PPM, Estimate
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME, Column, Schema, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.clock.graph import ClockGraph, Path
+    from multitracer.clock.model.graph import ClockGraph, Path
 
 _LINE = (
     Column("first_ns", "int64", "first stamp of `from` for which it holds", "ns since its clock's zero"),

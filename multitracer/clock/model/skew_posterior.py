@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.estimate import MOST_SKEW_PPM, PPM
+from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
