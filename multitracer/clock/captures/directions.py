@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.lengths import ip_lengths
-from multitracer.clock.matching import match
+from multitracer.clock.captures.ip_lengths import ip_lengths
+from multitracer.clock.captures.matching import match
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.captures.directions import both_ways
 from multitracer.clock.model.estimate import BACKWARD, FORWARD, Evidence
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.ways import both_ways
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

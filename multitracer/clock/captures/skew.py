@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.clock.captures.bottleneck import Side, arrivals_without_jump
+from multitracer.clock.captures.raster_skew import raster_skew
+from multitracer.clock.captures.steps import Step, stretches
 from multitracer.clock.model.envelope import envelope
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW, skew_posterior, window_lows
-from multitracer.clock.raster_skew import raster_skew
-from multitracer.clock.sides import Side, arrivals_without_jump
-from multitracer.clock.steps import Step, stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

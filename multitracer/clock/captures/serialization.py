@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.lengths import unseen_bytes
+from multitracer.clock.captures.ip_lengths import unseen_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.clock.ways import Way
+    from multitracer.clock.captures.directions import Way
 
     Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from multitracer.clock.ways import Way, Ways
+from multitracer.clock.captures.directions import Way, Ways
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.clock.captures.steps import CLOCKS, SMALLEST_STEP_NS, Clock, Step, placed, rows_of, without
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW
-from multitracer.clock.steps import CLOCKS, SMALLEST_STEP_NS, Clock, Step, placed, rows_of, without
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from multitracer.clock.ways import Way, Ways
+    from multitracer.clock.captures.directions import Way, Ways
 
     Array = NDArray[Any]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitracer.clock.captures.directions import Way, Ways
+from multitracer.clock.captures.steps import CLOCKS, Clock, Step, after, certainly, least, stretches
 from multitracer.clock.model.causal_bounds import certain
-from multitracer.clock.steps import CLOCKS, Clock, Step, after, certainly, least, stretches
-from multitracer.clock.ways import Way, Ways
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:

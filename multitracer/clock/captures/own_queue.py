@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Flag
-from multitracer.clock.lengths import ip_lengths, unseen_bytes
-from multitracer.clock.matching import identities
+from multitracer.clock.captures.ip_lengths import ip_lengths, unseen_bytes
+from multitracer.clock.captures.matching import identities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.capture import Capture
-    from multitracer.clock.serialization import Spacing
+    from multitracer.clock.captures.serialization import Spacing
 
     Array = NDArray[Any]
     Zones = Sequence[tuple[int, int]]

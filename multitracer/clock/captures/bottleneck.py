@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.own_queue import doubt_ns, is_consistent, own_queue_ns, without_mistakes
-from multitracer.clock.raster import raster_ns
-from multitracer.clock.serialization import Spacing, slowest_ns_per_byte, spacing
-from multitracer.clock.steps import Clock, Step, certainly
-from multitracer.clock.ways import Way, Ways
+from multitracer.clock.captures.directions import Way, Ways
+from multitracer.clock.captures.own_queue import doubt_ns, is_consistent, own_queue_ns, without_mistakes
+from multitracer.clock.captures.raster import raster_ns
+from multitracer.clock.captures.serialization import Spacing, slowest_ns_per_byte, spacing
+from multitracer.clock.captures.steps import Clock, Step, certainly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

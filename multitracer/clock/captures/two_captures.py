@@ -3,11 +3,11 @@
 Clock B against clock A, ``B = A + offset + skew * (A - first)``; a delay is told apart from an offset because
 the offset has the opposite sign on the way back (Paxson 1998). The steps, a file each:
 
-1. `matching`, `ways`: the same packets, by direction.
+1. `matching`, `directions`: the same packets, by direction.
 2. `steps`, `hidden_steps`: where a clock jumped; what follows is said of each interval between.
-3. `sides`, `serialization`: how long the slowest link of each way needs for a byte.
+3. `bottleneck`, `serialization`: how long the slowest link of each way needs for a byte.
 4. `skew`: how much faster one clock runs, by three witnesses.
-5. `levels`: how long a packet of no length takes each way, with what may lie below.
+5. `least_delay`: how long a packet of no length takes each way, with what may lie below.
 6. Here: half the difference of the two levels is the offset, if the two ways are equally long.
 
 That last condition cannot be seen in the data. What holds without it is causality: every packet took some
@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.hidden_steps import hidden_step, missing_ns
-from multitracer.clock.intervals import Interval, intervals, refined
-from multitracer.clock.levels import Level, classes, level_at_known_rate, level_posterior
-from multitracer.clock.matching import is_long
+from multitracer.clock.captures.bottleneck import Side, sides_of, unqueued
+from multitracer.clock.captures.directions import Ways, both_ways
+from multitracer.clock.captures.hidden_steps import hidden_step, missing_ns
+from multitracer.clock.captures.intervals import Interval, intervals, refined
+from multitracer.clock.captures.least_delay import Level, classes, level_at_known_rate, level_posterior
+from multitracer.clock.captures.matching import is_long
+from multitracer.clock.captures.skew import skew_of
+from multitracer.clock.captures.steps import SMALLEST_STEP_NS, Step, find_steps, without
 from multitracer.clock.model.estimate import PPM, Estimate
-from multitracer.clock.sides import Side, sides_of, unqueued
-from multitracer.clock.skew import skew_of
-from multitracer.clock.steps import SMALLEST_STEP_NS, Step, find_steps, without
-from multitracer.clock.ways import Ways, both_ways
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
