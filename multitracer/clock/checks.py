@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.captures.directions import both_ways
-from multitracer.clock.snapshots import ONE_KERNEL
+from multitracer.clock.sources.snapshots import ONE_KERNEL
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.snapshots import ONE_KERNEL
+from multitracer.clock.sources.snapshots import ONE_KERNEL
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.one_way import heard
+from multitracer.clock.sources.one_way import heard
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Flag, Mark
-from multitracer.clock.one_way import LEAST_STAMPS, heard
+from multitracer.clock.sources.one_way import LEAST_STAMPS, heard
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
 

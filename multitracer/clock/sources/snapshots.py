@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.clock.model.estimate import Estimate
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.together import fitted, rigid
+from multitracer.clock.sources.paired_stamps import fitted, rigid
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Flag
-from multitracer.clock.stalls import relate_stalls, stalls_of_arrivals, stalls_of_readings
+from multitracer.clock.sources.stalls import relate_stalls, stalls_of_arrivals, stalls_of_readings
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from multitracer.capture import Mark
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.one_way import LEAST_STAMPS, heard
-from multitracer.clock.timestamps import relate_timestamps
+from multitracer.clock.sources.one_way import LEAST_STAMPS, heard
+from multitracer.clock.sources.timestamps import relate_timestamps
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
 

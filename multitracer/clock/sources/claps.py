@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate, Evidence
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.together import fitted
+from multitracer.clock.sources.paired_stamps import fitted
 from multitracer.errors import ClockError
 from multitracer.tables import Column, Schema
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.together import fitted
+from multitracer.clock.sources.paired_stamps import fitted
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 

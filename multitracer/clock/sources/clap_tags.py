@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import parsers
-from multitracer.clock.claps import CLAPS
+from multitracer.clock.sources.claps import CLAPS
 from multitracer.errors import MultiTracerError
 from multitracer.tables import Table
 

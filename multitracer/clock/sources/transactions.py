@@ -14,7 +14,7 @@ import numpy as np
 from multitracer.clock.model.causal_bounds import certain
 from multitracer.clock.model.estimate import PPM, Estimate
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.together import UNSEEN_SKEW_PPM, fitted
+from multitracer.clock.sources.paired_stamps import UNSEEN_SKEW_PPM, fitted
 from multitracer.errors import ClockError
 from multitracer.manifest import Role
 from multitracer.tables import NOT_A_TIME

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.link_edges import relate_link
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.stall_sources import relate_radio
-from multitracer.clock.state_edges import relate_state
+from multitracer.clock.sources.link_edges import relate_link
+from multitracer.clock.sources.stall_sources import relate_radio
+from multitracer.clock.sources.state_edges import relate_state
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
