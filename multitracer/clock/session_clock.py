@@ -17,7 +17,7 @@ import numpy as np
 from multitracer.clock.captures.packet_evidence import with_packets
 from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.checks import contradictions, part_false_kernels
-from multitracer.clock.doctors_round import doctors_round
+from multitracer.clock.doctor.whole_recording import doctors_round
 from multitracer.clock.model.graph import ClockGraph
 from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
 from multitracer.clock.sources.clap_tags import heard_in, written
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.complaints import Complaint
+    from multitracer.clock.doctor.complaints import Complaint
     from multitracer.clock.model.estimate import Array, Estimate
     from multitracer.logs import LogSource, Point
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.complaints import Complaint, Stamps
-from multitracer.clock.doctor import compare, compare_own, compare_spans, examine
+from multitracer.clock.doctor.complaints import Complaint, Stamps
+from multitracer.clock.doctor.examination import compare, compare_own, compare_spans, examine
 from multitracer.clock.model.relation import Clock
 
 if TYPE_CHECKING:

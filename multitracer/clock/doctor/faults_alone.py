@@ -1,7 +1,7 @@
 """Faults that the stamps of one log show by themselves, one rule a function.
 
 Each rule returns a Complaint or None. They go from the particular to the general: what one explains, the next
-ones leave alone (`doctor.examine`).
+ones leave alone (`examination.examine`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.capture import Flag
-from multitracer.clock.complaints import Complaint
+from multitracer.clock.doctor.complaints import Complaint
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
-    from multitracer.clock.complaints import Stamps
+    from multitracer.clock.doctor.complaints import Stamps
     from multitracer.clock.model.estimate import Array
 
 _FEW = 20

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock import faults_alone, faults_between
-from multitracer.clock.complaints import Complaint, Stamps
-from multitracer.clock.faults_between import Difference, Fault, Rule, calendar
+from multitracer.clock.doctor import faults_alone, faults_between
+from multitracer.clock.doctor.complaints import Complaint, Stamps
+from multitracer.clock.doctor.faults_between import Difference, Fault, Rule, calendar
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
