@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.clock.captures.packet_evidence import with_packets
 from multitracer.clock.captures.two_captures import relate
-from multitracer.clock.checks import contradictions, part_false_kernels
+from multitracer.clock.contradictions import contradictions, part_false_kernels
 from multitracer.clock.doctor.whole_recording import doctors_round
 from multitracer.clock.model.graph import ClockGraph
 from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
