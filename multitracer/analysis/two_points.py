@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.recut import recut
-from multitracer.clock.matching import EXACT, RENUMBERED, copies, identities, join
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.moved import moved
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
+from multitracer.clock.moved_table import moved
 from multitracer.radio import RADIO
 from multitracer.tables import NOT_A_TIME
 

@@ -17,7 +17,7 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.two_points import Outcome, compare
 from multitracer.capture import Flag
-from multitracer.clock.relation import Status
+from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.join.kernel_counters import counters_of
 from multitracer.manifest import Variables
 from multitracer.tables import NA, NOT_A_TIME
