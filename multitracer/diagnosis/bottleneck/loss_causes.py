@@ -90,6 +90,9 @@ def losses(case: Case) -> Losses | None:
     if not len(lost):
         return None
     queue_ns, rank = _before(case, lost, delays)
+    runs = 1 + np.count_nonzero(np.diff(np.searchsorted(case.transfer.data, lost)) > 1)
+    if delays.is_one_way and 2 * len(queue_ns) < runs:
+        return None  # segments that offload cut have no delay of their own: nothing is known of most losses
     return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)))
 
 
