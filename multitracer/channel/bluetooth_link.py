@@ -20,10 +20,11 @@ from multitracer.channel.errors import FadingErrors, NoErrors
 from multitracer.channel.interface import Interface
 from multitracer.channel.ip_facts import ip_facts
 from multitracer.channel.journal import SideJournal
-from multitracer.channel.outages import Outages, Script
+from multitracer.channel.outages import Outages
 from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading
 from multitracer.channel.piconet import Air, Piconet
 from multitracer.channel.rfcomm import RfcommEnd
+from multitracer.channel.script import Script
 from multitracer.channel.signal import Signal
 from multitracer.protocols.channel_events import (
     OutageEnded,
@@ -47,10 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.channel.bluetooth_config import BluetoothConfig
-    from multitracer.channel.gsm_config import ScriptEvent
     from multitracer.channel.outages import OutageKind
     from multitracer.channel.packet_link import Side
     from multitracer.channel.piconet import Packet
+    from multitracer.channel.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.ppp import PppPacket
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from multitracer.channel.gsm_config import ErrorConfig
+from multitracer.channel.errors import ErrorConfig
 from multitracer.channel.queue import QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS, NS_PER_S

@@ -33,8 +33,9 @@ from multitracer.channel.interface import Interface
 from multitracer.channel.ip_facts import ip_facts
 from multitracer.channel.journal import SideJournal
 from multitracer.channel.mdlp import MdlpEntity
-from multitracer.channel.outages import STATES, Chance, Outages, Script
+from multitracer.channel.outages import STATES, Chance, Outages
 from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading
+from multitracer.channel.script import Script
 from multitracer.channel.signal import Signal
 from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost, PieceSent
 from multitracer.protocols.link_events import PacketDropped
@@ -45,9 +46,10 @@ if TYPE_CHECKING:
 
     from multitracer.channel.cdpd_blocks import Carriage
     from multitracer.channel.cdpd_config import CdpdConfig, OutageConfig
-    from multitracer.channel.gsm_config import ErrorConfig, ScriptEvent
+    from multitracer.channel.errors import ErrorConfig
     from multitracer.channel.outages import OutageKind
     from multitracer.channel.packet_link import Side
+    from multitracer.channel.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
 _BLOCK_NS: dict[Side, int] = {"mobile": REVERSE_BLOCK_NS, "fixed": FORWARD_BLOCK_NS}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_S
@@ -17,7 +17,25 @@ if TYPE_CHECKING:
     from random import Random
 
     from multitracer.channel.error_trace import Runs
-    from multitracer.channel.gsm_config import ErrorConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorConfig:
+    """The radio in one direction: which process destroys its frames."""
+
+    kind: Literal["none", "independent", "gilbert-elliott", "replay"] = "none"
+    rate: float = 0.0
+    """Independent: frame error rate."""
+    good_s: float = 60.0
+    """Gilbert-Elliott: mean time in the good state."""
+    bad_s: float = 0.2
+    """Gilbert-Elliott: mean time in the bad state."""
+    good_rate: float = 0.0
+    """Gilbert-Elliott: frame error rate in the good state."""
+    bad_rate: float = 1.0
+    """Gilbert-Elliott: frame error rate in the bad state."""
+    replayed: tuple[tuple[int, int], ...] = ()
+    """Replay: (first failed slot, slots), ascending, as in an error trace."""
 
 
 class ErrorProcess(ABC):

@@ -5,31 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from multitracer.channel.errors import ErrorConfig
 from multitracer.channel.queue import QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS
-
-Direction = Literal["up", "down", "both"]
-"""Up is from the mobile to the fixed network."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorConfig:
-    """The radio in one direction; see `errors.py` for the processes."""
-
-    kind: Literal["none", "independent", "gilbert-elliott", "replay"] = "none"
-    rate: float = 0.0
-    """Independent: frame error rate."""
-    good_s: float = 60.0
-    """Gilbert-Elliott: mean time in the good state."""
-    bad_s: float = 0.2
-    """Gilbert-Elliott: mean time in the bad state."""
-    good_rate: float = 0.0
-    """Gilbert-Elliott: frame error rate in the good state."""
-    bad_rate: float = 1.0
-    """Gilbert-Elliott: frame error rate in the bad state."""
-    replayed: tuple[tuple[int, int], ...] = ()
-    """Replay: (first failed slot, slots), ascending, as in an error trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,27 +46,3 @@ class LinkConfig:
     def __post_init__(self) -> None:
         if self.pipe_slots < 1 or self.refill_below_bytes < 1:
             raise LocalProtocolError("GSM link: pipe_slots and refill_below_bytes are at least 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptEvent:
-    """Something that happens to the link at a stated time."""
-
-    kind: Literal["fade", "reset", "xoff", "drop", "hop", "ejection", "blackout"]
-    """fade: the radio destroys frames; drop: the interface queue loses packets without a word. GSM: reset: an
-    end asks for a link reset; xoff: the far terminal stops reading. CDPD and Bluetooth: blackout: no signal;
-    CDPD: hop: the channel is searched; ejection: the modem scans wide."""
-    at_s: float
-    """Link seconds after the first IP packet, or after what `after` names."""
-    after: Literal["first-packet", "retransmission"] = "first-packet"
-    """A retransmission is a TCP segment with data that enters an interface queue for the second time."""
-    nth: int = 1
-    """Which retransmission."""
-    direction: Direction = "up"
-    """Fade and xoff: of the frames; drop: of the packets; reset: up is asked for by the mobile."""
-    duration_s: float = 0.0
-    """Of a fade, xoff or outage."""
-    rate: float = 1.0
-    """Frame error rate of a fade."""
-    packets: int = 1
-    """How many packets are dropped."""

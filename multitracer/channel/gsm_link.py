@@ -26,7 +26,9 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, ScriptEvent
+    from multitracer.channel.errors import ErrorConfig
+    from multitracer.channel.gsm_config import LinkConfig
+    from multitracer.channel.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
 __all__ = ["FAR", "SIDES", "Delivery", "GsmLink", "OnAir", "Side"]

@@ -1,4 +1,4 @@
-"""When there is no channel: hops, ejections and blackouts, by chance or by a script."""
+"""When there is no channel: hops, ejections and blackouts, by chance or when they are begun."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from math import exp, log
 from random import Random
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from multitracer.errors import LocalProtocolError
-from multitracer.units import NS_PER_S
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from multitracer.channel.agenda import Agenda
-    from multitracer.channel.gsm_config import ScriptEvent
 
 OutageKind = Literal["hop", "ejection", "blackout"]
 STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning", "hop": "hopping"}
@@ -92,44 +88,3 @@ def _duration_ns(chance: Chance, luck: Random) -> int:
     if chance.is_log:
         return round(exp(luck.uniform(log(chance.min_ns), log(chance.max_ns))))
     return round(luck.uniform(chance.min_ns, chance.max_ns))
-
-
-class Script:
-    """Plays the scripted events of a link, counted from its first packet.
-
-    Parameters
-    ----------
-    events : sequence of ScriptEvent
-    kinds : set of str
-        What can befall this link.
-    agenda : Agenda
-    play : callable
-        Called with an event and its time.
-
-    Raises
-    ------
-    LocalProtocolError
-        If an event cannot befall this link, or waits for a retransmission.
-    """
-
-    def __init__(
-        self,
-        events: Sequence[ScriptEvent],
-        *,
-        kinds: set[str],
-        agenda: Agenda,
-        play: Callable[[ScriptEvent, int], None],
-    ) -> None:
-        wrong = {event.kind for event in events} - kinds
-        if wrong or any(event.after != "first-packet" for event in events):
-            known = ", ".join(sorted(kinds))
-            raise LocalProtocolError(f"script: {', '.join(sorted(wrong))}: choose {known} after first-packet")
-        self._waiting = list(events)
-        self._agenda = agenda
-        self._play = play
-
-    def first_packet(self, now_ns: int) -> None:
-        """Begin to count, if this is the first."""
-        for event in self._waiting:
-            self._agenda.at(now_ns + round(event.at_s * NS_PER_S), lambda then, e=event: self._play(e, then))  # type: ignore[misc]
-        self._waiting = []

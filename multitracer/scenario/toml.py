@@ -12,8 +12,9 @@ import tomllib
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from multitracer.channel.gsm_config import ErrorConfig, ScriptEvent
+from multitracer.channel.errors import ErrorConfig
 from multitracer.channel.links import LINK_KINDS, AnyLinkConfig
+from multitracer.channel.script import ScriptEvent
 from multitracer.errors import FormatError, LocalProtocolError
 from multitracer.protocols.tcp import TcpProfile, tcp_profile
 from multitracer.scenario.model import Clock, Scenario, Traffic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
 from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
-from multitracer.channel.gsm_config import ErrorConfig
+from multitracer.channel.errors import ErrorConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.packet_link import FAR, SIDES
 from multitracer.protocols.channel_events import AccessWaitEnded

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
 from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
-from multitracer.channel.gsm_config import ErrorConfig, LinkConfig
+from multitracer.channel.errors import ErrorConfig
+from multitracer.channel.gsm_config import LinkConfig
 from multitracer.channel.journal import SideJournal
 from multitracer.channel.links import link_of
 from multitracer.channel.mdlp import Frame, MdlpEntity
