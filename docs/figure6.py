@@ -15,10 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.errors import ErrorConfig
 from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.queue import QueueConfig
-from multitracer.channel.script import ScriptEvent
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.queue import QueueConfig
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.outages import reset_episodes
 from multitracer.diagnosis.transfer import Transfer

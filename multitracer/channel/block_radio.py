@@ -10,8 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multitracer.channel.errors import ErrorProcess
-    from multitracer.channel.signal import Signal
+    from multitracer.channel.shared.frame_errors import ErrorProcess
+    from multitracer.channel.shared.received_power import Signal
 
 
 class BlockRadio:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from multitracer.channel.queue import QueueConfig
+from multitracer.channel.shared.queue import QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 

@@ -13,19 +13,19 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.agenda import Agenda
 from multitracer.channel.bit_errors import BitErrors, link_quality
 from multitracer.channel.bluetooth_config import SLOT_NS
-from multitracer.channel.errors import FadingErrors, NoErrors
-from multitracer.channel.interface import Interface
-from multitracer.channel.ip_facts import ip_facts
-from multitracer.channel.journal import SideJournal
-from multitracer.channel.outages import Outages
-from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading
 from multitracer.channel.piconet import Air, Piconet
 from multitracer.channel.rfcomm import RfcommEnd
-from multitracer.channel.script import Script
-from multitracer.channel.signal import Signal
+from multitracer.channel.shared.event_log import SideJournal
+from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors
+from multitracer.channel.shared.interface import Interface
+from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.outages import Outages
+from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading
+from multitracer.channel.shared.received_power import Signal
+from multitracer.channel.shared.scheduler import Agenda
+from multitracer.channel.shared.script import Script
 from multitracer.protocols.channel_events import (
     OutageEnded,
     OutageStarted,
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.channel.bluetooth_config import BluetoothConfig
-    from multitracer.channel.outages import OutageKind
-    from multitracer.channel.packet_link import Side
     from multitracer.channel.piconet import Packet
-    from multitracer.channel.script import ScriptEvent
+    from multitracer.channel.shared.outages import OutageKind
+    from multitracer.channel.shared.packet_link import Side
+    from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.ppp import PppPacket
 

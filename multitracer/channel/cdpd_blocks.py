@@ -15,10 +15,10 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.agenda import Agenda
     from multitracer.channel.block_radio import BlockRadio
-    from multitracer.channel.journal import SideJournal
     from multitracer.channel.mdlp import Frame
+    from multitracer.channel.shared.event_log import SideJournal
+    from multitracer.channel.shared.scheduler import Agenda
 
 BITS_PER_S = 19_200
 MICROSLOT_NS = 60 * NS_PER_S // BITS_PER_S

@@ -10,9 +10,9 @@ from multitracer.channel.cdpd_blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
 from multitracer.channel.dsma import Access, Burst
 
 if TYPE_CHECKING:
-    from multitracer.channel.agenda import Agenda
     from multitracer.channel.cdpd_config import AccessConfig, CellConfig
     from multitracer.channel.dsma import ReverseChannel
+    from multitracer.channel.shared.scheduler import Agenda
 
 
 class Cell:

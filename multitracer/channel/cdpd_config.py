@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from multitracer.channel.errors import ErrorConfig
-from multitracer.channel.queue import QueueConfig
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.queue import QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS, NS_PER_S
 

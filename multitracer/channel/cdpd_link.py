@@ -14,7 +14,6 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.agenda import Agenda
 from multitracer.channel.block_radio import BlockRadio
 from multitracer.channel.cdpd_blocks import (
     FORWARD_BLOCK_NS,
@@ -27,16 +26,17 @@ from multitracer.channel.cdpd_cell import Cell
 from multitracer.channel.cdpd_forward import ForwardChannel
 from multitracer.channel.cdpd_reverse import ReverseTransmitter
 from multitracer.channel.dsma import ReverseChannel
-from multitracer.channel.errors import FadingErrors, error_process
 from multitracer.channel.fixed_network import FixedNetwork
-from multitracer.channel.interface import Interface
-from multitracer.channel.ip_facts import ip_facts
-from multitracer.channel.journal import SideJournal
 from multitracer.channel.mdlp import MdlpEntity
-from multitracer.channel.outages import STATES, Chance, Outages
-from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading
-from multitracer.channel.script import Script
-from multitracer.channel.signal import Signal
+from multitracer.channel.shared.event_log import SideJournal
+from multitracer.channel.shared.frame_errors import FadingErrors, error_process
+from multitracer.channel.shared.interface import Interface
+from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.outages import STATES, Chance, Outages
+from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading
+from multitracer.channel.shared.received_power import Signal
+from multitracer.channel.shared.scheduler import Agenda
+from multitracer.channel.shared.script import Script
 from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost, PieceSent
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S, NS_PER_US
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
     from multitracer.channel.cdpd_blocks import Carriage
     from multitracer.channel.cdpd_config import CdpdConfig, OutageConfig
-    from multitracer.channel.errors import ErrorConfig
-    from multitracer.channel.outages import OutageKind
-    from multitracer.channel.packet_link import Side
-    from multitracer.channel.script import ScriptEvent
+    from multitracer.channel.shared.frame_errors import ErrorConfig
+    from multitracer.channel.shared.outages import OutageKind
+    from multitracer.channel.shared.packet_link import Side
+    from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
 _BLOCK_NS: dict[Side, int] = {"mobile": REVERSE_BLOCK_NS, "fixed": FORWARD_BLOCK_NS}

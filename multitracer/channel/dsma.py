@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from multitracer.channel.agenda import Agenda
     from multitracer.channel.cdpd_config import AccessConfig
+    from multitracer.channel.shared.scheduler import Agenda
 
 
 @dataclass(slots=True, eq=False)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from multitracer.channel.agenda import Agenda
+    from multitracer.channel.shared.scheduler import Agenda
 
 
 class FixedNetwork:

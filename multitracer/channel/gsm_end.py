@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from multitracer.channel.drain import Drain
-from multitracer.channel.interface import Interface
-from multitracer.channel.ip_facts import ip_facts
+from multitracer.channel.shared.interface import Interface
+from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.protocols.l2r import L2rConfig, L2rEntity
 from multitracer.protocols.link_events import (
     PppDamaged,
@@ -24,7 +24,7 @@ from multitracer.protocols.vj import VjCompressor, VjDecompressor, VjError
 
 if TYPE_CHECKING:
     from multitracer.channel.gsm_config import LinkConfig
-    from multitracer.channel.interface import QueueEvent
+    from multitracer.channel.shared.interface import QueueEvent
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.ppp import PppPacket
     from multitracer.protocols.rlp.config import Role

@@ -14,11 +14,11 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.errors import FadingErrors, error_process
 from multitracer.channel.gsm_end import GsmEnd
-from multitracer.channel.ip_facts import ip_facts
 from multitracer.channel.ledger import Balance, Ledger
-from multitracer.channel.packet_link import FAR, SIDES, Delivery, RadioReading, Side
+from multitracer.channel.shared.frame_errors import FadingErrors, error_process
+from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, Side
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp import RlpState
 from multitracer.units import NS_PER_S
@@ -26,9 +26,9 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.errors import ErrorConfig
     from multitracer.channel.gsm_config import LinkConfig
-    from multitracer.channel.script import ScriptEvent
+    from multitracer.channel.shared.frame_errors import ErrorConfig
+    from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
 __all__ = ["FAR", "SIDES", "Delivery", "GsmLink", "OnAir", "Side"]

@@ -14,8 +14,8 @@ from multitracer.channel.gsm_link import GsmLink
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.channel.packet_link import PacketLink
-    from multitracer.channel.script import ScriptEvent
+    from multitracer.channel.shared.packet_link import PacketLink
+    from multitracer.channel.shared.script import ScriptEvent
 
 AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.channel.ip_facts import ip_facts
+from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.protocols.channel_events import PieceReceived
 from multitracer.protocols.link_events import Flushed, ResetDone, ResetStarted
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.channel.cdpd_config import MdlpConfig
-    from multitracer.channel.journal import SideJournal
+    from multitracer.channel.shared.event_log import SideJournal
 
 Kind = Literal["I", "RR", "SREJ", "SABME", "UA"]
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bit_errors import BitErrors, header_error, payload_error
 from multitracer.channel.bluetooth_config import PACKET_TYPES, SLOT_NS
-from multitracer.channel.packet_link import FAR
+from multitracer.channel.shared.packet_link import FAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from multitracer.channel.agenda import Agenda
     from multitracer.channel.bluetooth_config import BluetoothConfig, PacketType
-    from multitracer.channel.errors import FadingErrors
-    from multitracer.channel.packet_link import Side
     from multitracer.channel.rfcomm import Fragment, RfcommEnd
-    from multitracer.channel.signal import Signal
+    from multitracer.channel.shared.frame_errors import FadingErrors
+    from multitracer.channel.shared.packet_link import Side
+    from multitracer.channel.shared.received_power import Signal
+    from multitracer.channel.shared.scheduler import Agenda
 
 _SENSITIVITY_BER = 1e-3
 

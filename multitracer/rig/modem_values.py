@@ -9,7 +9,7 @@ from multitracer.channel.cdpd_config import CdpdConfig
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.packet_link import RadioReading
+    from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
 _RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD"}

@@ -11,7 +11,7 @@ from multitracer.protocols.tcp import BSD, TcpProfile, as_linux
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.script import ScriptEvent
+    from multitracer.channel.shared.script import ScriptEvent
 
 Host = Literal["mobile", "fixed"]
 

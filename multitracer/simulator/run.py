@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from multitracer.channel.gsm_config import LinkConfig
 from multitracer.channel.gsm_link import GsmLink
 from multitracer.channel.links import link_of
-from multitracer.channel.packet_link import FAR, SIDES, PacketLink, Side
+from multitracer.channel.shared.packet_link import FAR, SIDES, PacketLink, Side
 from multitracer.protocols.tcp import Endpoint
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from multitracer.channel.gsm_link import Delivery, GsmLink, Side
-    from multitracer.channel.packet_link import PacketLink
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.protocols.link_events import LinkEvent
 
 _LARGEST_PACKET = 65_535

@@ -17,9 +17,9 @@ from multitracer.channel.bluetooth_config import (
     RfcommConfig,
 )
 from multitracer.channel.bluetooth_link import BluetoothLink
-from multitracer.channel.packet_link import SIDES
 from multitracer.channel.rfcomm import RfcommEnd
-from multitracer.channel.script import ScriptEvent
+from multitracer.channel.shared.packet_link import SIDES
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.channel_events import PieceLost, PieceReceived, PieceSent
 from multitracer.protocols.link_events import PacketDropped, ResetDone, ResetStarted

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.channel.errors import ErrorConfig
 from multitracer.channel.gsm_config import LinkConfig
 from multitracer.channel.gsm_link import SIDES, GsmLink, OnAir, Side
-from multitracer.channel.script import ScriptEvent
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.protocols.link_events import (
     FrameSent,
     LinkEvent,

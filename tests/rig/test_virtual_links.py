@@ -21,7 +21,7 @@ from tests.rig.virtual import plan, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.channel.packet_link import RadioReading, Side
+    from multitracer.channel.shared.packet_link import RadioReading, Side
 
 SIZES = (128, 2048)
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.channel.error_trace import ErrorTrace
+from multitracer.channel.shared.error_trace import ErrorTrace
 from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.protocols.link_events import FrameLost

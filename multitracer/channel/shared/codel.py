@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from multitracer.channel.queue import Incident, PacketQueue
+from multitracer.channel.shared.queue import Incident, PacketQueue
 from multitracer.protocols.tcp.packet import congestion_marked, is_ecn_capable
 
 if TYPE_CHECKING:
-    from multitracer.channel.queue import QueueConfig
+    from multitracer.channel.shared.queue import QueueConfig
 
 _RECENT_INTERVALS = 16
 

@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from random import Random
 
-    from multitracer.channel.error_trace import Runs
+    from multitracer.channel.shared.error_trace import Runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

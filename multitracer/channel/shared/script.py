@@ -11,7 +11,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.agenda import Agenda
+    from multitracer.channel.shared.scheduler import Agenda
 
 Direction = Literal["up", "down", "both"]
 """Up is from the mobile to the fixed network."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.channel.codel import CoDel
-from multitracer.channel.ip_facts import ip_facts
-from multitracer.channel.queue import DropTail
+from multitracer.channel.shared.codel import CoDel
+from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.queue import DropTail
 from multitracer.protocols.link_events import PacketDropped, PacketMarked, PacketQueued
 
 if TYPE_CHECKING:
-    from multitracer.channel.queue import PacketQueue, QueueConfig
+    from multitracer.channel.shared.queue import PacketQueue, QueueConfig
 
     QueueEvent = type[PacketQueued | PacketDropped | PacketMarked]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.agenda import Agenda
+    from multitracer.channel.shared.scheduler import Agenda
 
 OutageKind = Literal["hop", "ejection", "blackout"]
 STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning", "hop": "hopping"}
