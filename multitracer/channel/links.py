@@ -8,8 +8,8 @@ from multitracer.channel.bluetooth_config import BluetoothConfig
 from multitracer.channel.bluetooth_link import BluetoothLink
 from multitracer.channel.cdpd_config import CdpdConfig
 from multitracer.channel.cdpd_link import CdpdLink
-from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.gsm_link import GsmLink
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import GsmLink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

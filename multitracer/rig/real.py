@@ -15,8 +15,8 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.gsm_link import GsmLink
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import GsmLink
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.packet_link import SIDES
 from multitracer.errors import InputError

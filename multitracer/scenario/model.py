@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.channel.gsm_config import LinkConfig
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.errors import InputError, LocalProtocolError
 from multitracer.protocols.tcp import BSD, TcpProfile, as_linux
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
 from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
-from multitracer.channel.gsm_config import LinkConfig
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.mdlp import Frame, MdlpEntity
 from multitracer.channel.shared.event_log import SideJournal

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.channel.drain import Drain
+from multitracer.channel.gsm.drain import Drain
 from multitracer.channel.shared.codel import CoDel
 from multitracer.channel.shared.queue import DropTail, PacketQueue, QueueConfig
 from multitracer.errors import LocalProtocolError

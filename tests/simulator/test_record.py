@@ -306,7 +306,7 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
         if next(calls, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("multitracer.channel.drain.Drain.spend", interrupted)
+    monkeypatch.setattr("multitracer.channel.gsm.drain.Drain.spend", interrupted)
     with pytest.raises(KeyboardInterrupt):
         record_virtual(short(), tmp_path / "cut")
     manifest = read_manifest(tmp_path / "cut")

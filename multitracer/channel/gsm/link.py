@@ -14,8 +14,8 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.gsm_end import GsmEnd
-from multitracer.channel.ledger import Balance, Ledger
+from multitracer.channel.gsm.character_balance import Balance, Ledger
+from multitracer.channel.gsm.end import GsmEnd
 from multitracer.channel.shared.frame_errors import FadingErrors, error_process
 from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, Side
@@ -26,7 +26,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.gsm_config import LinkConfig
+    from multitracer.channel.gsm.config import LinkConfig
     from multitracer.channel.shared.frame_errors import ErrorConfig
     from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent

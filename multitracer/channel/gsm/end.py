@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.drain import Drain
+from multitracer.channel.gsm.drain import Drain
 from multitracer.channel.shared.interface import Interface
 from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.protocols.l2r import L2rConfig, L2rEntity
@@ -23,7 +23,7 @@ from multitracer.protocols.rlp import Parameters, RlpConfig, RlpEntity, RlpState
 from multitracer.protocols.vj import VjCompressor, VjDecompressor, VjError
 
 if TYPE_CHECKING:
-    from multitracer.channel.gsm_config import LinkConfig
+    from multitracer.channel.gsm.config import LinkConfig
     from multitracer.channel.shared.interface import QueueEvent
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.ppp import PppPacket
