@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth_config import BluetoothConfig
 from multitracer.channel.bluetooth_link import BluetoothLink
-from multitracer.channel.cdpd_config import CdpdConfig
-from multitracer.channel.cdpd_link import CdpdLink
+from multitracer.channel.cdpd.config import CdpdConfig
+from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
 

@@ -9,7 +9,7 @@ from statistics import mean, quantiles
 from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
+from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.packet_link import FAR, SIDES

@@ -8,8 +8,8 @@ from statistics import mean, median
 
 import pytest
 
-from multitracer.channel.cdpd_config import AccessConfig, CdpdConfig, CellConfig, OutageConfig, SignalConfig
-from multitracer.channel.cdpd_link import CdpdLink
+from multitracer.channel.cdpd.config import AccessConfig, CdpdConfig, CellConfig, OutageConfig, SignalConfig
+from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.scheduler import Agenda

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
+from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
+from multitracer.channel.cdpd.mdlp import Frame, MdlpEntity
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
-from multitracer.channel.mdlp import Frame, MdlpEntity
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.packet_link import FAR, SIDES

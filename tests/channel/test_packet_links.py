@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
+from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig

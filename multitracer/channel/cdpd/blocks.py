@@ -15,8 +15,8 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.block_radio import BlockRadio
-    from multitracer.channel.mdlp import Frame
+    from multitracer.channel.cdpd.block_radio import BlockRadio
+    from multitracer.channel.cdpd.mdlp import Frame
     from multitracer.channel.shared.event_log import SideJournal
     from multitracer.channel.shared.scheduler import Agenda
 

@@ -19,7 +19,7 @@ from multitracer.protocols.link_events import Flushed, ResetDone, ResetStarted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.cdpd_config import MdlpConfig
+    from multitracer.channel.cdpd.config import MdlpConfig
     from multitracer.channel.shared.event_log import SideJournal
 
 Kind = Literal["I", "RR", "SREJ", "SABME", "UA"]

@@ -14,20 +14,20 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.block_radio import BlockRadio
-from multitracer.channel.cdpd_blocks import (
+from multitracer.channel.cdpd.block_radio import BlockRadio
+from multitracer.channel.cdpd.blocks import (
     FORWARD_BLOCK_NS,
     MICROSLOT_NS,
     REVERSE_BLOCK_NS,
     BlockFiller,
     BlockPath,
 )
-from multitracer.channel.cdpd_cell import Cell
-from multitracer.channel.cdpd_forward import ForwardChannel
-from multitracer.channel.cdpd_reverse import ReverseTransmitter
-from multitracer.channel.dsma import ReverseChannel
-from multitracer.channel.fixed_network import FixedNetwork
-from multitracer.channel.mdlp import MdlpEntity
+from multitracer.channel.cdpd.dsma import ReverseChannel
+from multitracer.channel.cdpd.fixed_network import FixedNetwork
+from multitracer.channel.cdpd.forward_channel import ForwardChannel
+from multitracer.channel.cdpd.mdlp import MdlpEntity
+from multitracer.channel.cdpd.other_users import Cell
+from multitracer.channel.cdpd.reverse_transmitter import ReverseTransmitter
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import FadingErrors, error_process
 from multitracer.channel.shared.interface import Interface
@@ -44,8 +44,8 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.cdpd_blocks import Carriage
-    from multitracer.channel.cdpd_config import CdpdConfig, OutageConfig
+    from multitracer.channel.cdpd.blocks import Carriage
+    from multitracer.channel.cdpd.config import CdpdConfig, OutageConfig
     from multitracer.channel.shared.frame_errors import ErrorConfig
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.packet_link import Side

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.channel.cdpd_blocks import FORWARD_BLOCK_NS
+from multitracer.channel.cdpd.blocks import FORWARD_BLOCK_NS
 from multitracer.protocols.channel_events import BurstSent
 from multitracer.units import NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.channel.cdpd_blocks import Block, BlockPath
+    from multitracer.channel.cdpd.blocks import Block, BlockPath
 
 
 class ForwardChannel:

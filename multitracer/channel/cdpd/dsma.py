@@ -3,7 +3,7 @@
 The base station tells on the forward channel, each microslot, whether the reverse channel is busy. Who has
 a burst looks at that flag: idle, he sends; busy, he looks again after a random time (non-persistent). The
 flag is a few microslots old, so two may start together: both hear "not decoded", stop, and back off for a
-random time whose bound doubles. Here is what any station does; the others are in `cdpd_cell.py`.
+random time whose bound doubles. Here is what any station does; the others are in `other_users.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.cdpd_blocks import MICROSLOT_NS
+from multitracer.channel.cdpd.blocks import MICROSLOT_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from multitracer.channel.cdpd_config import AccessConfig
+    from multitracer.channel.cdpd.config import AccessConfig
     from multitracer.channel.shared.scheduler import Agenda
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.channel.cdpd_blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
-from multitracer.channel.dsma import Access, Burst
+from multitracer.channel.cdpd.blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
+from multitracer.channel.cdpd.dsma import Access, Burst
 from multitracer.protocols.channel_events import AccessWaitEnded, AccessWaitStarted, BurstSent
 from multitracer.units import NS_PER_US
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from multitracer.channel.cdpd_blocks import Block, BlockPath
-    from multitracer.channel.cdpd_config import AccessConfig
-    from multitracer.channel.dsma import ReverseChannel
+    from multitracer.channel.cdpd.blocks import Block, BlockPath
+    from multitracer.channel.cdpd.config import AccessConfig
+    from multitracer.channel.cdpd.dsma import ReverseChannel
 
 
 class ReverseTransmitter:

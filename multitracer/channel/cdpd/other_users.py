@@ -6,12 +6,12 @@ from math import log
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.cdpd_blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
-from multitracer.channel.dsma import Access, Burst
+from multitracer.channel.cdpd.blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
+from multitracer.channel.cdpd.dsma import Access, Burst
 
 if TYPE_CHECKING:
-    from multitracer.channel.cdpd_config import AccessConfig, CellConfig
-    from multitracer.channel.dsma import ReverseChannel
+    from multitracer.channel.cdpd.config import AccessConfig, CellConfig
+    from multitracer.channel.cdpd.dsma import ReverseChannel
     from multitracer.channel.shared.scheduler import Agenda
 
 
