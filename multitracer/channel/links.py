@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bluetooth_config import BluetoothConfig
-from multitracer.channel.bluetooth_link import BluetoothLink
+from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.bluetooth.link import BluetoothLink
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig

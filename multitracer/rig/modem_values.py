@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.bluetooth_config import BluetoothConfig
+from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.cdpd.config import CdpdConfig
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
 from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
 from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of

@@ -9,7 +9,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 if TYPE_CHECKING:
     from random import Random
 
-    from multitracer.channel.bluetooth_config import BitErrorConfig, PacketType
+    from multitracer.channel.bluetooth.config import BitErrorConfig, PacketType
 
 _HEADER_TRIPLES = 18
 """A packet header has 18 bits, each sent three times."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from multitracer.channel.bluetooth_config import RfcommConfig
+    from multitracer.channel.bluetooth.config import RfcommConfig
 
 _L2CAP_OCTETS = 4
 _FRAME_OCTETS = 4

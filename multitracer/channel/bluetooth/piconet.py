@@ -12,16 +12,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bit_errors import BitErrors, header_error, payload_error
-from multitracer.channel.bluetooth_config import PACKET_TYPES, SLOT_NS
+from multitracer.channel.bluetooth.bit_errors import BitErrors, header_error, payload_error
+from multitracer.channel.bluetooth.config import PACKET_TYPES, SLOT_NS
 from multitracer.channel.shared.packet_link import FAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from multitracer.channel.bluetooth_config import BluetoothConfig, PacketType
-    from multitracer.channel.rfcomm import Fragment, RfcommEnd
+    from multitracer.channel.bluetooth.config import BluetoothConfig, PacketType
+    from multitracer.channel.bluetooth.rfcomm import Fragment, RfcommEnd
     from multitracer.channel.shared.frame_errors import FadingErrors
     from multitracer.channel.shared.packet_link import Side
     from multitracer.channel.shared.received_power import Signal

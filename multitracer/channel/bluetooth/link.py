@@ -13,10 +13,10 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bit_errors import BitErrors, link_quality
-from multitracer.channel.bluetooth_config import SLOT_NS
-from multitracer.channel.piconet import Air, Piconet
-from multitracer.channel.rfcomm import RfcommEnd
+from multitracer.channel.bluetooth.bit_errors import BitErrors, link_quality
+from multitracer.channel.bluetooth.config import SLOT_NS
+from multitracer.channel.bluetooth.piconet import Air, Piconet
+from multitracer.channel.bluetooth.rfcomm import RfcommEnd
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors
 from multitracer.channel.shared.interface import Interface
@@ -47,8 +47,8 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.channel.bluetooth_config import BluetoothConfig
-    from multitracer.channel.piconet import Packet
+    from multitracer.channel.bluetooth.config import BluetoothConfig
+    from multitracer.channel.bluetooth.piconet import Packet
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.packet_link import Side
     from multitracer.channel.shared.script import ScriptEvent
