@@ -27,7 +27,7 @@ from multitracer.protocols.rlp.frame import (
 )
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._packets.layers import rows, u16, u32
-from parsers._pcapng_blocks import text
+from parsers._pcapng.blocks import text
 from parsers._rlpdump_record import (
     GSMTAP_OCTETS,
     IP_OCTETS,
@@ -44,7 +44,7 @@ from parsers._rlpdump_record import (
 if TYPE_CHECKING:
     from multitracer.tables import Array
     from parsers._packets.layers import Bytes, Ints, Mask
-    from parsers._pcapng_blocks import Resolution
+    from parsers._pcapng.blocks import Resolution
     from parsers._rlpdump_record import Log
 
 _PACKET_AT = 28

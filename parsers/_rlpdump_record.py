@@ -18,7 +18,7 @@ from multitracer.protocols.l2r import L2rError, unpack
 from multitracer.protocols.rlp.frame import FRAME_OCTETS, FrameError, FrameKind, is_intact, read_header
 from multitracer.protocols.rlpdump import MARK
 from multitracer.tables import NA, NOT_A_TIME
-from parsers._pcapng_blocks import Resolution, byte_order, options, text
+from parsers._pcapng.blocks import Resolution, byte_order, options, text
 from parsers._sender import Rows, filled
 
 if TYPE_CHECKING:

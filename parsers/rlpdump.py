@@ -13,7 +13,7 @@ from multitracer.errors import FormatError
 from multitracer.protocols.rlpdump import MARK
 from parsers import _rlpdump_bulk
 from parsers._format import Format, Match
-from parsers._pcapng_blocks import SECTION_HEADER, SECTION_KIND, byte_order
+from parsers._pcapng.blocks import SECTION_HEADER, SECTION_KIND, byte_order
 from parsers._rlpdump_record import INTERFACE, PACKET, Log
 from parsers._window import Window
 

@@ -14,14 +14,14 @@ from multitracer.tables import NOT_A_TIME
 from parsers._capture import largest_packet
 from parsers._packets.decode import Records
 from parsers._packets.layers import rows
-from parsers._pcapng_comments import comments
-from parsers._pcapng_time import times_ns
-from parsers._pcapng_walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
+from parsers._pcapng.comments import comments
+from parsers._pcapng.times import times_ns
+from parsers._pcapng.walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
 
 if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, Ints, Mask
-    from parsers._pcapng_blocks import Sections
-    from parsers._pcapng_walk import Walked
+    from parsers._pcapng.blocks import Sections
+    from parsers._pcapng.walk import Walked
     from parsers._window import Window
 
 _SIMPLE_PACKET_AT = 12

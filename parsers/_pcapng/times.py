@@ -13,7 +13,7 @@ from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
     from parsers._packets.layers import Ints
-    from parsers._pcapng_blocks import Resolution
+    from parsers._pcapng.blocks import Resolution
 
 _SECOND = 1_000_000_000
 _LARGEST = (1 << 63) - 1
