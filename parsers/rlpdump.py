@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from multitracer.errors import FormatError
 from multitracer.protocols.rlpdump import MARK
-from parsers import _rlpdump_bulk
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_HEADER, SECTION_KIND, byte_order
-from parsers._rlpdump_record import INTERFACE, PACKET, Log
+from parsers._rlpdump import bulk
+from parsers._rlpdump.log import INTERFACE, PACKET, Log
 from parsers._window import Window
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _take_blocks(window: Window, log: Log) -> str | None:
     while True:
         packets = _step_over_packets(window, log.order) if log.order else []
         if packets:
-            _rlpdump_bulk.take(log, window.data, packets, log.packets + 1)
+            bulk.take(log, window.data, packets, log.packets + 1)
             log.packets += len(packets)
         if len(window) < _SMALLEST_BLOCK_BYTES:
             return None

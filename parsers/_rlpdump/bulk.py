@@ -28,7 +28,7 @@ from multitracer.protocols.rlp.frame import (
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._packets.layers import rows, u16, u32
 from parsers._pcapng.blocks import text
-from parsers._rlpdump_record import (
+from parsers._rlpdump.log import (
     GSMTAP_OCTETS,
     IP_OCTETS,
     MOST,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
     from parsers._packets.layers import Bytes, Ints, Mask
     from parsers._pcapng.blocks import Resolution
-    from parsers._rlpdump_record import Log
+    from parsers._rlpdump.log import Log
 
 _PACKET_AT = 28
 """Where in its block a packet begins."""

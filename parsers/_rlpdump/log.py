@@ -1,6 +1,6 @@
 """What an rlpdump log adds up to, and its records one at a time.
 
-Records that are laid out as rlpdump writes them are read many at once (`_rlpdump_bulk.py`); here are those
+Records that are laid out as rlpdump writes them are read many at once (`bulk.py`); here are those
 that are laid out otherwise, the lines of events, and what both ways share.
 """
 
