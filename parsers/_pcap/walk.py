@@ -14,12 +14,12 @@ import numpy as np
 
 from parsers._lanes import walk_lanes
 from parsers._packets.decode import Records
-from parsers._pcap_evidence import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
+from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
     from parsers._capture import Damage
     from parsers._packets.layers import Ints, Mask
-    from parsers._pcap_dialect import Dialect
+    from parsers._pcap.dialect import Dialect
     from parsers._window import Window
 
 _SAMPLE = 64

@@ -9,8 +9,8 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from parsers._packets.layers import PAD_BYTES
-from parsers._pcap_dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
-from parsers._pcap_evidence import Chains
+from parsers._pcap.dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
+from parsers._pcap.plausibility import Chains
 
 _CLEAR_RECORDS = 16
 """So many plausible records at the start leave no doubt."""

@@ -18,7 +18,7 @@ from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, Ints, Mask
-    from parsers._pcap_dialect import Dialect
+    from parsers._pcap.dialect import Dialect
 
 NEAR_S = 30 * 86_400
 """Neighbours in a file are not further apart than this, if nothing is wrong."""
