@@ -12,18 +12,18 @@ import numpy as np
 
 from multitracer.capture import Capture, Interface, SourceFile
 from multitracer.tables import NOT_A_TIME
-from parsers._capture import Damage, decode_stream
+from parsers._capture.capture_file import Damage, decode_stream
+from parsers._capture.window import Window
 from parsers._format import Format, Match
 from parsers._pcap.dialect import PROBE_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
 from parsers._pcap.walk import Reading
-from parsers._window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from parsers._capture.window import Readable
     from parsers._packets.decode import Records
-    from parsers._window import Readable
 
 
 _NO_FRACTION = "a fraction of a second that is a second or more"

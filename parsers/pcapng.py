@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.capture import Capture, SourceFile
-from parsers._capture import LARGEST_PACKET, Damage, decode_stream
+from parsers._capture.capture_file import LARGEST_PACKET, Damage, decode_stream
+from parsers._capture.window import Window
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
 from parsers._pcapng.packets import packet_records
 from parsers._pcapng.walk import Walked, next_block, skip_giant, walk
-from parsers._window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from parsers._capture.window import Readable
     from parsers._packets.decode import Records
-    from parsers._window import Readable
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
 """A packet block that begins before the last so many bytes of a window lies in it whole."""

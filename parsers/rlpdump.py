@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from multitracer.errors import FormatError
 from multitracer.protocols.rlpdump import MARK
+from parsers._capture.window import Window
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_HEADER, SECTION_KIND, byte_order
 from parsers._rlpdump import bulk
 from parsers._rlpdump.log import INTERFACE, PACKET, Log
-from parsers._window import Window
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
-    from parsers._window import Readable
+    from parsers._capture.window import Readable
 
 _MARK = MARK.encode() + b" "
 _SMALLEST_BLOCK_BYTES, _SMALLEST_PACKET_BYTES = 12, 32

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers._capture import largest_packet
+from parsers._capture.capture_file import largest_packet
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from parsers._lanes import Following
+    from parsers._capture.lanes import Following
     from parsers._packets.layers import Bytes, Ints, Mask
 
 FILE_HEADER_BYTES = 24

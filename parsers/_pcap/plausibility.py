@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from parsers._capture import LARGEST_PACKET
+from parsers._capture.capture_file import LARGEST_PACKET
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from parsers._lanes import walk_lanes
+from parsers._capture.lanes import walk_lanes
 from parsers._packets.decode import Records
 from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
-    from parsers._capture import Damage
+    from parsers._capture.capture_file import Damage
+    from parsers._capture.window import Window
     from parsers._packets.layers import Ints, Mask
     from parsers._pcap.dialect import Dialect
-    from parsers._window import Window
 
 _SAMPLE = 64
 """Records that are walked over one by one before lanes are tried."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from parsers._capture import largest_packet
+from parsers._capture.capture_file import largest_packet
 from parsers._packets.decode import Records
 from parsers._packets.layers import rows
 from parsers._pcapng.comments import comments
@@ -19,10 +19,10 @@ from parsers._pcapng.times import times_ns
 from parsers._pcapng.walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
 
 if TYPE_CHECKING:
+    from parsers._capture.window import Window
     from parsers._packets.layers import Bytes, Ints, Mask
     from parsers._pcapng.blocks import Sections
     from parsers._pcapng.walk import Walked
-    from parsers._window import Window
 
 _SIMPLE_PACKET_AT = 12
 """Where the packet begins in a simple packet block."""

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers._lanes import walk_lanes
+from parsers._capture.lanes import walk_lanes
 from parsers._packets.layers import rows
 from parsers._pcapng.blocks import INTERFACE_KIND, SECTION_KIND, STATISTICS_KIND, byte_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from parsers._lanes import Following
+    from parsers._capture.lanes import Following
+    from parsers._capture.window import Window
     from parsers._packets.layers import Bytes, Ints, Mask
     from parsers._pcapng.blocks import Sections
-    from parsers._window import Window
 
 OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 2, 3, 6
 PACKET_AT = 28

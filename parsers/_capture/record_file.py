@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from parsers._capture import LARGEST_PACKET
+from parsers._capture.capture_file import LARGEST_PACKET
 
 if TYPE_CHECKING:
     import struct
     from collections.abc import Callable, Iterator
 
     from multitracer.capture import SourceFile
+    from parsers._capture.window import Window
     from parsers._packets.decode import Records
     from parsers._packets.layers import Bytes, Ints
-    from parsers._window import Window
 
 
 class Layout(NamedTuple):

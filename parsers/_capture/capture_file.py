@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from multitracer.capture import Capture, SourceFile
+    from parsers._capture.window import Readable
     from parsers._packets.decode import Records
     from parsers._packets.layers import Ints
-    from parsers._window import Readable
 
 
 LARGEST_PACKET = 256 * 1024
