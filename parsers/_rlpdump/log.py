@@ -19,7 +19,7 @@ from multitracer.protocols.rlp.frame import FRAME_OCTETS, FrameError, FrameKind,
 from multitracer.protocols.rlpdump import MARK
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._pcapng.blocks import Resolution, byte_order, options, text
-from parsers._sender import Rows, filled
+from parsers._text.rows import Rows, filled
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Schema, Table

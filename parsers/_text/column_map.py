@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from multitracer.errors import FormatError
 from multitracer.radio import POSITION, RADIO
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from parsers._field import Sparse
-from parsers._lines import Lines
-from parsers._sender import decimal_ns
+from parsers._text.collector_log import Sparse
+from parsers._text.lines import Lines
+from parsers._text.rows import decimal_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,8 @@ from multitracer.errors import FormatError
 from multitracer.protocols.position import Dates
 from multitracer.radio import GAPS, POSITION
 from multitracer.tables import NA, NOT_A_TIME
-from parsers._clock_pairs import ClockPairs, is_time
-from parsers._sender import Rows, filled
+from parsers._text.clock_pairs import ClockPairs, is_time
+from parsers._text.rows import Rows, filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.position import Epochs
     from multitracer.protocols.position.nmea import Fix
     from multitracer.tables import Array, Column, Schema, Table
-    from parsers._lines import Lines
+    from parsers._text.lines import Lines
 
 _VERSION = 1
 _MOST_GAPS = 100_000

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
-from parsers._sender import decimal_ns
+from parsers._text.rows import decimal_ns
 
 _EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?(?=[\s:;,]|$)")
 _DAY = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
