@@ -15,7 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, QueueConfig, ScriptEvent
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.queue import QueueConfig
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.diagnosis.account.outages import reset_episodes
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer

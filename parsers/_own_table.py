@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
-from parsers._columns import Cell, ColumnMap, read_mapped
 from parsers._format import Format, Match
+from parsers._text.column_map import Cell, ColumnMap, read_mapped
 
 if TYPE_CHECKING:
     from multitracer.tables import Schema, Table

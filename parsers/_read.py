@@ -10,13 +10,13 @@ import numpy as np
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
 from parsers import erf, pcap, pcapng, snoop
-from parsers._capture import decode_file
+from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
-from parsers._lines import Lines
-from parsers._map_beside import has_map
 from parsers._packets.decode import Decoder
 from parsers._registry import formats, recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
+from parsers._text.lines import Lines
+from parsers._text.map_beside import has_map
 
 if TYPE_CHECKING:
     import os

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, get_args
 from multitracer.capture import Capture
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from multitracer.tables import Table
-from parsers._foreign import kind_of, named
 from parsers._format import Format, Match
+from parsers._unread_formats import kind_of, named
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -14,10 +14,10 @@ from multitracer.protocols.modem import decode
 from multitracer.protocols.modem.decode import MOST_LINES
 from multitracer.protocols.modem.grammar import is_final
 from multitracer.radio import RADIO
-from parsers._date_line import date_line
-from parsers._field import Sparse
 from parsers._format import Format, Match
-from parsers._lines import Lines
+from parsers._text.collector_log import Sparse
+from parsers._text.date_line import date_line
+from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

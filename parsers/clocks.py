@@ -16,10 +16,10 @@ from multitracer.errors import FormatError
 from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
-from parsers._clock_pairs import LATEST_NS, is_time
 from parsers._format import Format, Match
-from parsers._lines import Lines
-from parsers._sender import Rows
+from parsers._text.clock_pairs import LATEST_NS, is_time
+from parsers._text.lines import Lines
+from parsers._text.rows import Rows
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

@@ -13,18 +13,18 @@ import numpy as np
 
 from multitracer.capture import Capture, Interface, SourceFile
 from multitracer.errors import FormatError
-from parsers._capture import decode_stream
+from parsers._capture.capture_file import decode_stream
+from parsers._capture.record_file import Layout, batches
+from parsers._capture.window import Window
 from parsers._format import Format, Match
 from parsers._packets.decode import Records
 from parsers._packets.layers import rows
-from parsers._record_file import Layout, batches
-from parsers._window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from parsers._capture.window import Readable
     from parsers._packets.layers import Bytes, Ints
-    from parsers._window import Readable
 
 _LAYOUT = Layout(16, struct.Struct(">H"), 10)
 _HEADER = struct.Struct("<QBB")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 
 from multitracer.errors import FormatError
-from parsers._columns import column_map, read_mapped
 from parsers._format import HEAD_BYTES, Format, Match
+from parsers._text.column_map import column_map, read_mapped
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.position import Epochs, report, sentence
-from parsers._clock_pairs import is_time
-from parsers._field import CollectorLog, Positions, header_of
 from parsers._format import Format, Match
-from parsers._lines import Lines
+from parsers._text.clock_pairs import is_time
+from parsers._text.collector_log import CollectorLog, Positions, header_of
+from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

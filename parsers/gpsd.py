@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.errors import FormatError, RemoteProtocolError
 from multitracer.protocols.position import Epochs, NmeaError, report, sentence
 from multitracer.radio import POSITION
-from parsers._date_line import date_line
-from parsers._field import Positions, Sparse
 from parsers._format import Format, Match
-from parsers._lines import Lines
+from parsers._text.collector_log import Positions, Sparse
+from parsers._text.date_line import date_line
+from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
     from typing import Self

@@ -11,9 +11,9 @@ import tomllib
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
-from parsers._columns import MapError, column_map, read_mapped
 from parsers._format import Format, Match
-from parsers._map_beside import has_map, map_of
+from parsers._text.column_map import MapError, column_map, read_mapped
+from parsers._text.map_beside import has_map, map_of
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

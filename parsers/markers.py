@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from multitracer.errors import FormatError
 from multitracer.radio import MARKERS
-from parsers._clock_pairs import is_time
 from parsers._format import Format, Match
-from parsers._lines import Lines
-from parsers._sender import Rows
+from parsers._text.clock_pairs import is_time
+from parsers._text.lines import Lines
+from parsers._text.rows import Rows
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

@@ -12,10 +12,10 @@ import numpy as np
 
 from multitracer.protocols.modem import UNASKED, decode
 from multitracer.radio import RADIO
-from parsers._clock_pairs import is_time
-from parsers._field import CollectorLog, Sparse, header_of
 from parsers._format import Format, Match
-from parsers._lines import Lines
+from parsers._text.clock_pairs import is_time
+from parsers._text.collector_log import CollectorLog, Sparse, header_of
+from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

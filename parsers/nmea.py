@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from multitracer.protocols.position import Epochs, NmeaError, sentence
-from parsers._field import Positions
 from parsers._format import Format, Match
-from parsers._lines import Lines
+from parsers._text.collector_log import Positions
+from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

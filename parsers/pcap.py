@@ -1,7 +1,7 @@
 """The classic capture file, as tcpdump, Wireshark and their relatives write it.
 
-Source: draft-ietf-opsawg-pcap. `_pcap_dialect.py` tells the old and modified variants apart, and
-`_pcap_reading.py` walks over the records.
+Source: draft-ietf-opsawg-pcap. `_pcap/dialect_choice.py` tells the old and modified variants apart, and
+`_pcap/walk.py` walks over the records.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 
 from multitracer.capture import Capture, Interface, SourceFile
 from multitracer.tables import NOT_A_TIME
-from parsers._capture import Damage, decode_stream
+from parsers._capture.capture_file import Damage, decode_stream
+from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._pcap_choice import dialect_of
-from parsers._pcap_dialect import PROBE_BYTES, is_magic
-from parsers._pcap_reading import Reading
-from parsers._window import Window
+from parsers._pcap.dialect import PROBE_BYTES, is_magic
+from parsers._pcap.dialect_choice import dialect_of
+from parsers._pcap.walk import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from parsers._capture.window import Readable
     from parsers._packets.decode import Records
-    from parsers._window import Readable
 
 
 _NO_FRACTION = "a fraction of a second that is a second or more"

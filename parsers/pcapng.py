@@ -1,8 +1,8 @@
 """The capture file of Wireshark and dumpcap: sections, interfaces and blocks.
 
 Source: draft-ietf-opsawg-pcapng. Blocks that are no packets (names, secrets, journal entries, custom and
-unknown ones) are stepped over. `_pcapng_walk.py` finds the blocks, `_pcapng_blocks.py` reads those that
-describe the others, `_pcapng_packets.py` reads the packets.
+unknown ones) are stepped over. `_pcapng/walk.py` finds the blocks, `_pcapng/blocks.py` reads those that
+describe the others, `_pcapng/packets.py` reads the packets.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.capture import Capture, SourceFile
-from parsers._capture import LARGEST_PACKET, Damage, decode_stream
+from parsers._capture.capture_file import LARGEST_PACKET, Damage, decode_stream
+from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._pcapng_blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
-from parsers._pcapng_packets import packet_records
-from parsers._pcapng_walk import Walked, next_block, skip_giant, walk
-from parsers._window import Window
+from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
+from parsers._pcapng.packets import packet_records
+from parsers._pcapng.walk import Walked, next_block, skip_giant, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from parsers._capture.window import Readable
     from parsers._packets.decode import Records
-    from parsers._window import Readable
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
 """A packet block that begins before the last so many bytes of a window lies in it whole."""

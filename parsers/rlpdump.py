@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from multitracer.errors import FormatError
 from multitracer.protocols.rlpdump import MARK
-from parsers import _rlpdump_bulk
+from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._pcapng_blocks import SECTION_HEADER, SECTION_KIND, byte_order
-from parsers._rlpdump_record import INTERFACE, PACKET, Log
-from parsers._window import Window
+from parsers._pcapng.blocks import SECTION_HEADER, SECTION_KIND, byte_order
+from parsers._rlpdump import bulk
+from parsers._rlpdump.log import INTERFACE, PACKET, Log
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
-    from parsers._window import Readable
+    from parsers._capture.window import Readable
 
 _MARK = MARK.encode() + b" "
 _SMALLEST_BLOCK_BYTES, _SMALLEST_PACKET_BYTES = 12, 32
@@ -58,7 +58,7 @@ def _take_blocks(window: Window, log: Log) -> str | None:
     while True:
         packets = _step_over_packets(window, log.order) if log.order else []
         if packets:
-            _rlpdump_bulk.take(log, window.data, packets, log.packets + 1)
+            bulk.take(log, window.data, packets, log.packets + 1)
             log.packets += len(packets)
         if len(window) < _SMALLEST_BLOCK_BYTES:
             return None

@@ -19,11 +19,11 @@ from multitracer.protocols.sock_diag import ReadBy, TcpState
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
-from parsers._date_line import DateLine, date_at_end, date_line
 from parsers._format import Format, Match
-from parsers._lines import Lines
-from parsers._sender import Rows, address, filled, times
 from parsers._ss_details import COLUMNS, details_of, has_variables, with_zeros
+from parsers._text.date_line import DateLine, date_at_end, date_line
+from parsers._text.lines import Lines
+from parsers._text.rows import Rows, address, filled, times
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table

@@ -17,11 +17,11 @@ from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US
-from parsers._clock_pairs import is_time
-from parsers._field import CollectorLog, header_of
 from parsers._format import Format, Match
-from parsers._lines import Lines
-from parsers._sender import Rows, address, filled, scaled_ns, times
+from parsers._text.clock_pairs import is_time
+from parsers._text.collector_log import CollectorLog, header_of
+from parsers._text.lines import Lines
+from parsers._text.rows import Rows, address, filled, scaled_ns, times
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table

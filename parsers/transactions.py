@@ -15,7 +15,7 @@ from multitracer.errors import FormatError
 from multitracer.tables import NA, Column, Table
 from multitracer.transactions import LABEL, TRANSACTIONS
 from parsers._format import Format, Match
-from parsers._lines import Lines
+from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.channel.error_trace import ErrorTrace
+from multitracer.channel.shared.error_trace import ErrorTrace
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,5 +1,11 @@
 """Radio and link models: what destroys frames, what queues packets, and the whole data call.
 
-Read `gsm_link.py` first: it joins two `gsm_end.py` by a radio (`errors.py`) and plays a script. A model
-does no I/O and reads no clock; the simulator and the testbed drive the same objects.
+A configuration, a seed and a script come in; `links.py` makes the link that they describe. IP packets go in
+at one side of it and come out at the other, later or never; each side has events for its log, and the
+mobile's modem has readings. `gsm/`, `cdpd/` and `bluetooth/` hold one kind of link each, `shared/` what they
+have in common: read `shared/packet_link.py` first, what drivers may rely on, then `gsm/link.py`.
+
+What must hold: a model does no I/O and reads no clock; the simulator (virtual time) and the testbed (real
+time) drive the same objects. The same seed gives the same radio, whatever is sent. No kind of link knows
+another; every packet that goes in is delivered, reported as dropped, or still inside.
 """

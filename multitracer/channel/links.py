@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bluetooth_config import BluetoothConfig
-from multitracer.channel.bluetooth_link import BluetoothLink
-from multitracer.channel.cdpd_config import CdpdConfig
-from multitracer.channel.cdpd_link import CdpdLink
-from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.gsm_link import GsmLink
+from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.cdpd.config import CdpdConfig
+from multitracer.channel.cdpd.link import CdpdLink
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import GsmLink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.channel.gsm_config import ScriptEvent
-    from multitracer.channel.packet_link import PacketLink
+    from multitracer.channel.shared.packet_link import PacketLink
+    from multitracer.channel.shared.script import ScriptEvent
 
 AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {

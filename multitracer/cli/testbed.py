@@ -172,7 +172,7 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
 def _under_recorded_radio(scenario: Scenario, path: Path) -> Scenario:
     from dataclasses import replace
 
-    from multitracer.channel.gsm_config import ErrorConfig
+    from multitracer.channel.shared.frame_errors import ErrorConfig
     from multitracer.errors import InputError
     from multitracer.scenario import read_error_trace
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.packet_link import RadioReading
+    from multitracer.channel.shared.packet_link import RadioReading
     from multitracer.simulator.clock import HostClock
 
 

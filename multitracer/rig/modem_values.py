@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.bluetooth_config import BluetoothConfig
-from multitracer.channel.cdpd_config import CdpdConfig
+from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.cdpd.config import CdpdConfig
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.packet_link import RadioReading
+    from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
 _RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD"}

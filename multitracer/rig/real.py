@@ -15,10 +15,10 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.gsm_link import GsmLink
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import GsmLink
 from multitracer.channel.links import link_of
-from multitracer.channel.packet_link import SIDES
+from multitracer.channel.shared.packet_link import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import Host, Manifest, Role, Variables, write_manifest
 from multitracer.measure.journal import Journal
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from multitracer.channel.packet_link import PacketLink
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
     from multitracer.scenario.model import Scenario

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from multitracer.channel.packet_link import PacketLink, Side
+    from multitracer.channel.shared.packet_link import PacketLink, Side
     from multitracer.measure.run import Progress
     from multitracer.rig.real_host import Task
     from multitracer.testbed.children import Child, Children

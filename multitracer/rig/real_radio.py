@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.packet_link import PacketLink
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.testbed.children import Child, Children
     from multitracer.testbed.driver import LinkClock
 

@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO
 
-from multitracer.channel.packet_link import SIDES
+from multitracer.channel.shared.packet_link import SIDES
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.scenario.session_folder import CAPTURE, RLPDUMP
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from multitracer.channel.packet_link import Side
+    from multitracer.channel.shared.packet_link import Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.testbed.driver import LinkClock
 

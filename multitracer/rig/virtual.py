@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer import __version__
-from multitracer.channel.packet_link import SIDES
+from multitracer.channel.shared.packet_link import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
 from multitracer.measure.centaurus_client import CentaurusClient

@@ -21,7 +21,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.packet_link import Side
+    from multitracer.channel.shared.packet_link import Side
     from multitracer.measure.transports import Options
     from multitracer.protocols.centaurus import Address, Event, Outgoing
     from multitracer.rig.world import RigWorld

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from multitracer.channel.packet_link import SIDES
+from multitracer.channel.shared.packet_link import SIDES
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.rig.modem_log import ModemLog
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from multitracer.channel.packet_link import RadioReading, Side
+    from multitracer.channel.shared.packet_link import RadioReading, Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.scenario.model import Scenario
     from multitracer.simulator.clock import HostClock

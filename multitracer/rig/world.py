@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.channel.links import link_of
-from multitracer.channel.packet_link import SIDES
+from multitracer.channel.shared.packet_link import SIDES
 from multitracer.protocols.tcp import State
 from multitracer.simulator.loop import EventLoop
 from multitracer.simulator.record import host_clock
@@ -19,7 +19,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.packet_link import RadioReading, Side
+    from multitracer.channel.shared.packet_link import RadioReading, Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario.model import Scenario

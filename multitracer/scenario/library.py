@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.channel.error_trace import ErrorTrace, parse_error_trace
+from multitracer.channel.shared.error_trace import ErrorTrace, parse_error_trace
 from multitracer.errors import InputError
 from multitracer.manifest import inside
 from multitracer.scenario.toml import parse_scenario

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.channel.gsm_config import LinkConfig, ScriptEvent
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.errors import InputError, LocalProtocolError
 from multitracer.protocols.tcp import BSD, TcpProfile, as_linux
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
+    from multitracer.channel.shared.script import ScriptEvent
 
 Host = Literal["mobile", "fixed"]
 

@@ -12,8 +12,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.gsm_link import SIDES
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
     from multitracer.scenario.model import Scenario
     from multitracer.scenario.summary import Summary
 

@@ -28,7 +28,7 @@ from multitracer.protocols.tcp.sequence import unwrap
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.channel.ledger import Balance
+    from multitracer.channel.gsm.character_balance import Balance
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp.packet import Packet
 

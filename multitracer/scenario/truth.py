@@ -13,11 +13,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.channel.gsm_link import FAR
+from multitracer.channel.gsm.link import FAR
 from multitracer.protocols.link_events import PacketDropped
 
 if TYPE_CHECKING:
-    from multitracer.channel.gsm_link import OnAir, Side
+    from multitracer.channel.gsm.link import OnAir, Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
 

@@ -23,7 +23,7 @@ from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
     from multitracer.simulator.application import Application
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from multitracer import __version__
-from multitracer.channel.gsm_link import SIDES
+from multitracer.channel.gsm.link import SIDES
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
@@ -31,7 +31,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.channel.gsm_link import OnAir, Side
+    from multitracer.channel.gsm.link import OnAir, Side
     from multitracer.manifest import Manifest
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet

@@ -9,10 +9,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.channel.gsm_config import LinkConfig
-from multitracer.channel.gsm_link import GsmLink
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import GsmLink
 from multitracer.channel.links import link_of
-from multitracer.channel.packet_link import FAR, SIDES, PacketLink, Side
+from multitracer.channel.shared.packet_link import FAR, SIDES, PacketLink, Side
 from multitracer.protocols.tcp import Endpoint
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
@@ -24,7 +24,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.channel.gsm_link import OnAir
+    from multitracer.channel.gsm.link import OnAir
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario.model import Scenario, Traffic

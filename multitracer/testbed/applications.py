@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.channel.gsm_link import FAR
+from multitracer.channel.gsm.link import FAR
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.testbed.children import PYTHON
 from multitracer.testbed.kernel_tcp import congestion_control
@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.channel.gsm_link import GsmLink, Side
+    from multitracer.channel.gsm.link import GsmLink, Side
     from multitracer.protocols.tcp import TcpProfile
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.children import Child, Children

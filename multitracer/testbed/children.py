@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
     from multitracer.testbed.interruption import Interruption
     from multitracer.testbed.names import Maker
     from multitracer.testbed.namespaces import Hosts

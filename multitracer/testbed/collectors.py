@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.channel.gsm_link import SIDES
+from multitracer.channel.gsm.link import SIDES
 from multitracer.scenario.session_folder import CAPTURE, TCP_STATE
 from multitracer.testbed.children import PYTHON
 from multitracer.testbed.namespaces import DEVICE, check
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
     from multitracer.testbed.children import Children
     from multitracer.testbed.clock_error import ClockError
     from multitracer.testbed.privileges import Privileges

@@ -14,15 +14,15 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.channel.gsm_link import SIDES
+from multitracer.channel.gsm.link import SIDES
 from multitracer.testbed.privileges import take_real_time_priority
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from multitracer.channel.gsm_link import Delivery, GsmLink, Side
-    from multitracer.channel.packet_link import PacketLink
+    from multitracer.channel.gsm.link import Delivery, GsmLink, Side
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.protocols.link_events import LinkEvent
 
 _LARGEST_PACKET = 65_535

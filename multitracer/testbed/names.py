@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
 
 VARIABLE = "MULTITRACER_TESTBED"
 """In the environment of every process of a run, with its maker as the value."""

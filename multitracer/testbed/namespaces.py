@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from multitracer.channel.gsm_link import FAR, SIDES
+from multitracer.channel.gsm.link import FAR, SIDES
 from multitracer.errors import PreflightError
 from multitracer.testbed.interruption import SIGNALS
 from multitracer.testbed.kernel_tcp import for_every_socket, route_options, sysctls
@@ -21,7 +21,7 @@ from multitracer.testbed.privileges import CLONE_NEWNET, in_user_namespace, open
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
     from multitracer.protocols.tcp import TcpProfile
     from multitracer.testbed.names import Maker
 

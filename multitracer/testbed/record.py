@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from multitracer.channel.gsm_link import FAR, SIDES
+from multitracer.channel.gsm.link import FAR, SIDES
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from multitracer.channel.gsm_link import OnAir, Side
+    from multitracer.channel.gsm.link import OnAir, Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.clock_error import ClockError

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 
 from multitracer import __version__
-from multitracer.channel.gsm_link import FAR, SIDES, GsmLink
+from multitracer.channel.gsm.link import FAR, SIDES, GsmLink
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.scenario.session_folder import (
     FIRST_MOBILE_PORT,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from multitracer.channel.gsm_link import Side
+    from multitracer.channel.gsm.link import Side
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.privileges import Privileges
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.ip_facts import ip_facts
+from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.protocols.tcp import Endpoint, Packet, TcpProfile
 from multitracer.simulator.application import BulkSender, Reader
 from multitracer.simulator.host import Host, Socket

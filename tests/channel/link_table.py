@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
-from multitracer.channel.gsm_config import ErrorConfig
+from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
 from multitracer.channel.links import link_of
-from multitracer.channel.packet_link import FAR, SIDES
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.packet_link import FAR, SIDES
 from multitracer.protocols.channel_events import AccessWaitEnded
 from tests.channel.over import Seen, bulk, echoes
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.packet_link import Side
+    from multitracer.channel.shared.packet_link import Side
 
 PAGE = Path(__file__).parents[2] / "docs" / "links.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end of measured -->"

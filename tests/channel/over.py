@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from multitracer.channel.packet_link import FAR, SIDES
+from multitracer.channel.shared.packet_link import FAR, SIDES
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.channel.packet_link import PacketLink, RadioReading, Side
+    from multitracer.channel.shared.packet_link import PacketLink, RadioReading, Side
     from multitracer.protocols.link_events import LinkEvent
 
 _HEADER = bytes.fromhex("4500 0000 0000 0000 4011 0000 0a000001 0a000002")

@@ -7,8 +7,8 @@ from statistics import mean, median
 
 import pytest
 
-from multitracer.channel.bit_errors import header_error, link_quality, payload_error
-from multitracer.channel.bluetooth_config import (
+from multitracer.channel.bluetooth.bit_errors import header_error, link_quality, payload_error
+from multitracer.channel.bluetooth.config import (
     PACKET_TYPES,
     SLOT_NS,
     BitErrorConfig,
@@ -16,10 +16,10 @@ from multitracer.channel.bluetooth_config import (
     BluetoothSignalConfig,
     RfcommConfig,
 )
-from multitracer.channel.bluetooth_link import BluetoothLink
-from multitracer.channel.gsm_config import ScriptEvent
-from multitracer.channel.packet_link import SIDES
-from multitracer.channel.rfcomm import RfcommEnd
+from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.bluetooth.rfcomm import RfcommEnd
+from multitracer.channel.shared.packet_link import SIDES
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.channel_events import PieceLost, PieceReceived, PieceSent
 from multitracer.protocols.link_events import PacketDropped, ResetDone, ResetStarted

@@ -8,11 +8,12 @@ from statistics import mean, median
 
 import pytest
 
-from multitracer.channel.agenda import Agenda
-from multitracer.channel.cdpd_config import AccessConfig, CdpdConfig, CellConfig, OutageConfig, SignalConfig
-from multitracer.channel.cdpd_link import CdpdLink
-from multitracer.channel.gsm_config import ErrorConfig, ScriptEvent
+from multitracer.channel.cdpd.config import AccessConfig, CdpdConfig, CellConfig, OutageConfig, SignalConfig
+from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.links import link_of
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.scheduler import Agenda
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.channel_events import (
     AccessWaitEnded,

@@ -10,20 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
-from multitracer.channel.gsm_config import ErrorConfig, LinkConfig
-from multitracer.channel.journal import SideJournal
+from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
+from multitracer.channel.cdpd.mdlp import Frame, MdlpEntity
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
-from multitracer.channel.mdlp import Frame, MdlpEntity
-from multitracer.channel.packet_link import FAR, SIDES
+from multitracer.channel.shared.event_log import SideJournal
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.packet_link import FAR, SIDES
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.channel.link_table import busy_cell
 from tests.channel.over import number_of, packet
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
-    from multitracer.channel.packet_link import PacketLink, Side
+    from multitracer.channel.shared.packet_link import PacketLink, Side
 
 HOUR_NS = 3600 * NS_PER_S
 ACK, LAST = 1 << 30, 1 << 29

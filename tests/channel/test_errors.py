@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.channel.error_trace import ErrorTrace, parse_error_trace
-from multitracer.channel.errors import (
+from multitracer.channel.shared.error_trace import ErrorTrace, parse_error_trace
+from multitracer.channel.shared.frame_errors import (
     ErrorProcess,
     FadingErrors,
     GilbertElliottErrors,

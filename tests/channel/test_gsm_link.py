@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, ScriptEvent
-from multitracer.channel.gsm_link import SIDES, GsmLink, OnAir, Side
+from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.gsm.link import SIDES, GsmLink, OnAir, Side
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.protocols.link_events import (
     FrameSent,
     LinkEvent,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.channel.bluetooth_config import BluetoothConfig
-from multitracer.channel.cdpd_config import CdpdConfig
+from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.cdpd.config import CdpdConfig
 from tests.channel.link_table import PAGE, tables, written
 
 if TYPE_CHECKING:

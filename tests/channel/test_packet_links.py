@@ -10,12 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multitracer.channel.bluetooth_config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
-from multitracer.channel.gsm_config import ErrorConfig, LinkConfig, ScriptEvent
+from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
-from multitracer.channel.packet_link import SIDES, PacketLink, RadioReading, Side
-from multitracer.channel.queue import QueueConfig
+from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.packet_link import SIDES, PacketLink, RadioReading, Side
+from multitracer.channel.shared.queue import QueueConfig
+from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.link_events import LinkEvent, event_name
 from multitracer.protocols.rlpdump import RlpdumpWriter

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.channel.codel import CoDel
-from multitracer.channel.drain import Drain
-from multitracer.channel.queue import DropTail, PacketQueue, QueueConfig
+from multitracer.channel.gsm.drain import Drain
+from multitracer.channel.shared.codel import CoDel
+from multitracer.channel.shared.queue import DropTail, PacketQueue, QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp import Packet, Segment, build_packet, parse_packet
 from multitracer.protocols.tcp.packet import CE, ECT_0, NOT_ECT

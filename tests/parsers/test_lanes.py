@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parsers import _pcap_reading, _pcapng_walk, pcap
+from parsers import pcap
+from parsers._pcap import walk as pcap_walk
+from parsers._pcapng import walk as pcapng_walk
 from tests.parsers.frames import Packet, block, enhanced, frame, interface, pcap_file, read, same, section
 
 RNG = np.random.default_rng(2)
@@ -52,7 +54,7 @@ KINDS = [*EASY, *HARD]
 def lanes_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of records that each walk in lanes found."""
     taken: list[int] = []
-    for module in (_pcap_reading, _pcapng_walk):
+    for module in (pcap_walk, pcapng_walk):
         original = module.walk_lanes
 
         def counted(*args: Any, original: Any = original, **kwargs: Any) -> Any:
@@ -66,7 +68,7 @@ def lanes_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def one_by_one(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Any:
     with monkeypatch.context() as patch:
-        for module in (_pcap_reading, _pcapng_walk):
+        for module in (pcap_walk, pcapng_walk):
             patch.setattr(module, "walk_lanes", lambda *a, **k: (np.empty(0, np.int64), a[1]))
         return read(data)
 

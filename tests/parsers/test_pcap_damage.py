@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from multitracer.analysis.tcp import analyse
-from parsers._window import WINDOW_BYTES
+from parsers._capture.window import WINDOW_BYTES
 from tests.parsers.frames import EPOCH_S, Packet, frame, pcap_file, read
 
 MAGICS = {"us": (0xA1B2C3D4, 10**6), "ns": (0xA1B23C4D, 10**9)}

@@ -25,7 +25,7 @@ from multitracer.protocols.pcap_file import interface_block, packet_block, secti
 from multitracer.protocols.rlp import RlpConfig, RlpEntity
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from parsers import rlpdump
-from parsers._rlpdump_record import Log
+from parsers._rlpdump.log import Log
 from tests.protocols.rlp_talk import Radio
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import parsers
-from multitracer.channel.cdpd_link import CdpdLink
+from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
 from multitracer.rig.profiles import with_tcp_profile
@@ -21,7 +21,7 @@ from tests.rig.virtual import plan, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.channel.packet_link import RadioReading, Side
+    from multitracer.channel.shared.packet_link import RadioReading, Side
 
 SIZES = (128, 2048)
 

@@ -9,7 +9,7 @@ from statistics import mean
 import pytest
 
 from multitracer.capture import Flag
-from multitracer.channel.gsm_config import LinkConfig
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
 from multitracer.protocols.link_events import PacketDropped, ResetStarted
 from multitracer.scenario import bundled_names, load_scenario

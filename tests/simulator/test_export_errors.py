@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.channel.error_trace import parse_error_trace
+from multitracer.channel.shared.error_trace import parse_error_trace
 from multitracer.scenario import load_scenario
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import run

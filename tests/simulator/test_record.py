@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.channel.error_trace import ErrorTrace
+from multitracer.channel.shared.error_trace import ErrorTrace
 from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.protocols.link_events import FrameLost
@@ -306,7 +306,7 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
         if next(calls, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("multitracer.channel.drain.Drain.spend", interrupted)
+    monkeypatch.setattr("multitracer.channel.gsm.drain.Drain.spend", interrupted)
     with pytest.raises(KeyboardInterrupt):
         record_virtual(short(), tmp_path / "cut")
     manifest = read_manifest(tmp_path / "cut")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.channel.cdpd_config import CdpdConfig
+from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.errors import FormatError, InputError, MultiTracerError
 from multitracer.protocols.tcp import BSD, MODERN
 from multitracer.scenario import bundled_names, load_scenario

@@ -16,7 +16,7 @@ from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.channel.gsm_link import OnAir, Side
+    from multitracer.channel.gsm.link import OnAir, Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario import Scenario

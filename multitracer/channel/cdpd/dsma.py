@@ -1,0 +1,170 @@
+"""DSMA/CD, digital sense multiple access with collision detection: how mobiles share CDPD's reverse channel.
+
+The base station tells on the forward channel, each microslot, whether the reverse channel is busy. Who has
+a burst looks at that flag: idle, he sends; busy, he looks again after a random time (non-persistent). The
+flag is a few microslots old, so two may start together: both hear "not decoded", stop, and back off for a
+random time whose bound doubles. Here is what any station does; the others are in `other_users.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.channel.cdpd.blocks import MICROSLOT_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from multitracer.channel.cdpd.config import AccessConfig
+    from multitracer.channel.shared.scheduler import Agenda
+
+
+@dataclass(slots=True, eq=False)
+class Burst:
+    """A station's use of the channel."""
+
+    began_ns: int
+    is_own: bool = False
+    """Whether it is the measuring mobile's; the others make the cell busy."""
+    has_collided: bool = False
+
+
+class Span(NamedTuple):
+    """A time in which a station held the channel."""
+
+    begin_ns: int
+    end_ns: int
+    is_own: bool
+
+
+class ReverseChannel:
+    """Who is on the air, and what the flag says of it."""
+
+    def __init__(self, config: AccessConfig) -> None:
+        self.flag_delay_ns = config.flag_delay_microslots * MICROSLOT_NS
+        self._on_air: list[Burst] = []
+        self._busy_until_ns = 0
+        self._past: deque[Span] = deque()
+
+    def is_busy(self, now_ns: int) -> bool:
+        """Return what the flag says now, which is what was a little while ago."""
+        seen_ns = now_ns - self.flag_delay_ns
+        return now_ns < self._busy_until_ns or any(burst.began_ns <= seen_ns for burst in self._on_air)
+
+    def begin(self, burst: Burst) -> None:
+        """Let a station start; whoever is on the air already collides with it."""
+        self._on_air.append(burst)
+        if len(self._on_air) > 1:
+            for each in self._on_air:
+                each.has_collided = True
+
+    def end(self, burst: Burst, now_ns: int) -> None:
+        """Let it stop."""
+        self._on_air.remove(burst)
+        self._busy_until_ns = max(self._busy_until_ns, now_ns + self.flag_delay_ns)
+        self._past.append(Span(burst.began_ns, now_ns, burst.is_own))
+
+    def busy_percent(self, since_ns: int, now_ns: int) -> float | None:
+        """Return the share of time in which others held the channel, of the time that this mobile did not.
+
+        What ended before `since_ns` is forgotten.
+        """
+        while self._past and self._past[0].end_ns < since_ns:
+            self._past.popleft()
+        spans = [*self._past, *(Span(b.began_ns, now_ns, b.is_own) for b in self._on_air)]
+        free_ns = now_ns - since_ns - _covered_ns(spans, since_ns, is_own=True)
+        return 100 * _covered_ns(spans, since_ns, is_own=False) / free_ns if free_ns > 0 else None
+
+
+def _covered_ns(spans: list[Span], since_ns: int, *, is_own: bool) -> int:
+    """Return the length of the union of the spans of one kind."""
+    covered, reached = 0, since_ns
+    for begin, end, _ in sorted(span for span in spans if span.is_own == is_own):
+        covered += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered
+
+
+class Access:
+    """One station's way to the channel.
+
+    Parameters
+    ----------
+    channel : ReverseChannel
+    config : AccessConfig
+    agenda : Agenda
+    luck : Random
+        For deferrals and back-off.
+    begin : callable
+        Called with the time when the station may send.
+    """
+
+    def __init__(
+        self,
+        channel: ReverseChannel,
+        config: AccessConfig,
+        *,
+        agenda: Agenda,
+        luck: Random,
+        begin: Callable[[int], None],
+    ) -> None:
+        self._channel = channel
+        self._config = config
+        self._agenda = agenda
+        self._luck = luck
+        self._begin = begin
+        self._wanted = 0  # counts wishes: a look that was planned for an earlier one does nothing
+        self._may_at_ns = 0
+        self.is_wanting = False
+        """Whether the station waits for the channel."""
+        self.deferrals = 0
+        """Of this wait."""
+        self.failures = 0
+        """In a row."""
+
+    def want(self, now_ns: int) -> None:
+        """Begin to wait for the channel."""
+        self.is_wanting = True
+        self.deferrals = 0
+        self._look_at(max(now_ns, self._may_at_ns))
+
+    def give_up(self) -> None:
+        """Wait no more."""
+        self.is_wanting = False
+        self._wanted += 1
+
+    def succeeded(self, now_ns: int) -> None:
+        """Take note that a burst is over: there is a pause before the next."""
+        self.failures = 0
+        self._may_at_ns = now_ns + self._config.min_idle_microslots * MICROSLOT_NS
+
+    def failed(self, now_ns: int) -> None:
+        """Take note of a collision or an undecoded block: back off."""
+        count = min(self._config.min_count + self.failures, self._config.max_count)
+        self.failures += 1
+        self._may_at_ns = now_ns + (1 + self._luck.randrange(2**count)) * MICROSLOT_NS
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether there were as many failures in a row as may be."""
+        return self.failures >= self._config.max_attempts
+
+    def _look_at(self, time_ns: int) -> None:
+        self._wanted += 1
+        wish = self._wanted
+        on_grid_ns = -(-time_ns // MICROSLOT_NS) * MICROSLOT_NS
+        self._agenda.at(on_grid_ns, lambda now_ns: self._look(now_ns, wish))
+
+    def _look(self, now_ns: int, wish: int) -> None:
+        if wish != self._wanted:
+            return
+        if self._channel.is_busy(now_ns):
+            self.deferrals += 1
+            pause = 1 + self._luck.randrange(self._config.max_entrance_delay_microslots + 1)
+            self._look_at(now_ns + pause * MICROSLOT_NS)
+            return
+        self.is_wanting = False
+        self._begin(now_ns)

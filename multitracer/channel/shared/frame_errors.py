@@ -1,0 +1,193 @@
+"""Which frames the radio destroys: error processes, one per direction.
+
+A process is asked once for each slot, in order; a slot is the time of one frame. Randomness comes from the
+generator that is passed in, so the same seed destroys the same frames.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from multitracer.errors import LocalProtocolError
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from multitracer.channel.shared.error_trace import Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorConfig:
+    """The radio in one direction: which process destroys its frames."""
+
+    kind: Literal["none", "independent", "gilbert-elliott", "replay"] = "none"
+    rate: float = 0.0
+    """Independent: frame error rate."""
+    good_s: float = 60.0
+    """Gilbert-Elliott: mean time in the good state."""
+    bad_s: float = 0.2
+    """Gilbert-Elliott: mean time in the bad state."""
+    good_rate: float = 0.0
+    """Gilbert-Elliott: frame error rate in the good state."""
+    bad_rate: float = 1.0
+    """Gilbert-Elliott: frame error rate in the bad state."""
+    replayed: tuple[tuple[int, int], ...] = ()
+    """Replay: (first failed slot, slots), ascending, as in an error trace."""
+
+
+class ErrorProcess(ABC):
+    """Decides slot by slot whether the frame is destroyed."""
+
+    @abstractmethod
+    def lost(self, slot: int) -> bool:
+        """Return whether the frame in `slot` is destroyed; called once per slot, in order."""
+
+
+class NoErrors(ErrorProcess):
+    """A perfect radio."""
+
+    def lost(self, slot: int) -> bool:
+        """Return False."""
+        del slot
+        return False
+
+
+def _checked_rate(rate: float, what: str) -> float:
+    if not 0.0 <= rate <= 1.0:
+        raise LocalProtocolError(f"{what}: {rate} is no probability; choose 0 to 1")
+    return rate
+
+
+class IndependentErrors(ErrorProcess):
+    """Each frame is lost with the same probability, whatever happened before.
+
+    Parameters
+    ----------
+    rate : float
+        Frame error rate, 0 to 1.
+    luck : Random
+        Where chance comes from.
+    """
+
+    def __init__(self, *, rate: float, luck: Random) -> None:
+        self._rate = _checked_rate(rate, "frame error rate")
+        self._random = luck.random
+
+    def lost(self, slot: int) -> bool:
+        """Draw once."""
+        del slot
+        return self._random() < self._rate
+
+
+class GilbertElliottErrors(ErrorProcess):
+    """Two states, good and bad, each with its own frame error rate (Gilbert 1960, Elliott 1963).
+
+    Parameters
+    ----------
+    good_slots, bad_slots : float
+        Mean time in each state, at least one slot; times are geometrically distributed.
+    good_rate, bad_rate : float
+        Frame error rate in each state.
+    luck : Random
+        Where chance comes from.
+    """
+
+    def __init__(
+        self, *, good_slots: float, bad_slots: float, good_rate: float, bad_rate: float, luck: Random
+    ) -> None:
+        if min(good_slots, bad_slots) < 1:
+            raise LocalProtocolError("Gilbert-Elliott errors: a state lasts less than a slot; choose >= 1")
+        self._leave = {False: 1 / good_slots, True: 1 / bad_slots}
+        self._rate = {
+            False: _checked_rate(good_rate, "error rate in the good state"),
+            True: _checked_rate(bad_rate, "error rate in the bad state"),
+        }
+        self.is_bad = False
+        """Whether the radio is in its bad state."""
+        self._random = luck.random
+
+    def lost(self, slot: int) -> bool:
+        """Draw the state's change, then the frame's fate."""
+        del slot
+        if self._random() < self._leave[self.is_bad]:
+            self.is_bad = not self.is_bad
+        rate = self._rate[self.is_bad]
+        return rate > 0 and self._random() < rate
+
+
+class ReplayedErrors(ErrorProcess):
+    """The frames that failed in a recording fail again; after its end the radio is perfect.
+
+    Parameters
+    ----------
+    runs : sequence of (first slot, slots), ascending
+        One direction of an `ErrorTrace`.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = iter(runs)
+        self._begin, self._end = 0, 0
+
+    def lost(self, slot: int) -> bool:
+        """Look the slot up."""
+        while self._end <= slot:
+            run = next(self._runs, None)
+            if run is None:
+                return False
+            self._begin, self._end = run[0], run[0] + run[1]
+        return self._begin <= slot
+
+
+@dataclass(frozen=True, slots=True)
+class _Fade:
+    begin: int
+    end: int
+    rate: float
+
+
+class FadingErrors(ErrorProcess):
+    """Another process with fades on top, which may be added while it runs.
+
+    Parameters
+    ----------
+    below : ErrorProcess
+        Asked in each slot, fade or not, so that a fade does not shift its chance.
+    luck : Random
+        For fades that destroy less than every frame.
+    """
+
+    def __init__(self, below: ErrorProcess, *, luck: Random) -> None:
+        self._below = below
+        self._random = luck.random
+        self._fades: list[_Fade] = []
+
+    def fade(self, *, begin: int, slots: int, rate: float = 1.0) -> None:
+        """Destroy frames in `[begin, begin + slots)` with probability `rate`."""
+        self._fades.append(_Fade(begin, begin + slots, _checked_rate(rate, "error rate of a fade")))
+
+    def lost(self, slot: int) -> bool:
+        """Ask the process below, then the fades."""
+        lost = self._below.lost(slot)
+        if self._fades:
+            self._fades = [fade for fade in self._fades if slot < fade.end]
+            for fade in self._fades:
+                lost |= fade.begin <= slot and (fade.rate >= 1 or self._random() < fade.rate)
+        return lost
+
+
+def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorProcess:
+    """Return the process that a configuration describes, for slots of `slot_ns`."""
+    if config.kind == "independent":
+        return IndependentErrors(rate=config.rate, luck=luck)
+    if config.kind == "gilbert-elliott":
+        return GilbertElliottErrors(
+            good_slots=config.good_s * NS_PER_S / slot_ns,
+            bad_slots=config.bad_s * NS_PER_S / slot_ns,
+            good_rate=config.good_rate,
+            bad_rate=config.bad_rate,
+            luck=luck,
+        )
+    return ReplayedErrors(config.replayed) if config.kind == "replay" else NoErrors()

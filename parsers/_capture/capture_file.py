@@ -1,0 +1,181 @@
+"""Reads captures: what the packet formats have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from parsers._packets.decode import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from multitracer.capture import Capture, SourceFile
+    from parsers._capture.window import Readable
+    from parsers._packets.decode import Records
+    from parsers._packets.layers import Ints
+
+
+LARGEST_PACKET = 256 * 1024
+_LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
+"""USB and D-Bus records may be larger than any packet of a network."""
+
+
+_MOST_GAPS = 1000
+"""A file with more damaged places is no capture any more; each costs a search."""
+
+
+class Damage:
+    """What is wrong with a file: the byte ranges that were lost, and why reading ended early, if it did."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self._source = source
+        self._reason: str | None = None
+        """What is wrong at the first damaged place."""
+        self._gaps = 0
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether reading should end at the next damaged place."""
+        return self._gaps >= _MOST_GAPS
+
+    def lost(self, begin: int, end: int, reason: str) -> None:
+        """Note that the bytes from `begin` to `end` of the file tell nothing; reading went on behind them."""
+        ranges = self._source.lost_ranges
+        self._gaps += 1
+        if ranges and ranges[-1][1] >= begin:
+            begin = ranges.pop()[0]
+        ranges.append((begin, end))
+        self._reason = self._reason or reason
+        self._source.damaged = self._words()
+
+    def ended(self, reason: str | None) -> None:
+        """Note why reading ended before the stream did; None if it did not."""
+        words = [self._words() if self._source.lost_ranges else None, reason]
+        self._source.damaged = "; ".join(word for word in words if word) or None
+
+    def _words(self) -> str:
+        ranges = self._source.lost_ranges
+        begin, end = ranges[0]
+        said = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
+        if len(ranges) == 1:
+            return said
+        total = sum(end - begin for begin, end in ranges)
+        least = "at least " if self.is_too_much else ""
+        return f"{said}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
+
+
+def largest_packet(link_type: int) -> int:
+    """Return the captured length in bytes beyond which a record must be damaged."""
+    return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)
+
+
+_YEAR_NS = 365 * 86_400 * 1_000_000_000
+_ERA_YEARS = 20
+"""Merged files of other projects span up to 17 years; a clock that was never set is 50 years off, a flipped
+bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which trust heeds."""
+_FAR_APART = f"more than {_ERA_YEARS} years from the others"
+
+
+class Clock:
+    """Notes in a file's facts what its time stamps show."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self._source = source
+        self._last: int | None = None
+        self._years: dict[int, tuple[int, int, int]] = {}
+        """Years since 1970 -> packets, the smallest and the largest time."""
+
+    def note(self, time_ns: Ints) -> None:
+        """Take in the next times, in the order of the file."""
+        known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
+        self._source.without_time += len(time_ns) - len(known)
+        if not len(known):
+            return
+        steps = np.diff(known, prepend=known[0] if self._last is None else self._last)
+        back = steps[(steps < 0) & (steps > -_ERA_YEARS * _YEAR_NS)]
+        self._last = int(known[-1])
+        facts = self._source
+        facts.time_steps_back += len(back)
+        facts.largest_step_back_ns = max(facts.largest_step_back_ns, -int(back.min(initial=0)))
+        lowest, highest = int(known.min()), int(known.max())
+        facts.first_ns = lowest if facts.first_ns is None else min(facts.first_ns, lowest)
+        facts.last_ns = highest if facts.last_ns is None else max(facts.last_ns, highest)
+        self._note_years(known, lowest // _YEAR_NS, highest // _YEAR_NS)
+
+    def _note_years(self, time_ns: Ints, first: int, last: int) -> None:
+        year_of = time_ns // _YEAR_NS if first < last else None
+        for year in [first] if year_of is None else np.unique(year_of).tolist():
+            here = time_ns if year_of is None else time_ns[year_of == year]
+            count, lowest, highest = self._years.get(year, (0, int(here[0]), int(here[0])))
+            lowest, highest = min(lowest, int(here.min())), max(highest, int(here.max()))
+            self._years[year] = count + len(here), lowest, highest
+
+    def era(self) -> tuple[int, int] | None:
+        """Return the first and last time of the era with most packets; None if there are no others.
+
+        What is outside is noted to have no time.
+        """
+        years, facts = self._years, self._source
+        if not years or max(years) - min(years) <= _ERA_YEARS:
+            return None
+        within = {first: [years[y] for y in years if 0 <= y - first < _ERA_YEARS] for first in years}
+        best = max(within.values(), key=lambda part: sum(count for count, _, _ in part))
+        outside = sum(count for count, _, _ in years.values()) - sum(count for count, _, _ in best)
+        facts.without_time += outside
+        facts.no_time(_FAR_APART, outside)
+        facts.first_ns = min(lowest for _, lowest, _ in best)
+        facts.last_ns = max(highest for _, _, highest in best)
+        return facts.first_ns, facts.last_ns
+
+
+def decode_file(
+    blocks: Iterable[Records],
+    source: SourceFile,
+    decoder: Decoder,
+    *,
+    max_packets: int | None = None,
+    share: Callable[[], float | None] = lambda: None,
+) -> None:
+    """Decode the blocks of one file; stop after `max_packets` of it.
+
+    `share` tells how much of the file has been read, from 0 to 1, if that is known.
+    """
+    decoder.files.append(source)
+    clock = Clock(source)
+    _decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share)
+    if (era := clock.era()) is not None:
+        decoder.keep_times(*era)
+
+
+def _decode_blocks(
+    blocks: Iterable[Records],
+    source: SourceFile,
+    decoder: Decoder,
+    clock: Clock,
+    *,
+    max_packets: int | None,
+    share: Callable[[], float | None],
+) -> None:
+    for block in blocks:
+        if not len(block):
+            continue
+        left = len(block) if max_packets is None else max_packets - source.packets
+        kept = block.first(left) if left < len(block) else block
+        clock.note(kept.time_ns)
+        decoder.add(kept, source, share=share())
+        if left <= len(block) and max_packets is not None:
+            source.stopped = True  # at once: a pipe may have no more for a long time
+            return
+
+
+def decode_stream(
+    stream: BinaryIO, source: SourceFile, blocks: Callable[[Readable, SourceFile], Iterable[Records]]
+) -> Capture:
+    """Return the capture that one stream holds."""
+    readable = cast("Readable", stream)
+    decoder = Decoder()
+    decode_file(blocks(readable, source), source, decoder)
+    return decoder.finish()

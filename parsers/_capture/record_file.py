@@ -1,0 +1,58 @@
+"""Walks over files that are nothing but records, each of which says how long it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parsers._capture.capture_file import LARGEST_PACKET
+
+if TYPE_CHECKING:
+    import struct
+    from collections.abc import Callable, Iterator
+
+    from multitracer.capture import SourceFile
+    from parsers._capture.window import Window
+    from parsers._packets.decode import Records
+    from parsers._packets.layers import Bytes, Ints
+
+
+class Layout(NamedTuple):
+    """Where a record says how long it is, its header included."""
+
+    header_bytes: int
+    length: struct.Struct
+    length_at: int
+
+
+def batches(
+    window: Window, source: SourceFile, layout: Layout, records: Callable[[Bytes, Ints], Records]
+) -> Iterator[Records]:
+    """Yield the records of a file from the window's begin on, one batch per window; note damage in `source`.
+
+    Parameters
+    ----------
+    records : callable
+        Takes the data and where whole records begin in it; returns them.
+    """
+    more, damage = True, None
+    while more and damage is None:
+        starts, damage = _walk(window, layout)
+        yield records(window.data, np.array(starts, np.int64))
+        more = window.refill()
+    source.damaged = damage or window.remains("record")
+
+
+def _walk(window: Window, layout: Layout) -> tuple[list[int], str | None]:
+    """Return where whole records begin, and why there is none behind them; move the window past them."""
+    starts: list[int] = []
+    while len(window) >= layout.header_bytes:
+        length = layout.length.unpack_from(window.view, window.begin + layout.length_at)[0]
+        if not layout.header_bytes <= length <= LARGEST_PACKET:
+            return starts, f"the record at byte {window.offset} says it is {length} bytes long"
+        if length > len(window):
+            break
+        starts.append(window.begin)
+        window.begin += length
+    return starts, None

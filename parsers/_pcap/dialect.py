@@ -1,0 +1,126 @@
+"""The dialects of the classic capture file: how long a record's header is, and what its numbers mean.
+
+Sources: draft-ietf-opsawg-pcap; pcap-savefile(5); the comments of libpcap's sf-pcap.c (versions before 2.4,
+Kuznetzov's header) and of Wireshark's libpcap.h and libpcap.c (the patched libpcaps of 1999, Nokia, IXIA).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._capture.capture_file import largest_packet
+from parsers._packets.layers import rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from parsers._capture.lanes import Following
+    from parsers._packets.layers import Bytes, Ints, Mask
+
+FILE_HEADER_BYTES = 24
+PROBE_BYTES = 64 * 1024
+"""How much of a file is looked at to tell dialects with the same magic number apart."""
+
+_LARGEST_SPECULATED = 65_600
+
+
+@dataclass(frozen=True, slots=True)
+class _Magic:
+    name: str
+    tick_ns: int
+    headers: tuple[int, ...]
+    """Lengths of a record's header, the usual one first."""
+    extra: int = 0
+    """Bytes between the file's header and the first record."""
+
+
+MAGICS = {
+    0xA1B2C3D4: _Magic("", 1000, (16, 24, 20)),
+    0xA1B23C4D: _Magic("", 1, (16,)),
+    0xA1B2CD34: _Magic("modified (Kuznetzov)", 1000, (24, 28)),
+    0x1C0001AB: _Magic("IXIA lcap", 1000, (16,), 4),
+    0x1C0001AC: _Magic("IXIA lcap", 1, (16,), 4),
+}
+_HEADER_NAMES = {20: "Nokia", 28: "modified (ss990915)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the records of one file are laid out."""
+
+    order: str
+    """struct's sign for the byte order."""
+    magic: _Magic
+    header_bytes: int
+    """Length of a record's header."""
+    swapped: bool
+    """The two lengths may be the wrong way round (before version 2.4): the smaller is the captured one."""
+    link_type: int
+    snap_length: int
+    high_seconds: int = -1
+    """The upper 16 bits of the first record's seconds, by which likely records are recognised."""
+
+    @property
+    def first_record(self) -> int:
+        """Where the first record begins."""
+        return FILE_HEADER_BYTES + self.magic.extra
+
+    @property
+    def largest(self) -> int:
+        """Captured length beyond which a record must be damaged."""
+        return largest_packet(self.link_type)
+
+    @property
+    def ticks_per_second(self) -> int:
+        """How far the sub-second field counts."""
+        return 1_000_000_000 // self.magic.tick_ns
+
+    @property
+    def description(self) -> str:
+        """The dialect in words."""
+        order = "little-endian" if self.order == "<" else "big-endian"
+        unit = "ns" if self.magic.tick_ns == 1 else "µs"
+        special = _HEADER_NAMES.get(self.header_bytes, self.magic.name)
+        if self.header_bytes == 24 and not special:
+            special = "modified (ss990417)"
+        lengths = "lengths before version 2.4" if self.swapped else ""
+        return ", ".join(word for word in (order, unit, special, lengths) if word)
+
+    def lengths(self, view: memoryview | bytes, at: int) -> tuple[int, int]:
+        """Return captured and original length of the record at `at`."""
+        captured, original = struct.unpack_from(self.order + "II", view, at + 8)
+        if self.swapped and captured > original:
+            return original, captured
+        return captured, original
+
+    def following(self, data: Bytes) -> Following:
+        """Return a function from where records begin to where the next ones do."""
+        captured = np.ndarray((len(data) - 11,), self.order + "u4", data, offset=8, strides=(1,))
+        header_bytes = self.header_bytes
+        return lambda at: at + captured[at] + header_bytes
+
+    def plausible(self, data: Bytes, at: Ints) -> Mask:
+        """Return where a record with sane lengths and fraction may begin."""
+        words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
+        captured, original = words[:, 2], words[:, 3]
+        sane: Mask = (
+            (captured <= original) & (original <= _LARGEST_SPECULATED) & (words[:, 1] < 1_000_000_000)
+        )
+        return sane
+
+    def likely(self, pieces: NDArray[np.uint8]) -> Mask:
+        """Return where the upper half of the seconds is that of the file's first record."""
+        first, second = (3, 2) if self.order == "<" else (0, 1)
+        width = pieces.shape[1] - 8
+        high: Mask = pieces[:, first : first + width] == self.high_seconds >> 8
+        high &= pieces[:, second : second + width] == self.high_seconds & 0xFF
+        return high
+
+
+def is_magic(head: bytes) -> bool:
+    """Return whether `head` begins with a magic number in either byte order."""
+    return any(int.from_bytes(head[:4], order) in MAGICS for order in ("little", "big"))

@@ -1,0 +1,199 @@
+"""How likely it is that bytes are a pcap record, and where reading resumes behind damage.
+
+A record has no mark that tells it from other bytes. But its lengths and its fraction of a second are small
+numbers, its time is near that of its neighbours, and it ends where the next one begins: three such records in
+a row do not happen by chance (each has some 40 bits that must be as they are).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from parsers._capture.capture_file import LARGEST_PACKET
+from parsers._packets.layers import rows
+
+if TYPE_CHECKING:
+    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._pcap.dialect import Dialect
+
+NEAR_S = 30 * 86_400
+"""Neighbours in a file are not further apart than this, if nothing is wrong."""
+_FAR_S = 10 * 365 * 86_400
+"""Nor is what follows damage further from what precedes it: else it is a pattern in the damage."""
+CHAIN = 3
+"""So many plausible records in a row are believed wherever they are."""
+OVERLAP_BYTES = (CHAIN + 1) * (LARGEST_PACKET + 64)
+"""A chain that begins before the last so many bytes of a window lies in it whole."""
+_FIRST_PIECE_BYTES, _LARGEST_PIECE_BYTES = 2048, 256 * 1024
+_HEADER_BYTES = 16
+"""What all dialects have in common of a record's header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the headers of records say; int64, shape (n,)."""
+
+    seconds: Ints
+    fraction: Ints
+    captured: Ints
+    original: Ints
+
+    @classmethod
+    def of(cls, data: Bytes, at: Ints, dialect: Dialect) -> Fields:
+        """Return the fields of the records that begin at `at`."""
+        words = rows(data, at, _HEADER_BYTES).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
+        captured, original = words[:, 2], words[:, 3]
+        if dialect.swapped:
+            captured, original = np.minimum(captured, original), np.maximum(captured, original)
+        return cls(words[:, 0], words[:, 1], captured, original)
+
+    def sane(self, dialect: Dialect) -> Mask:
+        """Return where lengths and fraction are what a record has."""
+        good: Mask = (self.captured <= self.original) & (self.original > 0)
+        good &= self.original <= LARGEST_PACKET
+        good &= self.fraction < dialect.ticks_per_second
+        return good
+
+    def times_ns(self, dialect: Dialect) -> Ints:
+        """Return the times in ns since 1970; a fraction of a second that is none leaves no time."""
+        times = self.seconds * 1_000_000_000 + self.fraction * dialect.magic.tick_ns
+        wrong = self.fraction >= dialect.ticks_per_second
+        if wrong.any():
+            times[wrong] = NOT_A_TIME
+        return times
+
+    def complete(self, dialect: Dialect) -> Mask:
+        """Return where a record holds the whole packet, or as much as the snap length lets it."""
+        whole: Mask = (self.captured == self.original) | (self.captured == dialect.snap_length)
+        return whole
+
+    def blank(self) -> Mask:
+        """Return where a header is nothing but zeros: in a packet's payload they are frequent."""
+        empty: Mask = (self.original | self.captured | self.seconds | self.fraction) == 0
+        return empty
+
+    def hollow(self) -> Mask:
+        """Return where a header holds nothing, far in time from the one before: a packet's last bytes."""
+        empty: Mask = self.captured == 0
+        empty[:1] = False
+        empty[1:] &= np.abs(np.diff(self.seconds)) > NEAR_S
+        hollow: Mask = empty | self.blank()
+        return hollow
+
+
+def strange(fields: Fields, dialect: Dialect) -> Mask:
+    """Return where a record is not sane, or far in time from the one before it."""
+    out = ~fields.sane(dialect)
+    out[1:] |= np.abs(np.diff(fields.seconds)) > NEAR_S
+    return out
+
+
+def doubtful(fields: Fields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
+    """Return which strange records the next ones do not speak for, and for which too few follow to tell.
+
+    `ends_well` says that the last record ends where the file does, which speaks for it.
+    """
+    odd = strange(fields, dialect)
+    if not odd.any():
+        return odd, odd
+    n = len(odd)
+    good = np.append(fields.sane(dialect), np.full(CHAIN, ends_well))
+    near = np.append(
+        np.abs(np.diff(fields.seconds, prepend=fields.seconds[0])) <= NEAR_S, np.ones(CHAIN, bool)
+    )
+    held = good[1 : n + 1].copy()
+    for ahead in range(2, CHAIN + 1):
+        held &= (good & near)[ahead : n + ahead]
+    held[1:] &= ~fields.hollow()[1:] | fields.complete(dialect)[:-1]
+    open_end = np.arange(n) + CHAIN >= n
+    return odd & ~held, odd & open_end & (not ends_well)
+
+
+class Chains:
+    """Finds the chains of plausible records in `data[begin:end]`.
+
+    Parameters
+    ----------
+    final : bool
+        The stream ends at `end`.
+    near_s : int or None
+        Seconds of a record that was believed; a chain is within ten years of it, one of fewer than three
+        records, which must end exactly where the stream does, within a month.
+    """
+
+    def __init__(self, data: Bytes, end: int, dialect: Dialect, *, final: bool, near_s: int | None) -> None:
+        self._data, self._end, self._dialect = data, end, dialect
+        self._final, self._near_s = final, near_s
+
+    def first(self, begin: int) -> int | None:
+        """Return where the first chain at or after `begin` begins."""
+        piece = _FIRST_PIECE_BYTES  # first small: most damage is, and a file may have much of it
+        last = self._end - _HEADER_BYTES + 1
+        while begin < last:
+            upto = min(begin + piece, last)
+            places = self._sane_places(begin, upto)
+            found = self._followed(places[self._is_within(places, _FAR_S)], times=CHAIN)
+            if len(found):
+                return int(found[0])
+            begin, piece = upto, min(4 * piece, _LARGEST_PIECE_BYTES)
+        return None
+
+    def count(self, begin: int) -> int:
+        """Return how many chains begin at or after `begin`."""
+        return len(self._followed(self._sane_places(begin, self._end - _HEADER_BYTES + 1), times=CHAIN))
+
+    def begin_at(self, places: Ints) -> Mask:
+        """Return at which of some places a chain begins."""
+        inside = (places > 0) & (places + _HEADER_BYTES <= self._end)
+        here = places[inside]
+        sane = here[Fields.of(self._data, here, self._dialect).sane(self._dialect)]
+        found = self._followed(sane[self._is_within(sane, _FAR_S)], times=CHAIN)
+        begins: Mask = np.isin(places, found) & inside
+        return begins
+
+    def _sane_places(self, begin: int, end: int) -> Ints:
+        """Return each place from `begin` to before `end` whose lengths and fraction a record may have."""
+        if end <= begin:
+            return np.empty(0, np.int64)
+        fraction, captured, original = (
+            np.ndarray(
+                (end - begin,), self._dialect.order + "u4", self._data, offset=begin + skip, strides=(1,)
+            )
+            for skip in (4, 8, 12)
+        )
+        good = (captured <= LARGEST_PACKET) & (original - np.uint32(1) < LARGEST_PACKET)
+        here = np.flatnonzero(good)
+        here = here[fraction[here] < self._dialect.ticks_per_second]
+        if not self._dialect.swapped:
+            here = here[captured[here] <= original[here]]
+        return here + begin
+
+    def _followed(self, places: Ints, *, times: int) -> Ints:
+        """Return the places whose records have so many plausible ones in a row behind them.
+
+        That the file ends exactly behind a record, near the time that is looked for, says as much.
+        """
+        begin, at = places, places
+        ended = np.empty(0, np.int64)
+        for _ in range(times):
+            here = Fields.of(self._data, at, self._dialect)
+            following = at + self._dialect.header_bytes + here.captured
+            ends = (following == self._end) & self._final & self._is_within(at, NEAR_S)
+            ended = np.append(ended, begin[ends])
+            whole = following + _HEADER_BYTES <= self._end
+            begin, at, seconds = begin[whole], following[whole], here.seconds[whole]
+            behind = Fields.of(self._data, at, self._dialect)
+            good = behind.sane(self._dialect) & (np.abs(behind.seconds - seconds) <= NEAR_S)
+            begin, at = begin[good], at[good]
+        return np.sort(np.append(ended, begin))
+
+    def _is_within(self, at: Ints, most_s: int) -> Mask:
+        """Return which records are so near the time that is looked for."""
+        if self._near_s is None:
+            return np.ones(len(at), bool)
+        near: Mask = np.abs(Fields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s
+        return near

@@ -1,0 +1,271 @@
+"""Walks over the records of a pcap file, a window at a time, and over what is damaged between them.
+
+Reading follows the lengths that the records state. One wrong bit in a length leads it among the bytes of a
+packet, where nothing looks like a record: one that is strange, and for which those behind it do not speak, is
+the place where something is wrong. Reading goes on at the next chain of plausible records.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parsers._capture.lanes import walk_lanes
+from parsers._packets.decode import Records
+from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
+
+if TYPE_CHECKING:
+    from parsers._capture.capture_file import Damage
+    from parsers._capture.window import Window
+    from parsers._packets.layers import Ints, Mask
+    from parsers._pcap.dialect import Dialect
+
+_SAMPLE = 64
+"""Records that are walked over one by one before lanes are tried."""
+_ALL = 1 << 60
+_HEADER_BYTES = 16
+
+
+class _Seen(NamedTuple):
+    """The records of a window."""
+
+    at: Ints
+    """Where they begin."""
+    fields: Fields
+    whole: int
+    """How many are whole; the last one may not be."""
+
+
+class Reading:
+    """The records of one file, batch by batch."""
+
+    def __init__(self, window: Window, dialect: Dialect, damage: Damage) -> None:
+        self.done = False
+        """There is nothing more to read."""
+        self._window = window
+        self._dialect = dialect
+        self._damage = damage
+        self._before = 0
+        self._reason: str | None = None
+        """Why reading ended before the stream did."""
+        self._near_s: int | None = None
+        """Time of the last record that was believed."""
+        self._lost: tuple[int, str] | None = None
+        """Where in the file the bytes begin behind which no record was found yet, and what is wrong there."""
+
+    def batch(self) -> Records:
+        """Return the next records; their bytes are there until `advance`."""
+        self._before = self._window.offset
+        if not self._lost:
+            return self._next()
+        self._seek(*self._lost)
+        return self._records(self._seen(np.empty(0, np.int64)), 0)
+
+    def advance(self) -> None:
+        """Read on."""
+        more = self._window.refill()
+        self.done = self.done or not (more or self._window.offset > self._before)
+
+    def finish(self) -> None:
+        """Note what is wrong with the file."""
+        reason = self._reason or (self._lost and self._lost[1])
+        self._damage.ended(reason or self._window.remains("record"))
+
+    def _next(self) -> Records:
+        window = self._window
+        starts = _walk(window, self._dialect)
+        seen = self._seen(starts)
+        if window.is_full and len(seen.at) and not self._too_long(seen).any():
+            return self._skip_giant(seen)
+        kept = self._judge(seen)
+        if kept:
+            self._near_s = int(seen.fields.seconds[kept - 1])
+        return self._records(seen, kept)
+
+    def _seen(self, starts: Ints) -> _Seen:
+        """Return the whole records, and the one behind them if its header is there."""
+        window = self._window
+        at = starts
+        if len(window) >= _HEADER_BYTES:
+            at = np.append(starts, window.begin)
+        return _Seen(at, Fields.of(window.data, at, self._dialect), len(starts))
+
+    def _records(self, seen: _Seen, count: int) -> Records:
+        """Return the first `count` records."""
+        fields, dialect = seen.fields, self._dialect
+        return Records(
+            self._window.data,
+            seen.at[:count] + dialect.header_bytes,
+            fields.captured[:count],
+            fields.original[:count],
+            fields.times_ns(dialect)[:count],
+            dialect.link_type,
+        )
+
+    def _too_long(self, seen: _Seen) -> Mask:
+        mask: Mask = seen.fields.captured > self._dialect.largest
+        return mask
+
+    def _judge(self, seen: _Seen) -> int:
+        """Return how many of the records are to be believed; move the window to where reading goes on."""
+        window = self._window
+        too_long = self._too_long(seen)
+        ends_well = window.ended and not len(window)
+        doubt, early = doubtful(seen.fields, self._dialect, ends_well=ends_well)
+        doubt |= self._swallows(seen)
+        if window.ended and len(seen.at) > seen.whole:
+            doubt[seen.whole] = not self._is_complete(seen, seen.whole)  # or else it is only cut off
+        faults = np.flatnonzero(doubt | too_long)
+        accepted = 0
+        for fault in faults.tolist():
+            if fault < accepted:
+                continue
+            if early[fault] and not too_long.any() and not window.ended:
+                return self._wait(seen, fault)
+            found = self._chains(seen, fault).first(self._search_from(seen, fault))
+            if found is None:
+                return self._nothing_behind(seen, fault, too_long)
+            accepted = self._arrival(seen, fault, found)
+            if not accepted:
+                return self._resume(seen, fault, found)
+        return seen.whole
+
+    def _swallows(self, seen: _Seen) -> Mask:
+        """Return which records hold more than there was on the wire, and others where that ended."""
+        fields, dialect = seen.fields, self._dialect
+        swallows: Mask = (fields.captured > fields.original) & (fields.original > 0)
+        if swallows.any():
+            held = np.minimum(fields.original, dialect.snap_length or fields.original)
+            ends = (seen.at + dialect.header_bytes + held)[swallows]
+            swallows[swallows] = self._chains(seen, 0).begin_at(ends)
+        return swallows
+
+    def _wait(self, seen: _Seen, fault: int) -> int:
+        """Leave a record that too few follow in the window for the next one, with the one before it."""
+        if fault < 2:
+            return seen.whole  # nothing would change
+        self._window.begin = int(seen.at[fault - 1])
+        return fault - 1
+
+    def _chains(self, seen: _Seen, fault: int) -> Chains:
+        window = self._window
+        near_s = int(seen.fields.seconds[fault - 1]) if fault else self._near_s
+        return Chains(window.data, window.end, self._dialect, final=window.ended, near_s=near_s)
+
+    @staticmethod
+    def _search_from(seen: _Seen, fault: int) -> int:
+        """Return from where on a record is looked for: the length of the one before may be what is wrong."""
+        return int(seen.at[fault - 1]) + _HEADER_BYTES if fault else int(seen.at[fault]) + 1
+
+    @staticmethod
+    def _arrival(seen: _Seen, fault: int, found: int) -> int:
+        """Return the index of the record at `found` if the lengths lead there, so nothing is lost; or else 0.
+
+        Zeros lead on in steps of a header, so they lead nowhere.
+        """
+        index = int(np.searchsorted(seen.at, found))
+        there = index < len(seen.at) and int(seen.at[index]) == found and index > fault
+        return index if there and not seen.fields.hollow()[fault:index].any() else 0
+
+    def _resume(self, seen: _Seen, fault: int, found: int) -> int:
+        """Go on at `found`; return how many records before it are to be believed."""
+        kept = fault
+        if fault and not (found >= seen.at[fault] and self._is_complete(seen, fault - 1)):
+            kept = fault - 1
+        window = self._window
+        reason = self._what_is_wrong(seen, fault if self._too_long(seen)[fault] else kept)
+        if self._damage.is_too_much:
+            self._reason, self.done = reason, True
+        elif found > seen.at[kept]:
+            self._damage.lost(window.offset_of(int(seen.at[kept])), window.offset_of(found), reason)
+        window.begin = found
+        return kept
+
+    def _is_complete(self, seen: _Seen, index: int) -> bool:
+        """Return whether there is nothing strange about a record, its captured length included."""
+        as_expected = seen.fields.complete(self._dialect) & ~strange(seen.fields, self._dialect)
+        return bool(as_expected[index])
+
+    def _nothing_behind(self, seen: _Seen, fault: int, too_long: Mask) -> int:
+        """Return how many records to believe where no chain follows a fault in the window."""
+        if self._only_zeros(seen, fault):
+            too_long[fault] = True
+        if not too_long[fault:].any():
+            return seen.whole  # they are strange, and no others are better
+        if (strange(seen.fields, self._dialect) & ~seen.fields.blank()).mean() > 0.5:
+            fault = int(np.argmax(too_long))  # the whole file is strange
+        self._lost = self._window.offset_of(int(seen.at[fault])), self._what_is_wrong(seen, fault)
+        self._leave_searched()
+        return fault
+
+    @staticmethod
+    def _only_zeros(seen: _Seen, fault: int) -> bool:
+        """Return whether only zeros follow, maybe from within a header on: a disk's, where writing ended."""
+        blank = seen.fields.blank()[fault:]
+        return bool(blank[1:].all()) and (bool(blank[0]) or len(blank) > CHAIN)
+
+    def _seek(self, begin: int, reason: str) -> None:
+        """Look for the next chain in the window."""
+        window = self._window
+        chains = Chains(window.data, window.end, self._dialect, final=window.ended, near_s=self._near_s)
+        found = chains.first(window.begin)
+        if found is None:
+            self._leave_searched()
+        else:
+            self._damage.lost(begin, window.offset_of(found), reason)
+            self._lost, window.begin = None, found
+
+    def _leave_searched(self) -> None:
+        """Keep only the end of the window, in which a chain may begin."""
+        window = self._window
+        window.begin = window.end if window.ended else max(window.begin, window.end - OVERLAP_BYTES)
+
+    def _what_is_wrong(self, seen: _Seen, index: int) -> str:
+        offset = self._window.offset_of(int(seen.at[index]))
+        where = f"the record at byte {offset}"
+        if seen.fields.blank()[index]:
+            return f"there are zeros from byte {offset} on"
+        if not self._too_long(seen)[index]:
+            return f"{where} is damaged"
+        return f"{where} says it holds {seen.fields.captured[index]} bytes, more than any packet has"
+
+    def _skip_giant(self, seen: _Seen) -> Records:
+        """Step over a record larger than the window; return it without its bytes."""
+        window, offset = self._window, self._window.offset
+        length = self._dialect.header_bytes + int(seen.fields.captured[0])
+        records = self._records(seen, 1)
+        records.captured[:] = 0
+        if window.skip(length) < length:
+            self._reason, self.done = f"the record at byte {offset} is cut off", True
+            return records.first(0)
+        return records
+
+
+def _walk(window: Window, dialect: Dialect) -> Ints:
+    """Return where the whole records in the window begin, and move the window past them."""
+    if dialect.swapped:
+        return np.array(_step_by_step(window, dialect, most=_ALL), np.int64)
+    sample = _step_by_step(window, dialect, most=_SAMPLE)
+    starts, window.begin = walk_lanes(window.data, window.begin, window.end, dialect, sample=sample)
+    rest = _step_by_step(window, dialect, most=_ALL)
+    return np.concatenate([np.array(sample, np.int64), starts, np.array(rest, np.int64)])
+
+
+def _step_by_step(window: Window, dialect: Dialect, *, most: int) -> list[int]:
+    """Return where up to `most` whole records begin, and move the window past them."""
+    lengths = struct.Struct(dialect.order + "II").unpack_from
+    view, at, end, header = window.view, window.begin, window.end, dialect.header_bytes
+    swapped = dialect.swapped
+    starts: list[int] = []
+    append = starts.append
+    while at + header <= end and len(starts) < most:
+        captured, original = lengths(view, at + 8)
+        following = at + header + (min(captured, original) if swapped else captured)
+        if following > end:
+            break
+        append(at)
+        at = following
+    window.begin = at
+    return starts

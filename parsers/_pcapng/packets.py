@@ -1,0 +1,177 @@
+"""The packet blocks of a window of a pcapng file, all at once.
+
+Source: draft-ietf-opsawg-pcapng, sections 4.3 (enhanced), 4.4 (simple) and A (obsolete packet block).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from parsers._capture.capture_file import largest_packet
+from parsers._packets.decode import Records
+from parsers._packets.layers import rows
+from parsers._pcapng.comments import comments
+from parsers._pcapng.times import times_ns
+from parsers._pcapng.walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
+
+if TYPE_CHECKING:
+    from parsers._capture.window import Window
+    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._pcapng.blocks import Sections
+    from parsers._pcapng.walk import Walked
+
+_SIMPLE_PACKET_AT = 12
+"""Where the packet begins in a simple packet block."""
+_NO_LIMIT = 0xFFFF_FFFF
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """Packet blocks; arrays of shape (n,)."""
+
+    start: Ints
+    length: Ints
+    """Padded to a multiple of four."""
+    packet: Ints
+    """Where the packet begins."""
+    interface: Ints
+    """Position in `SourceFile.interfaces`."""
+    captured: Ints
+    original: Ints
+    time_ns: Ints
+    link_type: Ints
+    simple: Mask
+    """It has no time."""
+    described: Mask
+    """The interface was described before the packet."""
+    closed: Mask
+    """The lengths at both ends agree."""
+    fits: Mask
+    """The packet fits in its block, and is no larger than packets are."""
+
+
+def packet_records(
+    window: Window, walked: Walked, sections: Sections, packets_before: int
+) -> tuple[Records, str | None]:
+    """Return the packets that a walk found, and why there are fewer than it found.
+
+    A packet in a block whose closing length is wrong is delivered, if no bytes of it are gone; what comes
+    after it is not.
+    """
+    blocks = _read(window.data, walked, sections)
+    records = Records(
+        window.data, blocks.packet, blocks.captured, blocks.original, blocks.time_ns, blocks.link_type
+    )
+    bad = _first_false(blocks.fits & blocks.described)
+    unclosed = _first_false(blocks.closed)
+    if unclosed < bad and _is_spliced(window, blocks, unclosed, walked):
+        bad = unclosed
+    whole = records.first(min(bad, unclosed + 1))
+    beyond = (whole.time_ns == NOT_A_TIME) & ~blocks.simple[: len(whole)]
+    sections.source.no_time("a time beyond what 64 bits of nanoseconds hold", int(np.count_nonzero(beyond)))
+    if not sections.has_all_comments:
+        options_end = blocks.start + blocks.length - 4
+        _note_comments(whole, options_end, walked, sections, first=packets_before + 1)
+    damage = None
+    if min(bad, unclosed) < len(records):
+        damage = _what_is_wrong(window, blocks, min(bad, unclosed))
+        ends = blocks.packet + blocks.captured  # of a packet that is delivered
+        walked.damaged_at = int(blocks.start[bad] if bad <= unclosed else ends[unclosed])
+        walked.only_a_section = False
+        last = min(bad, unclosed)
+        section = walked.section_of(last)
+        sections.rewind(last, base=section.base, order=section.order)
+    return whole, damage
+
+
+def _first_false(mask: Mask) -> int:
+    """Return the index of the first cell that is not set, or the length."""
+    return len(mask) if mask.all() else int(np.argmin(mask))
+
+
+def _is_spliced(window: Window, blocks: _Blocks, index: int, walked: Walked) -> bool:
+    told = int(blocks.start[index]), int(blocks.length[index]), int(blocks.captured[index])
+    return not blocks.simple[index] and is_spliced(window, *told, walked.section_of(index).order)
+
+
+def _what_is_wrong(window: Window, blocks: _Blocks, index: int) -> str:
+    where = f"the packet block at byte {window.offset_of(int(blocks.start[index]))}"
+    if not blocks.described[index]:
+        return f"{where} names an interface that was not described before it"
+    if not blocks.fits[index]:
+        return f"{where} says it holds {blocks.captured[index]} bytes, more than it can"
+    return f"the lengths at the two ends of {where} differ"
+
+
+def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
+    start = walked.starts()
+    words = _words(data, start, walked, 7)
+    kind, length = words[:, 0], words[:, 1] + 3 & ~3
+    interface, described = _interfaces(words, walked, sections)
+    captured, original = words[:, 5], words[:, 6]
+    time_ns = times_ns(words[:, 3] << 32 | words[:, 4], interface, sections.resolutions)
+    packet_at = np.full(len(start), PACKET_AT)
+    simple = kind == SIMPLE_PACKET
+    if simple.any():
+        snap = _of_each(interface, [i.snap_length or _NO_LIMIT for i in sections.source.interfaces])
+        packet_at[simple] = _SIMPLE_PACKET_AT
+        time_ns[simple] = NOT_A_TIME
+        original = np.where(simple, words[:, 2], original)
+        most = np.minimum(length - _SIMPLE_PACKET_AT - 4, snap)
+        captured = np.where(simple, np.minimum(original, most), captured)
+    link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
+    largest = _of_each(interface, [largest_packet(i.link_type) for i in sections.source.interfaces])
+    fits = (packet_at + captured + 4 <= length) & (captured <= largest)
+    closed = _words(data, start + length - 4, walked, 1)[:, 0] == words[:, 1]
+    packet = start + packet_at
+    told = (start, length, packet, interface, captured, original, time_ns, link_type)
+    return _Blocks(*told, simple, described, closed, fits)
+
+
+def _of_each(index: Ints, values: list[int]) -> Ints:
+    """Return the value at each index; 0 if there are no values at all."""
+    return np.array(values or [0], np.int64)[index]
+
+
+def _words(data: Bytes, at: Ints, walked: Walked, count: int) -> Ints:
+    """Return the first `count` 32-bit words at each place, in the byte order of its section."""
+    raw = rows(data, at, 4 * count)
+    words = raw.view("<u4").reshape(-1, count).astype(np.int64)
+    big = _is_big_endian(walked)
+    if big.any():
+        words[big] = raw.view(">u4").reshape(-1, count)[big]
+    return words
+
+
+def _is_big_endian(walked: Walked) -> Mask:
+    big: Mask = walked.each([s.order == ">" for s in walked.sections]) != 0
+    return big
+
+
+def _interfaces(words: Ints, walked: Walked, sections: Sections) -> tuple[Ints, Mask]:
+    """Return the interface of each packet, and whether it had been described before."""
+    number = np.where(words[:, 0] == SIMPLE_PACKET, 0, words[:, 2])
+    obsolete = words[:, 0] == OBSOLETE_PACKET
+    if obsolete.any():  # 16 bits of interface, then 16 bits of drop count
+        first_half = np.where(_is_big_endian(walked), number >> 16, number & 0xFFFF)
+        number = np.where(obsolete, first_half, number)
+    bases = [s.base for s in walked.sections]
+    place = number + walked.each(bases)
+    known: Mask = place < walked.each([*bases[1:], len(sections.local)])
+    if not sections.local:
+        return np.zeros(len(number), np.int64), known
+    place = np.where(known, place, 0)
+    known &= np.array(sections.since, np.int64)[place] <= np.arange(len(place))
+    return np.array(sections.local, np.int64)[place], known
+
+
+def _note_comments(records: Records, end: Ints, walked: Walked, sections: Sections, *, first: int) -> None:
+    """Keep the comments of packets from number `first` on; the options of each lie before `end`."""
+    at = records.start + (records.captured + 3 & ~3)
+    big = _is_big_endian(walked)[: len(records)]
+    for index, value in comments(records.data, at, end[: len(records)], big_endian=big):
+        sections.comment(first + index, value)

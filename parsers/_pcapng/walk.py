@@ -1,0 +1,289 @@
+"""Walks over the blocks of a pcapng file, a window at a time: packets in bulk, all else one by one.
+
+Source: draft-ietf-opsawg-pcapng, section 3.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._capture.lanes import walk_lanes
+from parsers._packets.layers import rows
+from parsers._pcapng.blocks import INTERFACE_KIND, SECTION_KIND, STATISTICS_KIND, byte_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from parsers._capture.lanes import Following
+    from parsers._capture.window import Window
+    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._pcapng.blocks import Sections
+
+OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 2, 3, 6
+PACKET_AT = 28
+"""Where the packet begins in an enhanced packet block."""
+_SMALLEST = {OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32, SECTION_KIND: 28}
+_TAKEN_IN = frozenset((*_SMALLEST, INTERFACE_KIND, STATISTICS_KIND))
+_SMALLEST_BLOCK = 12
+_LARGEST_METADATA = 1 << 20
+"""The options of interface and section blocks are read up to here."""
+_LARGEST_SPECULATED = 65_600
+_LARGEST_BLOCK = 128 * 1024 * 1024
+"""As large as the largest packet, of USB; larger blocks are damage."""
+_END_OF_OPTIONS = bytes(4)
+_FAR = np.int64(1 << 40)
+_SAMPLE = 64
+
+
+@dataclass(slots=True)
+class Section:
+    """Where a section of the window begins."""
+
+    first: int
+    """Index of its first packet."""
+    order: str
+    base: int
+    """Where its interfaces begin in `Sections.local`."""
+
+
+class Walked:
+    """What a walk over the blocks of a window found."""
+
+    def __init__(self, sections: Sections) -> None:
+        self.sections: list[Section] = []
+        self.count = 0
+        """Packet blocks so far."""
+        self.damage: str | None = None
+        """Why the walk cannot go on."""
+        self.damaged_at = 0
+        """Where the block begins at which it ended."""
+        self.only_a_section = False
+        """Whether what follows says nothing until a section begins."""
+        self.odd: list[tuple[int, int, int]] = []
+        """Begin, end and type of blocks that are laid out as packets, but do not say that they are."""
+        self._pieces: list[Ints] = []
+        self.begin_section(sections)
+
+    def begin_section(self, sections: Sections) -> None:
+        """Note that the packets from here on belong to the current section."""
+        self.sections.append(Section(self.count, sections.order, sections.base))
+
+    def add(self, starts: Ints | list[int]) -> None:
+        """Note where packet blocks begin."""
+        self._pieces.append(np.asarray(starts, np.int64))
+        self.count += len(starts)
+
+    def section_of(self, packet: int) -> Section:
+        """Return the section of the packet with this index."""
+        return next(section for section in reversed(self.sections) if section.first <= packet)
+
+    def starts(self) -> Ints:
+        """Return where all packet blocks begin."""
+        return np.concatenate([*self._pieces, np.empty(0, np.int64)])
+
+    def each(self, values: list[int]) -> Ints:
+        """Return for each packet that one of `values`, one per section, which is its section's."""
+        firsts = [s.first for s in self.sections]
+        return np.repeat(np.array(values, np.int64), np.diff([*firsts, self.count]))
+
+
+@dataclass(frozen=True, slots=True)
+class _EnhancedPackets:
+    """The layout of enhanced packet blocks in one byte order."""
+
+    order: str
+
+    def following(self, data: Bytes) -> Following:
+        """Return a function from where blocks begin to where the next ones do; far away for other blocks."""
+        kinds = np.ndarray((len(data) - 3,), self.order + "u4", data, strides=(1,))
+        lengths = np.ndarray((len(data) - 7,), self.order + "u4", data, offset=4, strides=(1,))
+
+        def following(at: Ints) -> Ints:
+            length = lengths[at]
+            packet = (kinds[at] == ENHANCED_PACKET) & (length >= 32) & (length & 3 == 0)
+            return at + np.where(packet, length, _FAR)
+
+        return following
+
+    def plausible(self, data: Bytes, at: Ints) -> Mask:
+        """Return where a block with the same sane length at both ends may begin."""
+        following = self.following(data)(at)
+        inside = (following - at <= _LARGEST_SPECULATED) & (following <= len(data))
+        end = np.where(inside, following, at + 8)
+        closing = rows(data, end - 4, 4).view(self.order + "u4")
+        same: Mask = inside & (closing == following - at)
+        return same
+
+    def likely(self, pieces: NDArray[np.uint8]) -> Mask:
+        """Return where the four bytes of the block's type are."""
+        width = pieces.shape[1] - 8
+        wanted = ENHANCED_PACKET.to_bytes(4, "little" if self.order == "<" else "big")
+        found: Mask = np.ones((len(pieces), width), np.bool_)
+        for i, byte in enumerate(wanted):
+            found &= pieces[:, i : i + width] == byte
+        return found
+
+
+def next_block(
+    window: Window, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
+) -> int | None:
+    """Return where the first block of packet, interface or section begins whose two lengths agree.
+
+    It begins at `begin` or behind it, and before `stop`.
+    """
+    data, end = window.data, window.end if stop is None else min(stop + _SMALLEST_BLOCK - 1, window.end)
+    count = end - _SMALLEST_BLOCK - begin + 1
+    if count <= 0:
+        return None
+    kinds = np.ndarray((count,), order + "u4", data, offset=begin, strides=(1,))
+    wanted = kinds == SECTION_KIND
+    if not only_a_section:
+        for kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET, INTERFACE_KIND):
+            wanted |= kinds == kind
+    for at in (np.flatnonzero(wanted) + begin).tolist():
+        head = bytes(window.view[at : at + _SMALLEST_BLOCK])
+        its_order = byte_order(head) if head[:4] == SECTION_KIND.to_bytes(4, "big") else order
+        if its_order and _is_closed(window, at, its_order):
+            return int(at)
+    return None
+
+
+def _is_closed(window: Window, at: int, order: str) -> bool:
+    kind, length = struct.unpack_from(order + "II", window.view, at)
+    if length & 3 or length < _SMALLEST.get(kind, _SMALLEST_BLOCK) or at + length > window.end:
+        return False
+    return bool(struct.unpack_from(order + "I", window.view, at + length - 4)[0] == length)
+
+
+def is_spliced(window: Window, start: int, length: int, captured: int, order: str) -> bool:
+    """Return whether bytes are gone from a packet block whose two lengths differ: others begin inside it.
+
+    Where a block begins at its end, as either its length or that of the packet says, only a length is wrong,
+    whatever the packet holds.
+    """
+    packet_end = start + PACKET_AT + captured
+    for end in (start + length, start + PACKET_AT + (captured + 3 & ~3) + 4):
+        if end == window.end or (end + _SMALLEST_BLOCK <= window.end and _is_closed(window, end, order)):
+            return False
+    return next_block(window, start + 4, order, stop=packet_end) is not None
+
+
+def walk(window: Window, sections: Sections) -> Walked:
+    """Find the packet blocks that are whole in the window, and move the window past what was read."""
+    sections.forget()
+    walked = Walked(sections)
+    while True:
+        _enhanced_packets(window, sections, walked)
+        if not _other_block(window, sections, walked):
+            return walked
+
+
+def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> None:
+    """Walk over enhanced packet blocks, and over what says nothing of packets."""
+    starts = _step_by_step(window, sections, walked, most=_SAMPLE)
+    walked.add(starts)
+    while len(starts) == _SAMPLE:
+        before = len(window)
+        layout = _EnhancedPackets(sections.order)
+        many, window.begin = walk_lanes(window.data, window.begin, window.end, layout, sample=starts)
+        walked.add(many)
+        paid = len(window) < before // 2
+        starts = _step_by_step(window, sections, walked, most=_SAMPLE if paid else 1 << 60)
+        walked.add(starts)
+
+
+def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: int) -> list[int]:
+    """Return where up to `most` enhanced packet blocks begin; step over what says nothing of packets."""
+    unpack = struct.Struct(sections.order + "II").unpack_from
+    closing = struct.Struct(sections.order + "I").unpack_from
+    view, end, at = window.view, window.end, window.begin
+    starts: list[int] = []
+    append = starts.append
+    while at + _SMALLEST_BLOCK <= end and len(starts) < most:
+        kind, length = unpack(view, at)
+        following = at + length
+        if following > end or length & 3 or length < _SMALLEST_BLOCK:
+            break
+        if kind == ENHANCED_PACKET and length >= 32:
+            append(at)
+        elif kind in _TAKEN_IN or closing(view, following - 4)[0] != length:
+            break
+        elif _is_laid_out_as_packet(view[at:following], sections):
+            walked.odd.append((at, following, kind))
+        at = following
+    window.begin = at
+    return starts
+
+
+def _is_laid_out_as_packet(block: memoryview, sections: Sections) -> bool:
+    """Return whether a block could be an enhanced packet block but for its type: one bit may be wrong."""
+    if len(block) < _SMALLEST[ENHANCED_PACKET]:
+        return False
+    number, _, _, captured, original = struct.unpack_from(sections.order + "5I", block, 8)
+    left = len(block) - PACKET_AT - (captured + 3 & ~3) - 4
+    ends = left == 0 or (left >= 4 and block[-8:-4] == _END_OF_OPTIONS)
+    return bool(ends and 0 < captured <= original and number < len(sections.local) - sections.base)
+
+
+def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
+    """Take in the block at the window's begin; return whether the walk can go on behind it."""
+    if len(window) < _SMALLEST_BLOCK:
+        return False
+    at = walked.damaged_at = window.begin
+    kind, length, order = _block_head(window, sections.order)
+    if not order:
+        walked.damage = f"the section header at byte {window.offset} has no byte-order magic"
+    elif not _SMALLEST.get(kind, _SMALLEST_BLOCK) <= length <= _LARGEST_BLOCK:
+        walked.damage = f"the block at byte {window.offset} of type {kind} says it is {length} bytes long"
+    padded = length + 3 & ~3
+    if walked.damage or at + padded > window.end:
+        return False
+    if length & 3:
+        walked.damage = f"the length {length} of the block at byte {window.offset} is not a multiple of 4"
+    if kind in (OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET):
+        walked.add([at])
+    elif not walked.damage:
+        walked.damage = _take_in(kind, window.view[at : at + length], order, sections, walked)
+        if walked.damage:
+            walked.damage = f"the block at byte {window.offset} of type {kind}: {walked.damage}"
+    window.begin = at + padded
+    return walked.damage is None
+
+
+def _block_head(window: Window, order: str) -> tuple[int, int, str]:
+    """Return type, length and byte order of the block at the window's begin; order "" if it has none."""
+    head = bytes(window.view[window.begin : window.begin + _SMALLEST_BLOCK])
+    if head[:4] == SECTION_KIND.to_bytes(4, "big"):
+        order = byte_order(head)
+    kind, length = struct.unpack_from((order or "<") + "II", head)
+    return kind, length, order
+
+
+def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walked: Walked) -> str | None:
+    """Take in a block that is no packet; return what is wrong with it."""
+    if block[-4:] != block[4:8]:
+        return "the lengths at its two ends differ"
+    head = bytes(block[:_LARGEST_METADATA])
+    if kind != SECTION_KIND:
+        return sections.other(kind, head, packets_before=walked.count)
+    flaw = sections.begin_section(head, order)
+    walked.only_a_section = flaw is not None
+    if flaw is None:  # or else what was found so far stays the section before's
+        walked.begin_section(sections)
+    return flaw
+
+
+def skip_giant(window: Window, sections: Sections) -> str | None:
+    """Step over a block that is larger than the window; return what is wrong with it."""
+    offset = window.offset
+    kind, length, order = _block_head(window, sections.order)
+    if not order or kind in _SMALLEST:
+        return f"the block at byte {offset} of type {kind} says it is {length} bytes long"
+    head = bytes(window.view[window.begin : window.begin + _LARGEST_METADATA])
+    if window.skip(length) < length:
+        return f"the block at byte {offset} of type {kind} is cut off: it says it is {length} bytes long"
+    return sections.other(kind, head, packets_before=0)

@@ -1,0 +1,338 @@
+"""Records of an rlpdump log many at once: those that are laid out as rlpdump writes them.
+
+That is: little-endian blocks with stamps in nanoseconds, IPv4 without options, at most one comment, and a
+frame that can be. `Log.packet` reads all others, one at a time; both make the same rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.link import LINK_FRAMES
+from multitracer.protocols.gsmtap import PORT, GsmtapType
+from multitracer.protocols.rlp.fcs import position_tables
+from multitracer.protocols.rlp.frame import (
+    FCS_OCTETS,
+    FRAME_OCTETS,
+    MODULUS,
+    POLL_FINAL,
+    S_FRAME,
+    U_FRAME,
+    FrameKind,
+    Supervisory,
+    Unnumbered,
+)
+from multitracer.tables import NA, NOT_A_TIME
+from parsers._packets.layers import rows, u16, u32
+from parsers._pcapng.blocks import text
+from parsers._rlpdump.log import (
+    GSMTAP_OCTETS,
+    IP_OCTETS,
+    MOST,
+    MOST_ATTEMPTS,
+    UDP,
+    UDP_OCTETS,
+    Record,
+    number,
+    payload_bytes,
+    words_in,
+)
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._pcapng.blocks import Resolution
+    from parsers._rlpdump.log import Log
+
+_PACKET_AT = 28
+"""Where in its block a packet begins."""
+_HEADERS = IP_OCTETS + UDP_OCTETS + GSMTAP_OCTETS
+_COMMENT = 1
+_LONGEST_COMMENT = 64
+_MOST_DIGITS = len(str(MOST))
+_NANOSECONDS = (False, 9, 0)
+_FULL, _EMPTY = 30, (28, 29, 31)
+"""Addresses of a status octet: the field is full of characters, or has none (3GPP TS 27.002)."""
+
+
+class Packets(NamedTuple):
+    """Packets that are laid out as usual; all arrays have the same length."""
+
+    data: Bytes
+    """The window that holds them."""
+    number: Ints
+    time_ns: Ints
+    kind: Ints
+    """Type of GSMTAP."""
+    uplink: Mask
+    tick: Ints
+    at: Ints
+    """Where the frame or line begins."""
+    kept: Ints
+    """Its octets that are there."""
+    length: Ints
+    """Its octets."""
+    comment: Ints
+    """Where the comment begins."""
+    comment_bytes: Ints
+
+    def where(self, chosen: Array) -> Packets:
+        """Return the packets that a mask or positions choose."""
+        columns: list[Array] = [column[chosen] for column in self[1:]]
+        return Packets(self.data, *columns)
+
+
+def take(log: Log, data: Bytes, starts: list[int], first: int) -> None:
+    """Take packet blocks: those laid out as usual at once, the others one by one.
+
+    Parameters
+    ----------
+    log : Log
+    data : ndarray of uint8
+        With `PAD_BYTES` of slack behind the last block.
+    starts : list of int
+        Where the blocks begin in it; each is whole and long enough for a packet.
+    first : int
+        Number in the file of the first.
+    """
+    at, place = np.array(starts, dtype=np.int64), first + np.arange(len(starts))
+    usual = np.zeros(len(at), dtype=bool)
+    if log.order == "<":
+        packets, usual = _laid_out(data, at, place, log.resolutions)
+        usual[np.flatnonzero(usual)[~_taken(log, packets)]] = False
+    for begin, its_place in zip(at[~usual].tolist(), place[~usual].tolist(), strict=True):
+        (length,) = struct.unpack(log.order + "I", data[begin + 4 : begin + 8].tobytes())
+        log.packet(its_place, data[begin + 8 : begin + length - 4].tobytes())
+
+
+def _taken(log: Log, packets: Packets) -> Mask:
+    """Take the frames and lines among packets; return which were taken."""
+    is_line = packets.kind == GsmtapType.LOG
+    for line in zip(*(column[is_line].tolist() for column in _of_lines(packets)), strict=True):
+        time_ns, tick, place, uplink, at, kept = line
+        log.line(Record(time_ns, tick, place, uplink, {}), packets.data[at : at + kept].tobytes())
+    taken: Mask = is_line.copy()
+    for length in FRAME_OCTETS:
+        this = np.flatnonzero((packets.kind == GsmtapType.GSM_RLP) & (packets.length == length))
+        columns, can_be = _frames(log, packets.where(this), length)
+        log.frames.extend({name: values[can_be] for name, values in columns.items()})
+        taken[this[can_be]] = True
+    return taken
+
+
+def _of_lines(packets: Packets) -> tuple[Array, ...]:
+    return packets.time_ns, packets.tick, packets.number, packets.uplink, packets.at, packets.kept
+
+
+# --- how a packet is laid out ---
+
+
+def _little(data: Bytes, dtype: str) -> Array:
+    """Return the number that begins at each octet."""
+    size = np.dtype(dtype).itemsize
+    return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
+
+
+def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution]) -> tuple[Packets, Mask]:
+    """Return the packets that are laid out as usual, and which of the blocks these are.
+
+    A packet with a line has no comment in a log of rlpdump; with one it is none of the usual.
+    """
+    u4 = _little(data, "<u4")
+    size, interface, kept = (u4[at + where].astype(np.int64) for where in (4, 8, 20))
+    padded = kept + 3 & ~3
+    counts_ns = np.array([each.key == _NANOSECONDS for each in resolutions] or [False])
+    usual = counts_ns[np.minimum(interface, len(counts_ns) - 1)] & (interface < len(resolutions))
+    usual &= (kept >= _HEADERS) & (_PACKET_AT + padded + 4 <= size)
+    usual &= _is_gsmtap(data, at + _PACKET_AT)
+    behind = at + _PACKET_AT + np.minimum(padded, size)
+    comment_bytes, plain = _comment(data, behind, at + size - 4)
+    is_line = data[at + _PACKET_AT + IP_OCTETS + UDP_OCTETS + 2] == GsmtapType.LOG
+    usual &= plain & ~(is_line & (comment_bytes > 0))
+    chosen = np.flatnonzero(usual)
+    at, kept = at[chosen], kept[chosen]
+    tap = at + _PACKET_AT + IP_OCTETS + UDP_OCTETS
+    stamp = u4[at + 12].astype(np.uint64) << np.uint64(32) | u4[at + 16]
+    found = Packets(
+        data,
+        place[chosen],
+        np.where(stamp < 1 << 63, stamp.astype(np.int64), NOT_A_TIME),
+        data[tap + 2].astype(np.int64),
+        (data[tap + 4] & 0x40) != 0,
+        u32(data, tap + 8),
+        tap + GSMTAP_OCTETS,
+        kept - _HEADERS,
+        u16(data, at + _PACKET_AT + IP_OCTETS + 4) - UDP_OCTETS - GSMTAP_OCTETS,
+        behind[chosen] + 4,
+        comment_bytes[chosen],
+    )
+    return found, usual
+
+
+def _is_gsmtap(data: Bytes, packet: Ints) -> Mask:
+    """Return which packets have IPv4, UDP and GSMTAP headers of the usual lengths."""
+    udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
+    to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
+    found: Mask = (data[packet] == 0x45) & (data[packet + 9] == UDP) & to_port
+    found &= (data[tap] == 2) & (data[tap + 1] * 4 == GSMTAP_OCTETS)
+    return found
+
+
+def _comment(data: Bytes, at: Ints, end: Ints) -> tuple[Ints, Mask]:
+    """Return the length of each block's comment, and where there is no other option."""
+    u2 = _little(data, "<u2")
+    has_none = (end - at < 4) | (u2[at] == 0)
+    length = np.where(has_none, 0, u2[at + 2].astype(np.int64))
+    behind = at + 4 + (np.minimum(length, _LONGEST_COMMENT) + 3 & ~3)
+    has_one = (u2[at] == _COMMENT) & (length <= _LONGEST_COMMENT) & (at + 4 + length <= end)
+    has_one &= (end - behind < 4) | (u2[np.minimum(behind, len(u2) - 1)] == 0)
+    return length, has_none | has_one
+
+
+# --- frames ---
+
+
+def _frames(log: Log, packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
+    """Return columns of LINK_FRAMES for frames of one length, and which of them can be frames."""
+    words = _Words(packets)
+    whole = np.flatnonzero(packets.kept == length)
+    lost = words.text("fate") == "lost"
+    lost[whole[~_is_intact(packets.data, packets.at[whole], length)]] = True
+    facts, can_be = _facts(packets, length)
+    can_be = (packets.kept >= 2) & (packets.kept <= length) & (can_be | lost)
+    sent = packets.uplink == log.is_mobile
+    attempt = words.number("try", MOST_ATTEMPTS, NA if log.is_overheard else 1)
+    arrived = (facts["kind"] == FrameKind.IS.name) & ~lost & ~sent & (not log.is_overheard)
+    fate = words.text("fate")
+    fate[arrived & (fate == "")] = "delivered"
+    fate[lost] = "lost"
+    columns = {
+        "time_ns": packets.time_ns,
+        "tick": np.where(log.is_overheard, NA, packets.tick),
+        "frame": packets.number,
+        "sent": sent,
+        "uplink": packets.uplink,
+        "fcs_ok": ~lost,
+        **{name: np.where(lost, _NOTHING[name], values) for name, values in facts.items()},
+        "offset_bytes": words.offset,
+        "attempt": np.where(sent, attempt, NA),
+        "cause": words.text("cause"),
+        "fate": fate,
+    }
+    return columns, can_be
+
+
+_NOTHING: dict[str, Any] = {
+    "kind": "", "function": "", "command": False, "poll_final": False, "n_s": NA, "n_r": NA,
+    "payload_bytes": 0,
+}  # fmt: skip
+"""What a slot without a frame says."""
+
+
+def _is_intact(data: Bytes, at: Ints, length: int) -> Mask:
+    """Return which whole frames have the FCS that fits (3GPP TS 24.022, clause 4.4)."""
+    octets = rows(data, at, length).view(np.uint8).reshape(len(at), length)
+    zeros, tables = position_tables(length - FCS_OCTETS)
+    fcs = np.full(len(at), zeros, dtype=np.int64)
+    for position, shares in enumerate(tables):
+        fcs ^= np.array(shares)[octets[:, position]]
+    told = octets[:, -FCS_OCTETS:] @ np.array([1, 1 << 8, 1 << 16])
+    return np.asarray(fcs == told)
+
+
+def _facts(packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
+    """Return what the frames' own octets say, and whether that makes sense; as `read_header` has it."""
+    header = _little(packets.data, "<u2")[packets.at].astype(np.int64)
+    n_s, n_r = header >> 3 & 0x3F, header >> 10
+    is_u, is_s = n_s == U_FRAME >> 3, n_s == S_FRAME >> 3
+    function = np.where(is_u, _UNNUMBERED[n_r & 0x1F], _SUPERVISORY[header >> 1 & 3])
+    informs = np.flatnonzero(~is_u & ~is_s & (packets.kept >= 2))
+    characters = np.zeros(len(header), dtype=np.int32)
+    characters[informs] = _characters(packets.where(informs), length)
+    columns = {
+        "kind": np.where(is_u, FrameKind.U.name, np.where(is_s, FrameKind.S.name, FrameKind.IS.name)),
+        "function": function,
+        "command": (header & 1) != 0,
+        "poll_final": (header & POLL_FINAL) != 0,
+        "n_s": np.where(is_u | is_s, NA, n_s),
+        "n_r": np.where(is_u, NA, n_r),
+        "payload_bytes": characters,
+    }
+    return columns, np.where(is_u, function != "", n_r < MODULUS)
+
+
+_SUPERVISORY = np.array([each.name for each in Supervisory])
+_UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits, "") for bits in range(32)])
+"""Names of functions by their bits; empty for those that nobody assigned."""
+
+
+def _characters(packets: Packets, length: int) -> Ints:
+    """Return how many characters the information field of each frame carries."""
+    status = packets.data[packets.at + 2] & 0x1F
+    found = np.where(status == _FULL, length - 6, 0)
+    told = packets.kept > 2
+    found[~told] = 0
+    for i in np.flatnonzero(told & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
+        at, kept = int(packets.at[i]), int(packets.kept[i])
+        found[i] = payload_bytes(packets.data[at + 2 : at + min(kept, length)].tobytes(), length - 5)
+    return found
+
+
+# --- comments ---
+
+
+class _Words:
+    """The `key=value` words in the comments of packets.
+
+    Nearly every one is `off=` and a number, so that is read apart; what else they say is seldom new.
+    """
+
+    def __init__(self, packets: Packets) -> None:
+        size = packets.comment_bytes
+        value, begin = _leading_offset(packets.data, packets.comment, size)
+        rest = np.flatnonzero(begin < size)
+        tails = _texts(packets.data, (packets.comment + begin)[rest], (size - begin)[rest])
+        found, which = np.unique(tails, return_inverse=True)
+        self._each: list[dict[str, str]] = [{}, *(words_in(text(bytes(each))) for each in found)]
+        self._which = np.zeros(len(size), dtype=np.int64)
+        self._which[rest] = which + 1
+        said = np.array(["off" in words for words in self._each])[self._which]
+        self.offset: Ints = np.where(said, self.number("off", MOST, NA), value)
+
+    def number(self, key: str, most: int, otherwise: int) -> Ints:
+        """Return the number behind a word; NA where it makes no sense."""
+        usual = None if otherwise == NA else str(otherwise)
+        values = np.array([number(words.get(key, usual), most) for words in self._each])
+        return np.asarray(values[self._which])
+
+    def text(self, key: str) -> Array:
+        """Return the text behind a word, empty where it is not said."""
+        dtype = next(column.dtype for column in LINK_FRAMES if column.name == key)
+        values = np.array([words.get(key, "") for words in self._each], dtype=dtype)
+        return np.asarray(values[self._which])
+
+
+def _texts(data: Bytes, at: Ints, size: Ints) -> Array:
+    """Return octets as byte strings."""
+    octets = rows(data, at, _LONGEST_COMMENT).view(np.uint8).reshape(len(at), _LONGEST_COMMENT).copy()
+    octets[np.arange(_LONGEST_COMMENT) >= size[:, None]] = 0
+    return octets.view(f"S{_LONGEST_COMMENT}").reshape(len(at))
+
+
+def _leading_offset(data: Bytes, at: Ints, size: Ints) -> tuple[Ints, Ints]:
+    """Return the number of each comment that begins `off=NUMBER`, else NA, and where the rest begins."""
+    width = 4 + _MOST_DIGITS + 1
+    octets = rows(data, at, width).view(np.uint8).reshape(len(at), width)
+    octets = np.where(np.arange(width) < size[:, None], octets, ord(" "))
+    digits = octets[:, 4:].astype(np.int64) - ord("0")
+    is_digit = (digits >= 0) & (digits <= 9)
+    count = is_digit.argmin(axis=1)  # 0 if there are more than may be: then it is no number
+    value = np.zeros(len(at), dtype=np.int64)
+    for place in range(_MOST_DIGITS):
+        value = np.where(place < count, value * 10 + digits[:, place], value)
+    ends = octets[np.arange(len(at)), 4 + count] == ord(" ")
+    found = (octets[:, :4] == np.frombuffer(b"off=", np.uint8)).all(axis=1) & (count > 0) & ends
+    return np.where(found & (value <= MOST), value, NA), np.where(found, 4 + count, 0)

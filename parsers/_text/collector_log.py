@@ -1,0 +1,214 @@
+"""What readers of radio, position and gaps share: records of our collectors, rows of sparse values."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from multitracer.protocols.position import Dates
+from multitracer.radio import GAPS, POSITION
+from multitracer.tables import NA, NOT_A_TIME
+from parsers._text.clock_pairs import ClockPairs, is_time
+from parsers._text.rows import Rows, filled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Self
+
+    from multitracer.protocols.position import Epochs
+    from multitracer.protocols.position.nmea import Fix
+    from multitracer.tables import Array, Column, Schema, Table
+    from parsers._text.lines import Lines
+
+_VERSION = 1
+_MOST_GAPS = 100_000
+_LONGEST_REASON = 64
+
+
+class Sparse:
+    """Rows that know only some columns of a schema each; the others are missing."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._missing = {column.name: _missing(column) for column in schema}
+        self._rows = Rows(schema, schema.names)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Add one row; a value that is None is missing."""
+        known = {name: value for name, value in values.items() if value is not None}
+        self._rows.append(*(self._missing | known).values())
+
+    def columns(self) -> dict[str, Array]:
+        """Return the columns collected, by name."""
+        return self._rows.columns()
+
+    def table(self, provenance: Mapping[str, Any], columns: Mapping[str, Array] | None = None) -> Table:
+        """Return the table in order of time; `columns` replace those that were collected."""
+        return filled(self._schema, self.columns() | dict(columns or {}), provenance)
+
+
+class Positions:
+    """Rows of POSITION from fixes whose dates may come later; without a logger's stamp the time is theirs."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.rows = Sparse(POSITION)
+        self.dates = Dates()
+
+    def take(self, fixes: Iterable[Fix]) -> None:
+        """Take fixes in the order of the log."""
+        for fix in fixes:
+            self._append(self.dates.take(fix))
+
+    def finish(self, epochs: Epochs) -> None:
+        """Take what is left of the last epoch."""
+        self.take(epochs.finish())
+        self._append(self.dates.finish())
+
+    def _append(self, dated: Iterable[Fix]) -> None:
+        for fix in dated:
+            self.rows.append({"source": self._source, "time_ns": fix.get("fix_time_ns"), **fix})
+
+
+def _missing(column: Column) -> Any:
+    kind = np.dtype(column.dtype).kind
+    if kind == "f":
+        return float("nan")
+    if kind == "U":
+        return ""
+    return NOT_A_TIME if column.unit.startswith("ns") else NA
+
+
+class CollectorLog(ABC):
+    """The records of a log of one of our collectors: header, clocks, gaps, end; the rest is the format's.
+
+    A gap lasts from the first round without an answer to the last one; an answer in between ends it.
+    """
+
+    def __init__(self, path: str, lines: Lines, *, name: str) -> None:
+        self.path = path
+        self.lines = lines
+        self.name = name
+        self.header: dict[str, Any] = {}
+        self.end: dict[str, Any] = {}
+        self.pairs = ClockPairs()
+        self._gaps: list[list[Any]] = []
+        self._answered = True
+        self._late = 0
+
+    def read(self) -> Self:
+        """Take every line.
+
+        Raises
+        ------
+        FormatError
+            If the first record is not this collector's header.
+        """
+        for text in self.lines:
+            self.take(text)
+        if not self.header:
+            raise FormatError(self.path, f"no header of multitracer-{self.name}")
+        return self
+
+    @abstractmethod
+    def take(self, text: str) -> None:
+        """Use one line, or count why it could not be used."""
+
+    def record(self, text: str) -> dict[str, Any] | None:
+        """Return a record that is the format's own to use; count one that is none.
+
+        Raises
+        ------
+        FormatError
+            If the first record is not this collector's header.
+        """
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            self.lines.skip("no JSON object")
+            return None
+        if not self.header:
+            self._begin(record)
+            return None
+        used = self._use(record)
+        if used is False:
+            self.lines.skip("not a record of this format")
+        return record if used is None else None
+
+    def answered(self) -> None:
+        """Note that a round had an answer."""
+        self._answered = True
+
+    def gaps(self) -> Table:
+        """Return the times without an answer."""
+        rows = Rows(GAPS, GAPS.names)
+        for gap in self._gaps:
+            rows.append(*gap)
+        columns = rows.columns()
+        placed = {name: self.pairs.place(columns[name]) for name in ("time_ns", "until_ns")}
+        return filled(GAPS, columns | placed, self.provenance())
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what a reader should know of the log."""
+        return self.lines.provenance(
+            self.path,
+            self.name,
+            header=self.header,
+            clock=self.pairs.facts(),
+            ended=self.end.get("reason"),
+            missed_reads=self._late + sum(gap[2] for gap in self._gaps),
+            late_reads=self._late,
+        )
+
+    def _begin(self, record: dict[str, Any]) -> None:
+        wanted = f"multitracer-{self.name}"
+        if record.get("kind") != "header" or record.get("format") != wanted:
+            raise FormatError(self.path, f"no header of {wanted}", line=self.lines.number)
+        if record.get("version") != _VERSION:
+            raise FormatError(self.path, f"version {record.get('version')!r} of {wanted}; update multitracer")
+        self.header = record
+
+    def _use(self, record: dict[str, Any]) -> bool | None:
+        """Return whether a record makes sense; None if it is the format's own."""
+        kind = record.get("kind")
+        if kind == "clock":
+            return self.pairs.add(record)
+        if kind == "clap":
+            return True
+        if kind == "missed":
+            return self._miss(record)
+        if kind == "end":
+            self.end = record
+            return True
+        return None
+
+    def _miss(self, record: dict[str, Any]) -> bool:
+        since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
+        why = record.get("why")
+        if not (is_time(since) and is_time(until) and is_time(count) and isinstance(why, str)):
+            return False
+        if why == "late":  # there were answers, only fewer than were to be
+            self._late += count
+            return True
+        reason = "".join(c for c in why if c.isprintable())[:_LONGEST_REASON]
+        last = self._gaps[-1] if self._gaps else None
+        if last is not None and not self._answered and last[3] == reason:
+            last[1:3] = [max(until, last[1]), min(last[2] + count, 1 << 53)]
+        elif len(self._gaps) < _MOST_GAPS:
+            self._gaps.append([since, until, count, reason])
+        self._answered = False
+        return True
+
+
+def header_of(name: str) -> bytes:
+    """Return how the log of a collector begins."""
+    return b'{"kind":"header","format":"multitracer-%s"' % name.encode()

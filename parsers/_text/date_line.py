@@ -1,0 +1,126 @@
+"""Stamps that people put on the lines of a loop: `date` in its forms, seconds since 1970, ISO 8601."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from parsers._text.rows import decimal_ns
+
+_EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?(?=[\s:;,]|$)")
+_DAY = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
+_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+_HALF = r"(?: (?P<half>[AaPp])[Mm])?"
+_ZONE = r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d|[A-Z]{2,5}))?"
+_MONTH = r"(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_FORMS = (
+    rf"{_DAY}[T ]{_CLOCK}{_ZONE}",
+    rf"(?:[A-Z][a-z]{{2}},? +)?{_MONTH} +(?P<day>\d\d?) +{_CLOCK}{_HALF}{_ZONE} +(?P<year>\d{{4}})",
+    rf"(?:[A-Z][a-z]{{2}},? +)?(?P<day>\d\d?) {_MONTH} (?P<year>\d{{4}}) +{_CLOCK}{_HALF}{_ZONE}",
+    _CLOCK,
+)
+_DATES = tuple(re.compile(form) for form in _FORMS)
+_AT_END = tuple(
+    re.compile(rf"(?<![^\s,;|@\[(])(?:(?:time|date|at|ts|t|stamp|timestamp)[:=]\s*)?{form}[\])]?\s*$")
+    for form in (r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?", *_FORMS)
+)
+_LONGEST_STAMP = 64
+_MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
+"""What every stamp at the end of a line has; it is looked for first, because most lines have none."""
+_LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_GREENWICH = ("UTC", "GMT", "UT", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class DateLine:
+    """A time stamp at the start or end of a line: the instant, how coarse it is, and the rest of the line."""
+
+    time_ns: int
+    resolution_ns: int
+    rest: str
+    doubt: str | None = None
+    """What had to be assumed: the zone, or the day."""
+    has_day: bool = True
+
+
+def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
+    """Return the time stamp that a line begins with, None if it begins with none.
+
+    Parameters
+    ----------
+    text : str
+        The line.
+    time_of_day : bool
+        Whether a time of day without a date is a stamp also if more follows on the line.
+    """
+    lead = _LEAD.match(text)
+    begin = lead.end() if lead else 0
+    try:
+        if epoch := _EPOCH.match(text, begin):
+            return _epoch(epoch, text[epoch.end() :].strip())
+        for form in _DATES:
+            if found := form.match(text, begin):
+                rest = text[found.end() :].strip()
+                if rest and form is _DATES[-1] and not (time_of_day and text[found.end()].isspace()):
+                    return None
+                return _date(found.groupdict(), rest)
+    except ValueError:  # a 13th month, a zone 99 hours away, the year 9999
+        return None
+    return None
+
+
+def date_at_end(text: str) -> DateLine | None:
+    """Return the time stamp that a line ends with, None if it ends with none or holds nothing else."""
+    begin = max(len(text) - _LONGEST_STAMP, 0)
+    if not _MAY_END.search(text, begin):
+        return None
+    try:
+        for form in _AT_END:
+            if (found := form.search(text, begin)) and (rest := text[: found.start()].strip()):
+                return _epoch(found, rest) if form is _AT_END[0] else _date(found.groupdict(), rest)
+    except ValueError:
+        return None
+    return None
+
+
+def _epoch(found: re.Match[str], rest: str) -> DateLine:
+    fraction = found["fraction"] or found["digits"] or ""
+    return DateLine(decimal_ns(found["s"], fraction), 10 ** (9 - len(fraction)), rest)
+
+
+def _date(parts: dict[str, str | None], rest: str) -> DateLine:
+    fraction = parts["fraction"] or ""
+    zone, doubt = _zone(parts.get("zone"))
+    if parts.get("year") is None:
+        doubt = "the day is not given; taken as 1970-01-01"
+    instant = datetime(
+        int(parts.get("year") or 1970), _month(parts), int(parts.get("day") or 1), _hour(parts),
+        int(parts["minute"] or 0), min(int(parts["second"] or 0), 59), tzinfo=zone,
+    )  # fmt: skip
+    seconds = int((instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    has_day = parts.get("year") is not None
+    return DateLine(decimal_ns(str(seconds), fraction), 10 ** (9 - len(fraction)), rest, doubt, has_day)
+
+
+def _month(parts: dict[str, str | None]) -> int:
+    name = parts.get("name")
+    return _MONTHS.index(name) + 1 if name else int(parts.get("month") or 1)
+
+
+def _hour(parts: dict[str, str | None]) -> int:
+    hour, half = int(parts["hour"] or 0), (parts.get("half") or "").lower()
+    return hour if not half else hour % 12 + (12 if half == "p" else 0)
+
+
+def _zone(text: str | None) -> tuple[timezone, str | None]:
+    if text is None:
+        return UTC, "the time zone is not given; taken as UTC"
+    if text in _GREENWICH:
+        return UTC, None
+    if text[0] in "+-":
+        digits = text[1:].replace(":", "")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        return timezone(offset if text[0] == "+" else -offset), None
+    return UTC, f"the time zone {text} can mean several; taken as UTC"
