@@ -189,7 +189,10 @@ def _placed(
     arrived = replace(arrived, missing=_missing(transfer, arrived))
     found = sent_by_stamps(transfer.sender, arrived.row)
     if found is None:
-        still = replace(arrived, time_ns=arrived.time_ns - half_ns, by_timer=_after_silence(arrived, trip_ns))
+        again = _fills(arrived.begin, arrived.end)
+        needed = again & (transfer.sender["new_bytes"][arrived.row] > 0)
+        still = replace(arrived, time_ns=arrived.time_ns - half_ns, again=again, needed=needed)
+        still = replace(still, by_timer=_after_silence(still, trip_ns))
         return still, np.zeros(len(arrived), dtype=np.int64), None
     stamp, tick = found
     way = arrived.time_ns - stamp
@@ -197,7 +200,7 @@ def _placed(
     sent = stamp + shortest - half_ns
     order = np.lexsort((arrived.row, sent))
     begin, end, row = arrived.begin[order], arrived.end[order], arrived.row[order]
-    again = begin < np.concatenate([[0], np.maximum.accumulate(end)[:-1]])
+    again = _fills(begin, end)
     placed = Sends(
         time_ns=sent[order],
         begin=begin,
@@ -211,6 +214,11 @@ def _placed(
         missing=arrived.missing[order],
     )
     return replace(placed, by_timer=_after_silence(placed, trip_ns)), (way - shortest)[order], tick
+
+
+def _fills(begin: Array, end: Array) -> Array:
+    """Return which segments begin below the end of one before: they repeat, or fill a hole."""
+    return np.asarray(begin < np.concatenate([[0], np.maximum.accumulate(end)[:-1]])[: len(begin)])
 
 
 def _after_silence(sends: Sends, trip_ns: int) -> Array:
