@@ -19,8 +19,8 @@ from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.queue import QueueConfig
 from multitracer.channel.shared.script import ScriptEvent
+from multitracer.diagnosis.account.outages import reset_episodes
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
-from multitracer.diagnosis.outages import reset_episodes
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST
 from multitracer.protocols.tcp import BSD

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from docs.figure6 import ROOT, read_rows
-from multitracer.diagnosis.account import account
+from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram

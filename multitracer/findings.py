@@ -71,7 +71,11 @@ CARRIAGES = Schema(
         Column("wire_bytes", "int64", "octets of its PPP frame", "bytes"),
         Column("payload_bytes", "int64", "TCP payload; 0 of other flows", "bytes"),
         Column("new_bytes", "int64", "payload that the receiving TCP got first from this carriage", "bytes"),
-        Column("fate", "uint8", "diagnosis.join.Fate: what became of it at the link's far end"),
+        Column(
+            "fate",
+            "uint8",
+            "diagnosis.join.segments_and_frames.Fate: what became of it at the link's far end",
+        ),
         Column("frames", "int32", "RLP frames that carried it, each counted once"),
         Column("transmissions", "int32", "times that these were sent"),
         Column("queued_tick", "int64", "slot in which it entered the interface queue", na=True),

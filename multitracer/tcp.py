@@ -329,7 +329,9 @@ PACKET_PAIRS = Schema(
             "copy", "int32", "0 for the first packet with this identity at that point, 1 for the next, ..."
         ),
         Column(
-            "outcome", "uint8", "0 matched, 1 lost between, 2 only at the far point, 3 not covered by both"
+            "outcome",
+            "uint8",
+            "0 matched, 1 lost between, 2 only at the far point, 3 not covered by both, 4 cut or joined",
         ),
     ),
 )

@@ -6,8 +6,9 @@ Rules of the file
   does who was seen first: a capture that began late may call the responder the initiator.
 - Connections with the same addresses and ports are tried first. If none of these shares a packet, an address
   may have been translated on the way (NAT): then every connection of the other capture is tried.
-- A packet is told as `multitracer.clock.matching` tells it, without addresses. Where that finds nothing, a
-  router may have written IP identifications of its own (a NAT, "scrub random-id"): it is tried without.
+- A packet is told as `multitracer.clock.captures.matching` tells it, without addresses. Where that finds
+  nothing, a router may have written IP identifications of its own (a NAT, "scrub random-id"): it is tried
+  without.
 - Tools that send one packet to many ports (scanners) give many connections the same packet: a translated one
   counts only if it shares most of its packets, and more than any other.
 """
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.clock.matching import EXACT, RENUMBERED, copies, identities, join
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
 
 if TYPE_CHECKING:
     from multitracer.analysis.tcp import Analysis

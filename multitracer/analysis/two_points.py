@@ -6,8 +6,11 @@ Rules of the file
   timestamp value; VLAN tags and link headers may differ, addresses may not (no NAT between the points).
 - The n-th packet with an identity at one point is the n-th with it at the other: a copy beyond the other
   point's count was made (or captured twice) on the way, or lost there.
+- Without an identification (IPv6) the copies of a segment look alike: of these the first were lost, for TCP
+  repeats what was lost.
 - A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
   direction that both show; before the first and after the last of those, one point did not listen.
+- Payload that segmentation offload cut or joined between the points is told by its bytes (`recut.py`).
 - Delays are raw: far clock less near clock. They hold the one-way delay plus the clocks' difference.
 """
 
@@ -19,7 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.matching import EXACT, RENUMBERED, copies, identities, join
+from multitracer.analysis.recut import recut
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 
@@ -36,6 +40,8 @@ class Outcome(IntEnum):
     ONLY_FAR = 2
     NOT_COVERED = 3
     """Before the first or after the last packet that both points show."""
+    RECUT = 4
+    """Its bytes are at the other point in other packets: a device cut or joined them (offload)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,8 @@ def compare(
     far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
     sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
     fields = _fields(*sides)
-    (near_copy, far_copy), (near_index, far_index) = _copies(*sides, fields), _joined(*sides, fields)
+    near_copy, far_copy = _copies(*sides, fields)
+    near_index, far_index = _last_joined(*sides, fields)
     pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
@@ -125,6 +132,7 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     )
     outcome[(outcome == Outcome.LOST) & _outside(left, near_index)] = Outcome.NOT_COVERED
     outcome[(outcome == Outcome.ONLY_FAR) & _outside(right, far_index)] = Outcome.NOT_COVERED
+    _mark_recut(near, far, left, right, outcome)
     near_ns, far_ns = _picked(near_time, left, NOT_A_TIME), _picked(far_time, right, NOT_A_TIME)
     both = (left != NA) & (right != NA)
     columns = {
@@ -138,6 +146,16 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     }
     order = np.lexsort((right, np.where(left == NA, len(near[1]), left)))
     return Table(PACKET_PAIRS, columns).take(order)
+
+
+def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
+    """Write in place what is neither lost nor added, but was cut or joined."""
+    lost, added = np.flatnonzero(outcome == Outcome.LOST), np.flatnonzero(outcome == Outcome.ONLY_FAR)
+    if not len(lost) or not len(added):
+        return
+    found = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
+    outcome[lost[found.near[left[lost]]]] = Outcome.RECUT
+    outcome[added[found.far[right[added]]]] = Outcome.RECUT
 
 
 def _others(count: int, index: Array) -> Array:
@@ -188,6 +206,22 @@ def _joined(
     near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
 ) -> tuple[Array, Array]:
     return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
+
+
+def _last_joined(
+    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
+) -> tuple[Array, Array]:
+    """Return what `_joined` does, but of copies that nothing tells apart the last are those that arrived."""
+    near_key, near_copy = _identities(near, near_rows, fields)
+    far_key, far_copy = _identities(far, far_rows, fields)
+    keys, many = np.unique(far_key, return_counts=True)
+    at = np.minimum(np.searchsorted(keys, near_key), max(len(keys) - 1, 0))
+    arrived = np.where(keys[at] == near_key, many[at], 0) if len(keys) else np.zeros(len(near_key), np.int64)
+    is_alike = near["ip_id"][near_rows] <= 0
+    lost = np.where(is_alike, np.maximum(copies(near_key)[1] - arrived, 0), 0)
+    is_first = near_copy < lost
+    near_index, far_index = join(near_key[~is_first], (near_copy - lost)[~is_first], far_key, far_copy)
+    return np.flatnonzero(~is_first)[near_index], far_index
 
 
 def _copies(

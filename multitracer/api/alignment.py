@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from multitracer.api.frames import explained
-from multitracer.clock.edges import edges_table, mapping_table
-from multitracer.clock.relation import Clock, Status
+from multitracer.clock.model.edges import edges_table, mapping_table
+from multitracer.clock.model.relation import Clock, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from multitracer import link, radio, sender, tables, tcp, transactions
-from multitracer.clock.edges import CLOCK_EDGES, CLOCK_MAPPING
+from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
 

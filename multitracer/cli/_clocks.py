@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from multitracer.cli._output import replacing
-from multitracer.clock.edges import edges_table, mapping_table
-from multitracer.clock.two_captures import METHOD
+from multitracer.clock.captures.two_captures import METHOD
+from multitracer.clock.model.edges import edges_table, mapping_table
 from multitracer.clock.words import seconds, span
 from multitracer.errors import ClockError
 from multitracer.manifest import inside
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.cli._page import Page
-    from multitracer.clock.estimate import Estimate
-    from multitracer.clock.relation import Clock, Relation
+    from multitracer.clock.model.estimate import Estimate
+    from multitracer.clock.model.relation import Clock, Relation
     from multitracer.clock.session_clock import Clocks
     from multitracer.recording.recording import Recording
     from multitracer.tables import Table

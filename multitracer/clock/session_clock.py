@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.checks import contradictions, part_false_kernels
-from multitracer.clock.claps import CLAPS, relations_of_claps
-from multitracer.clock.claps_found import heard_in, written
-from multitracer.clock.doctors_round import doctors_round
-from multitracer.clock.evidence import with_packets
-from multitracer.clock.foreign import relations_of_logs
-from multitracer.clock.gps_time import relate_gps
-from multitracer.clock.graph import ClockGraph
-from multitracer.clock.leaves import leaves
-from multitracer.clock.link_slots import relate_slots
-from multitracer.clock.relation import DOMAINS, Clock, Placement, Relation
-from multitracer.clock.snapshots import UTC, relations_of_readings
-from multitracer.clock.transactions import relations_of_transactions
-from multitracer.clock.two_captures import relate
+from multitracer.clock.captures.packet_evidence import with_packets
+from multitracer.clock.captures.two_captures import relate
+from multitracer.clock.contradictions import contradictions, part_false_kernels
+from multitracer.clock.doctor.whole_recording import doctors_round
+from multitracer.clock.model.graph import ClockGraph
+from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
+from multitracer.clock.sources.clap_tags import heard_in, written
+from multitracer.clock.sources.claps import CLAPS, relations_of_claps
+from multitracer.clock.sources.free_running import leaves
+from multitracer.clock.sources.gps_time import relate_gps
+from multitracer.clock.sources.link_slots import relate_slots
+from multitracer.clock.sources.logs_without_capture import relations_of_logs
+from multitracer.clock.sources.snapshots import UTC, relations_of_readings
+from multitracer.clock.sources.transactions import relations_of_transactions
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
 from multitracer.radio import CLOCK_READINGS
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.complaints import Complaint
-    from multitracer.clock.estimate import Array, Estimate
+    from multitracer.clock.doctor.complaints import Complaint
+    from multitracer.clock.model.estimate import Array, Estimate
     from multitracer.logs import LogSource, Point
 
     Captures = Sequence[tuple[Point, Capture]]

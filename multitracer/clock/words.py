@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.snapshots import ONE_KERNEL
+from multitracer.clock.sources.snapshots import ONE_KERNEL
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.clock.graph import Path
+    from multitracer.clock.model.graph import Path
 
 _ROUNDS_UP = 0.9995
 _DRIFT_THAT_COUNTS_PPM = 0.005

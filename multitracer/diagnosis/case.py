@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.dead_times import DeadTime, dead_times
-from multitracer.diagnosis.delays import Delays, data_delays, lost_rows
 from multitracer.diagnosis.limits.limited import limited
+from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
+from multitracer.diagnosis.packets.packet_delays import Delays, data_delays, lost_rows
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.use import Use

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.diagnosis.account import Account, account
+from multitracer.diagnosis.account.lost_time import Account, account
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.verdicts import Beside, judge
-from multitracer.diagnosis.join import Fate, Join, join
-from multitracer.diagnosis.radio_beside import radio_beside
-from multitracer.diagnosis.recorded import Recorded
+from multitracer.diagnosis.join.radio_logs import radio_beside
+from multitracer.diagnosis.join.recorded_transfer import Recorded
+from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
 from multitracer.recording.layers import Layers, data_hosts
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.envelope import lower_hull
-from multitracer.clock.estimate import BACKWARD, FORWARD, TOGETHER
+from multitracer.clock.model.envelope import lower_hull
+from multitracer.clock.model.estimate import BACKWARD, FORWARD, TOGETHER
 from multitracer.clock.words import seconds, span
 from multitracer.errors import InputError
 from multitracer.figures.downsample import thin
@@ -25,8 +25,8 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from multitracer.clock.estimate import Estimate
-    from multitracer.clock.relation import Clock, Relation
+    from multitracer.clock.model.estimate import Estimate
+    from multitracer.clock.model.relation import Clock, Relation
     from multitracer.clock.session_clock import Clocks
     from multitracer.figures.palette import ThemeName
 

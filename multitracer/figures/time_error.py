@@ -11,7 +11,7 @@ from multitracer.figures.series import Series
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
-    from multitracer.clock.moved import Moved
+    from multitracer.clock.moved_table import Moved
 
 _MOST_TRIPLED = 20_000
 """Of more points only one bar each is drawn: they lie closer together than any error that matters."""

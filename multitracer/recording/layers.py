@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from multitracer.analysis.link_series import receiver_link_series, sender_link_series
 from multitracer.analysis.phases import phases_of_packets, phases_of_state
 from multitracer.analysis.series import in_link_time, packet_series, receiver_series, rtt_series, state_series
-from multitracer.clock.moved import Moved, moved
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
+from multitracer.clock.moved_table import Moved, moved
 from multitracer.recording.views import view_of
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.tables import Table

@@ -12,7 +12,7 @@ from multitracer.words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.diagnose import Diagnosis
 
 _ORDER = (

@@ -53,6 +53,29 @@ def test_what_lies_beyond_both_captures_is_not_called_lost():
     assert seen.count(Outcome.LOST) == 0
 
 
+def test_of_copies_that_look_alike_the_first_was_lost():
+    packets = [Segment(**(p.__dict__ | {"ip_id": 0})) for p in sent(4)]
+    again = Segment(**(packets[1].__dict__ | {"time_ns": 100 * MS}))
+    near, far = both([*packets, again], later([packets[0], *packets[2:], again], 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert seen.pairs["near_row"][seen.pairs["outcome"] == Outcome.LOST].tolist() == [1]
+    assert (seen.delays_ns == 5 * MS).all()
+
+
+def test_segments_that_offload_cut_are_lost_by_their_bytes():
+    long = [Segment(0, 1 + 300 * i, 300, ip_id=10 + i, time_ns=30 * i * MS) for i in range(4)]
+    short = sent(12, first_id=50)
+    del short[4]  # of the second long segment the middle third got lost, and came when it was sent again
+    again = Segment(0, 401, 100, ip_id=99, time_ns=200 * MS)
+    ends = [Segment(0, 1201 + i, 1, ip_id=200 + i, time_ns=(250 + i) * MS) for i in range(2)]
+    begin = [Segment(0, 0, 1, ip_id=9, time_ns=0)]
+    near, far = both([*begin, *long, again, *ends], later([*begin, *short, again, *ends], 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert seen.pairs["near_row"][seen.pairs["outcome"] == Outcome.LOST].tolist() == [2]
+    assert seen.count(Outcome.ONLY_FAR) == 0
+    assert seen.count(Outcome.RECUT) == 3 + 11
+
+
 def test_a_packet_doubled_on_the_way_is_a_duplicate():
     packets = sent(4)
     near, far = both(packets, later([packets[0], packets[1], packets[1], *packets[2:]], 5))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.two_captures import relate
+from multitracer.clock.captures.two_captures import relate
 from tests.clock.altered import both_ends, error_ns, thinned, virtual, with_clock
 from tests.clock.paths import DOWN, UP, Case, Clock, Path, captures, true_offset_ns
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.claps import CLAPS, relate_claps, relations_of_claps
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
+from multitracer.clock.sources.claps import CLAPS, relate_claps, relations_of_claps
 from multitracer.errors import ClockError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recorder.clapperboard import MAGIC, Clapperboard

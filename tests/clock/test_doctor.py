@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.complaints import Stamps
-from multitracer.clock.doctor import compare, compare_spans, examine
-from multitracer.clock.estimate import Estimate
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.doctor.complaints import Stamps
+from multitracer.clock.doctor.examination import compare, compare_spans, examine
+from multitracer.clock.model.estimate import Estimate
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.errors import MultiTracerError
 from multitracer.tables import NOT_A_TIME
 from tests.clock.restamp import MS, S, restamp, stamps_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.capture import Capture
-    from multitracer.clock.complaints import Complaint
+    from multitracer.clock.doctor.complaints import Complaint
     from tests.clock.restamp import Times
 
 MOBILE = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"

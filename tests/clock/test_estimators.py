@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitracer.clock.gps_time import relate_gps
-from multitracer.clock.link_edges import relate_link
-from multitracer.clock.stall_sources import is_bad, relate_radio
-from multitracer.clock.stalls import relate_stalls, stalls_of_arrivals, stalls_of_readings
-from multitracer.clock.state_edges import relate_state
-from multitracer.clock.timestamps import relate_timestamps
+from multitracer.clock.sources.gps_time import relate_gps
+from multitracer.clock.sources.link_edges import relate_link
+from multitracer.clock.sources.stall_sources import is_bad, relate_radio
+from multitracer.clock.sources.stalls import relate_stalls, stalls_of_arrivals, stalls_of_readings
+from multitracer.clock.sources.state_edges import relate_state
+from multitracer.clock.sources.timestamps import relate_timestamps
 from multitracer.errors import ClockError
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.open import open_recording

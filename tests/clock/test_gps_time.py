@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.gps_time import relate_gps
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
+from multitracer.clock.sources.gps_time import relate_gps
 from multitracer.errors import ClockError
 from multitracer.radio import POSITION
 from multitracer.recording.open import open_recording

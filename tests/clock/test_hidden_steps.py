@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitracer.clock.two_captures import relate
+from multitracer.clock.captures.two_captures import relate
 from tests.clock.altered import both_ends, error_ns, thinned, with_clock
 from tests.clock.paths import Clock
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.clock.estimate import Estimate
-from multitracer.clock.graph import ClockGraph
-from multitracer.clock.relation import Clock, Relation, Status
+from multitracer.clock.model.estimate import Estimate
+from multitracer.clock.model.graph import ClockGraph
+from multitracer.clock.model.relation import Clock, Relation, Status
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.capture import Capture, SourceFile
-from multitracer.clock import matching
-from multitracer.clock.matching import match
-from multitracer.clock.two_captures import relate
+from multitracer.clock.captures import matching
+from multitracer.clock.captures.matching import match
+from multitracer.clock.captures.two_captures import relate
 from multitracer.tables import FLOWS, NA, SEGMENTS, Table
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.clock.edges import put_together
-from multitracer.clock.relation import Clock, Relation
+from multitracer.clock.model.edges import put_together
+from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.session_clock import clocks_of
 from multitracer.recording.open import open_recording
 from tests.conftest import SAMPLES
@@ -17,7 +17,7 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.clock.graph import ClockGraph
+    from multitracer.clock.model.graph import ClockGraph
 
 S, MS = 1_000_000_000, 1_000_000
 MOBILE, FIXED = Clock("mobile"), Clock("fixed")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import multitracer as mt
-from multitracer.clock.edges import CLOCK_EDGES, edges_table, mapping_table, put_together, relations_of
-from multitracer.clock.relation import Clock, Status
+from multitracer.clock.model.edges import CLOCK_EDGES, edges_table, mapping_table, put_together, relations_of
+from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import Clocks, clocks_of
 from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from multitracer.clock.sides import sides_of
-from multitracer.clock.skew import disagreement, skew_of
-from multitracer.clock.steps import Step, find_steps
-from multitracer.clock.two_captures import relate
-from multitracer.clock.ways import Way, Ways, both_ways
+from multitracer.clock.captures.bottleneck import sides_of
+from multitracer.clock.captures.directions import Way, Ways, both_ways
+from multitracer.clock.captures.skew import disagreement, skew_of
+from multitracer.clock.captures.steps import Step, find_steps
+from multitracer.clock.captures.two_captures import relate
 from tests.clock.paths import Case, Clock, Path, captures
 from tests.clock.sweep import synthetic
 

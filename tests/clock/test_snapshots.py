@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.graph import ClockGraph
-from multitracer.clock.relation import Clock
-from multitracer.clock.snapshots import UTC, relations_of_readings
-from multitracer.clock.together import fitted, rigid
+from multitracer.clock.model.graph import ClockGraph
+from multitracer.clock.model.relation import Clock
+from multitracer.clock.sources.paired_stamps import fitted, rigid
+from multitracer.clock.sources.snapshots import UTC, relations_of_readings
 from multitracer.errors import ClockError
 from parsers import clocks
 from tests.conftest import SAMPLES

@@ -17,7 +17,7 @@ from tests.measure.test_measure_command import serving
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.clock.estimate import Estimate
+    from multitracer.clock.model.estimate import Estimate
 
 S, MS = 1_000_000_000, 1_000_000
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitracer.clock.two_captures import relate
+from multitracer.clock.captures.two_captures import relate
 from multitracer.errors import ClockError
 from tests.clock.altered import error_ns, virtual, with_clock
 from tests.clock.paths import UP, Case, Clock, Path, captures, run, true_offset_ns

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.waiting_packets import backlog
 from multitracer.diagnosis.use import REPEATED, Use
-from multitracer.diagnosis.waiting import backlog
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
 
 FRAME_OCTETS = 24
 """Characters that a slot carries."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import Kind
-from multitracer.diagnosis.account import Account, account
+from multitracer.diagnosis.account.lost_time import Account, account
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.scenario.library import bundled_names
 from multitracer.tables import NA

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.account import account
+from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.recording.hosts import LinkSide
 

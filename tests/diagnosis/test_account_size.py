@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.account import Account, account
+from multitracer.diagnosis.account.lost_time import Account, account
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
 from multitracer.recording.hosts import LinkSide

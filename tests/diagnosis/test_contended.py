@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.account import account
+from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
@@ -15,7 +15,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.transfer import Transfer
 
 CDPD = """

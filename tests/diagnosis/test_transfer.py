@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.relation import Clock
+from multitracer.clock.model.relation import Clock
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from multitracer.tables import NA

@@ -15,6 +15,7 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
+from multitracer.diagnosis.limits.doubts import weak_limits
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
 from multitracer.diagnosis.limits.stamps import sent_by_stamps
@@ -47,12 +48,13 @@ def at_receiver(transfer: Transfer) -> Observed:
     answers = replace(answers, time_ns=answers.time_ns + half)
     sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
+    coarse = tick is None or tick >= _COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     return Observed(
         view=View.RECEIVER,
         begin_ns=begin,
         end_ns=max(last, begin),
-        opened_ns=opened + half,
+        opened_ns=begin if opened == begin else opened + half,
         sends=sends,
         answers=answers,
         delays=_known_delays(sends, way) if tick is not None else _known_delays(sends, way[:0]),
@@ -62,7 +64,8 @@ def at_receiver(transfer: Transfer) -> Observed:
         slack_ns=slack,
         late_answer=_late_answers(transfer, sends, answers, slack),
         trip_ns=trip,
-        coarse=tick is None or tick >= _COARSE_NS,
+        weak=weak_limits(transfer, View.RECEIVER, coarse=coarse),
+        coarse=coarse,
         one_way=True,
     )
 

@@ -12,10 +12,12 @@ from multitracer.analysis.rtt import Provenance
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
+from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
-from multitracer.diagnosis.limits.stamps import sent_by_stamps, stamp_lag_ns
+from multitracer.diagnosis.limits.stamps import stamp_lag_ns
 from multitracer.tables import NA
+from multitracer.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
-        both_ways=view is not View.BOTH_ENDS and sent_by_stamps(transfer.sender, transfer.acks) is None,
+        weak=weak_limits(transfer, view),
     )
 
 
@@ -95,7 +97,7 @@ def _lost(transfer: Transfer, rows: Array) -> Array:
     if pairs is not None:
         known = pairs.sent != NA
         found[pairs.sent[known & pairs.lost]] = 1
-        found[pairs.sent[known & (pairs.arrived != NA)]] = 0
+        found[pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == Outcome.RECUT))]] = 0
     return found[rows]
 
 
@@ -116,11 +118,12 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     pure = table["payload_bytes"][rows] == 0
     sacked = np.where(pure, table["flight_bytes"][rows] - table["flight_sack_bytes"][rows], 0)
     delivered = np.maximum.accumulate(ack + sacked) if len(rows) else rows
+    is_scaled = window_scale_by(transfer) is not WindowScaleBy.UNKNOWN
     return Answers(
         time_ns=time[rows],
         ack=ack,
         delivered=delivered,
-        edge=table["ack_bytes"][rows] + table["window_bytes"][rows],
+        edge=np.where(is_scaled, table["ack_bytes"][rows] + table["window_bytes"][rows], NA),
         payload=table["payload_bytes"][rows].astype(np.int64),
         marked=has(table["flags"][rows], Flag.ECE) & ~has(table["flags"][rows], Flag.SYN),
         row=rows,

@@ -66,12 +66,14 @@ def _follows_acks(seen: Observed, time: Array) -> Array:
     return np.asarray((many > 0) & (free == many))
 
 
-def steady_flight(seen: Observed) -> Spans:
+def steady_flight(seen: Observed, missing: Spans) -> Spans:
     """Return when a buffer may have limited, from packets alone: the flight stays the same in all rounds.
 
-    Before any loss or mark of congestion. A congestion window that stands still looks the same.
+    Before any loss or mark of congestion, and before `missing`, when the capture itself lost packets. A
+    congestion window that stands still looks the same.
     """
-    troubles = [seen.sends.time_ns[seen.sends.again], seen.answers.time_ns[seen.answers.marked]]
+    marked = seen.answers.time_ns[seen.answers.marked]
+    troubles = [seen.sends.time_ns[seen.sends.again], marked, missing.begin]
     first = min((int(each[0]) for each in troubles if len(each)), default=seen.end_ns + 1)
     fresh = seen.fresh[seen.sends.time_ns[seen.fresh] < first]
     time = seen.sends.time_ns[fresh]

@@ -12,7 +12,7 @@ from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.use import Cause, Use
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 

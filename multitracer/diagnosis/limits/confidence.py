@@ -29,15 +29,11 @@ _BY_VIEW: dict[View, dict[Limit, Confidence]] = {
 def confidence(view: View, cells: Cells, seen: Observed | None = None) -> Array:
     """Return the Confidence of each cell.
 
-    With coarse times of the sender all but the handshake is weak; so is the link where a round trip cannot be
-    parted into the ways of data and ACKs.
+    From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
     """
     table = np.array([int(_BY_VIEW[view][limit]) for limit in Limit], dtype=np.uint8)
-    if seen is not None and seen.coarse:
-        table[[limit for limit in Limit if limit is not Limit.HANDSHAKE]] = int(_W)
-    if seen is not None and seen.both_ways:
-        table[Limit.LINK] = int(_W)
-    table[Limit.UNKNOWN] = int(_W)
+    weak = frozenset() if seen is None else seen.weak
+    table[[Limit.UNKNOWN, *weak]] = int(_W)
     found = table[cells.limit]
     found[cells.possible] = int(_W)
     return np.asarray(found)

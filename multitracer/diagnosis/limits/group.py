@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.account import account
+from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.ranges import merged

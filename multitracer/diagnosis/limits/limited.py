@@ -14,6 +14,7 @@ from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import at_sender, opening
 from multitracer.diagnosis.limits.by_link_log import by_link_log
 from multitracer.diagnosis.limits.confidence import confidence
+from multitracer.diagnosis.limits.doubts import NOT_CAPTURED
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.partition import Cells, Shown, partition
 from multitracer.diagnosis.limits.shares import Share, shares_of
@@ -23,7 +24,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.account import Account
+    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
@@ -49,7 +50,7 @@ class Limited:
     shown : Shown or None
         What each rule showed.
     reason : str
-        Why nothing can be shown; empty otherwise.
+        Why nothing can be shown, of all of it or of a part; empty otherwise.
     """
 
     transfer: Transfer
@@ -169,7 +170,9 @@ def limited(transfer: Transfer, account: Account | None = None) -> Limited:
     if not len(seen.sends):
         return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), reason="no data were seen")
     shown = Shown.of(seen)
-    return Limited(transfer, view, partition(seen, shown), seen, shown)
+    cells = partition(seen, shown)
+    reason = NOT_CAPTURED if (cells.limit == Limit.UNKNOWN).any() else ""
+    return Limited(transfer, view, cells, seen, shown, reason)
 
 
 def _view(transfer: Transfer) -> View:

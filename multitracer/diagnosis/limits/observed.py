@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.names import View
+    from multitracer.diagnosis.limits.names import Limit, View
     from multitracer.tables import Array, Table
 
 Side = Literal["left", "right"]
@@ -73,7 +73,7 @@ class Answers:
     delivered : ndarray of int64, shape (n,), bytes
         That and what is SACKed above it; never falls.
     edge : ndarray of int64, shape (n,), bytes
-        Right edge of the window offered, as of this segment.
+        Right edge of the window offered, as of this segment; NA where its scale is not known.
     payload : ndarray of int64, shape (n,), bytes
         What the peer itself sent in it.
     marked : ndarray of bool, shape (n,)
@@ -159,8 +159,8 @@ class Observed:
     """A round trip that is seldom exceeded, queue included; 0 where nobody knows."""
     one_way: bool = False
     """Delays are of the way to the receiver alone, not of round trips."""
-    both_ways: bool = False
-    """Delays are of round trips, and nothing tells how much of each was the ACK's way."""
+    weak: frozenset[Limit] = frozenset()
+    """Limits of which this capture does not hold enough to be sure, whatever its view shows elsewhere."""
     coarse: bool = False
     """The sender's times are known to no better than 4 ms, or not at all."""
     lost_answers_ns: Array | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.limits.buffer import full_buffer, steady_flight
+from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.growth import slow_start
 from multitracer.diagnosis.limits.holes import Holes, holes
 from multitracer.diagnosis.limits.link import Busy, busy
@@ -59,18 +60,19 @@ class Shown:
     steady: Spans
     pause: Pauses
     slow: Spans
+    missing: Spans
 
     @classmethod
     def of(cls, seen: Observed) -> Shown:
         """Return what the rules show."""
-        link, pause = busy(seen), pauses(seen)
-        steady = (
-            Spans.none() if seen.state is not None or seen.view is View.BOTH_ENDS else steady_flight(seen)
-        )
+        link, pause, missing = busy(seen), pauses(seen), not_captured(seen)
+        is_known = seen.state is not None or seen.view is View.BOTH_ENDS
+        steady = Spans.none() if is_known else steady_flight(seen, missing)
         slow = slow_start(seen, link.spans, pause.spans)
         return cls(
-            outages(seen), link, holes(seen), full_window(seen), full_buffer(seen), steady, pause, slow
-        )
+            outages(seen), link, holes(seen), full_window(seen), full_buffer(seen), steady, pause, slow,
+            missing,
+        )  # fmt: skip
 
 
 def partition(seen: Observed, shown: Shown) -> Cells:
@@ -91,7 +93,7 @@ def partition(seen: Observed, shown: Shown) -> Cells:
 def _edges(seen: Observed, shown: Shown) -> Array:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
-        shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end),
+        shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end), shown.missing,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[Any] = [
@@ -128,6 +130,7 @@ def _paint(shown: Shown, begin: Array, limit: Array, part: Array, possible: Arra
     at = shown.out.spans.which(begin)
     parts, certain = np.append(shown.out.part, 0)[at], begin < np.append(shown.out.certain_end, 0)[at]
     put(at >= 0, Limit.OUTAGE, parts, certain=certain)
+    put(shown.missing.holds(begin), Limit.UNKNOWN)
 
 
 def _whole_rounds(cells: Cells, seen: Observed) -> Cells:

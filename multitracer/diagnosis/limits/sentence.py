@@ -84,8 +84,7 @@ def headline_of(found: Limited) -> Headline:
     part = main.part if main.share > _MOSTLY * sums[limit] else Part.NONE
     share = main.share if part else sums[limit]
     first = _first(found, limit, part, share, main.confidence)
-    rest = [f"{_noun(found, each).capitalize()} was the limit for {share:.0%}."
-            for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]  # fmt: skip
+    rest = [_also(found, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
     said = " ".join([first, *rest])
     return Headline(limit, part, share, main.confidence, said, _PART_HELP.get(part, HELP[limit]))
 
@@ -119,6 +118,12 @@ def _first(found: Limited, limit: Limit, part: Part, share: float, sure: Confide
         return f"The link was the limit{_at_rate(found)} ({basis}); {rest}."
     begin = "Mostly" if share >= _MOSTLY else "The largest part was"
     return f"{begin} {_noun(found, limit, part)}: {_what(found, limit, part)} ({basis})."
+
+
+def _also(found: Limited, limit: Limit, share: float) -> str:
+    if limit is Limit.UNKNOWN:
+        return f"For {share:.0%} nobody can tell: {found.reason}."
+    return f"{_noun(found, limit).capitalize()} was the limit for {share:.0%}."
 
 
 def _ceiling(share: float) -> str:

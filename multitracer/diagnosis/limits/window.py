@@ -48,4 +48,5 @@ def samples_in_full_window(seen: Observed) -> float:
     if not len(seen.delays.time_ns):
         return 0.0
     at: Array = seen.delays.time_ns
-    return float((seen.window_edge(at) - seen.sent_by(at) < seen.mss_bytes).mean())
+    edge = seen.window_edge(at)
+    return float(((edge >= 0) & (edge - seen.sent_by(at) < seen.mss_bytes)).mean())

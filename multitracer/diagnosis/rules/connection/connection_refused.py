@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.opening import Opening
+from multitracer.diagnosis.packets.opening_and_end import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

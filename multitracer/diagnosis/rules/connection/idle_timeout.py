@@ -9,13 +9,19 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.capture import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.opening import IDLE_S, Opening, first_unanswered, is_forgotten, paused_s
+from multitracer.diagnosis.packets.opening_and_end import (
+    IDLE_S,
+    Opening,
+    first_unanswered,
+    is_forgotten,
+    paused_s,
+)
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.dead_times import DeadTime
+    from multitracer.diagnosis.packets.dead_times import DeadTime
 
 KIND = "idle-timeout"
 HELP = "Keep-alives more often than the timeout (NAT boxes: minutes), or a new connection after a pause."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.opening import Opening
+from multitracer.diagnosis.packets.opening_and_end import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.delays import Delays, ack_delays
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.packets.packet_delays import Delays, ack_delays
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

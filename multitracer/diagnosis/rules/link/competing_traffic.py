@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.services import arrival_gaps, in_pieces
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.services import Gaps
+    from multitracer.diagnosis.bottleneck.service_times import Gaps
     from multitracer.tables import Array
 
 KIND = "competing-traffic"

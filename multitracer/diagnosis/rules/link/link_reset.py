@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.account.outages import reset_episodes, resets
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.outages import reset_episodes, resets
 from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_S
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.services import arrival_gaps, busy_pieces
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.services import Pieces
+    from multitracer.diagnosis.bottleneck.service_times import Pieces
     from multitracer.tables import Array
 
 KIND = "rate-change"

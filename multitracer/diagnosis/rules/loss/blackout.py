@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, episodes
-from multitracer.diagnosis.dead_link import BLACKOUT_S, dead_link
+from multitracer.diagnosis.silences.dead_link import BLACKOUT_S, dead_link
 from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_MS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.loss_causes import loss_finding, losses
+from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.timeouts import timeouts
+from multitracer.diagnosis.packets.timeouts import timeouts
 from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_S
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.bottleneck.loss_causes import repair_s
+from multitracer.diagnosis.bottleneck.policing import policer
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.loss_causes import repair_s
-from multitracer.diagnosis.policing import policer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.empty_queue import lost_at_empty_queue
-from multitracer.diagnosis.loss_causes import loss_finding, losses, rounds
-from multitracer.diagnosis.policing import policer
+from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
+from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses, rounds
+from multitracer.diagnosis.bottleneck.policing import policer
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.bottleneck.loss_causes import Losses
     from multitracer.diagnosis.case import Case, Finding
-    from multitracer.diagnosis.loss_causes import Losses
 
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that takes no loss for a full queue (BBR)."

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis import Kind
+from multitracer.analysis.group import has
 from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.capture import Mark
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
@@ -15,7 +18,7 @@ from multitracer.tcp import Vantage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 KIND = "reordering"
 HELP = "Look for two paths or links in parallel; RACK (RFC 8985) at the sender bears reordering."
@@ -60,7 +63,8 @@ def _late(case: Case) -> _Late:
     pairs = case.transfer.data_pairs
     if pairs is None:
         return _Late(_by_reports(case), NA)
-    both = np.flatnonzero((pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA))
+    is_certain = ~_is_ambiguous(case.transfer.sender, pairs.sent)
+    both = np.flatnonzero((pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & is_certain)
     sent, arrived = pairs.sent[both], pairs.arrived[both]
     order = np.argsort(sent, kind="stable")
     sent, arrived = sent[order], arrived[order]
@@ -68,6 +72,17 @@ def _late(case: Case) -> _Late:
     near = ((at, arrived[max(at - _FARTHEST, 0) : at]) for at in overtaken)
     ahead = [int(np.count_nonzero(before > arrived[at])) for at, before in near]
     return _Late(sent[overtaken], max(ahead, default=NA))
+
+
+def _is_ambiguous(table: Table, sent: Array) -> Array:
+    """Return which packets were sent again as they are, with nothing that tells the copies apart.
+
+    No IP identification (IPv6) and no timestamps: which of them arrived nobody knows.
+    """
+    rows = np.maximum(sent, 0)
+    told = (table["ip_id"][rows] > 0) | has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
+    _, which, copies = np.unique(table["seq_bytes"][rows], return_inverse=True, return_counts=True)
+    return np.asarray(~told & (copies[which] > 1))
 
 
 def _by_reports(case: Case) -> Array:
@@ -80,6 +95,8 @@ def _by_reports(case: Case) -> Array:
     if not len(transfer.sacks):
         return np.empty(0, dtype=np.int64)
     sacks, table = transfer.sacks, transfer.sender
+    if (table["kind"][transfer.acks] & np.uint32(Kind.ACK_OF_UNSEEN)).any():
+        return np.empty(0, dtype=np.int64)  # the capture lost packets: a repair may be among them
     mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
     row = sacks["row"][mine]
     behind = sacks["left_bytes"][mine] > table["ack_bytes"][row]

@@ -10,7 +10,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
 from multitracer.capture import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.opening import Opening
+from multitracer.diagnosis.packets.opening_and_end import Opening
 from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 

@@ -1,0 +1,175 @@
+"""The two ways between two capture points: which packet went which way, how long it was, how long it took.
+
+Clock A is the first capture's, B the second's. A packet on its way from A to B gives ``B - A = offset +
+delay``, one on its way back ``B - A = offset - delay``. Which hosts sit on A's side is not told by anybody:
+it is the way round in which delays are positive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.captures.ip_lengths import ip_lengths
+from multitracer.clock.captures.matching import match
+from multitracer.errors import ClockError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multitracer.capture import Capture
+
+    Array = NDArray[Any]
+
+LEAST_PACKETS = 3
+"""In each direction; with fewer nothing is said of the clocks."""
+_MOST_PAIRS_OF_HOSTS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The matched packets of one direction, in the order in which capture A holds them.
+
+    Parameters
+    ----------
+    sign : int
+        +1: from A's side to B's; -1: back.
+    row : ndarray of int64
+        Row in capture A: the true order of events, whatever the clocks did.
+    other_row : ndarray of int64
+        Row in capture B.
+    time_ns : ndarray of float64, ns
+        When A saw it, after `Ways.first_ns`.
+    delay_ns : ndarray of float64, ns
+        Receiving less sending clock, less ``sign * Ways.base_ns``: delay plus the clocks' difference.
+    size_bytes : ndarray of float64
+        Length of the IP packet, options included.
+    payload_bytes : ndarray of int32
+    seq : ndarray of uint32
+    flow : ndarray of int32
+        As in capture A's segments.
+    """
+
+    sign: int
+    row: Array
+    other_row: Array
+    time_ns: Array
+    delay_ns: Array
+    size_bytes: Array
+    payload_bytes: Array
+    seq: Array
+    flow: Array
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def sent_ns(self) -> Array:
+        """When it was sent, by the sending side's clock."""
+        return self.time_ns if self.sign > 0 else self.time_ns - self.delay_ns
+
+    def take(self, chosen: Array) -> Way:
+        """Return the packets that an index or mask chooses."""
+        columns = (getattr(self, f.name)[chosen] for f in fields(self)[1:])
+        return Way(self.sign, *columns)
+
+    def shifted(self, delay_ns: Array, time_ns: Array | None = None) -> Way:
+        """Return the same packets with other delays, and other times where given."""
+        return replace(self, delay_ns=delay_ns, time_ns=self.time_ns if time_ns is None else time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Both directions, and the constants that were taken off so that float64 is exact to a nanosecond."""
+
+    out: Way
+    back: Way
+    first_ns: int
+    """Stamp of A that is time 0."""
+    base_ns: int
+    """B - A of the first matched packet."""
+
+
+def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
+    """Return the packets that both captures hold, by direction; of long ones runs of them, or the `whole`.
+
+    Raises
+    ------
+    ClockError
+        If they share too few packets, or only packets of one direction.
+    """
+    rows_a, rows_b = match(a, b, whole=whole)
+    if len(rows_a) < 2 * LEAST_PACKETS:
+        raise ClockError(
+            f"two captures: not determinable, because they share {len(rows_a)} packets; "
+            "what would help: captures of the same connections at the same time"
+        )
+    time_a, time_b = a.segments["time_ns"][rows_a], b.segments["time_ns"][rows_b]
+    first_ns, base_ns = int(time_a.min()), int(time_b[0] - time_a[0])
+    elapsed = (time_a - first_ns).astype(np.float64)
+    difference = (time_b - time_a - base_ns).astype(np.float64)
+    sign = _signs(a, rows_a, difference)
+    size = ip_lengths(a, rows_a)
+    columns = [a.segments[name][rows_a] for name in ("payload_bytes", "seq", "flow")]
+    out, back = (
+        Way(
+            s,
+            rows_a[m],
+            rows_b[m],
+            elapsed[m],
+            s * difference[m],
+            size[m],
+            *(column[m] for column in columns),
+        )
+        for s in (1, -1)
+        for m in [sign == s]
+    )
+    if min(len(out), len(back)) < LEAST_PACKETS:
+        raise ClockError(
+            "two captures: not determinable, because they share packets of one direction only, whose delay "
+            "cannot be told from the clocks' difference; what would help: captures of both directions"
+        )
+    return Ways(out, back, first_ns, base_ns)
+
+
+def _signs(a: Capture, rows: Array, difference: Array) -> Array:
+    """Return +1 for packets from A's side, -1 for those to it, 0 where that cannot be told.
+
+    Of each pair of hosts the way round is taken in which a packet and the next one back have both taken
+    time; only neighbours are compared, so that a clock that jumps misleads nobody.
+    """
+    flow = a.segments["flow"][rows]
+    pair, reverse = _pairs_of_hosts(a)
+    pair_of, back = pair[flow >> 1], reverse[flow >> 1] ^ (flow & 1).astype(bool)
+    sign = np.zeros(len(rows), dtype=np.int8)
+    for one in np.argsort(-np.bincount(pair_of))[:_MOST_PAIRS_OF_HOSTS]:
+        chosen = np.flatnonzero(pair_of == one)
+        there, here = difference[chosen[~back[chosen]]], difference[chosen[back[chosen]]]
+        if len(there) and len(here):
+            turn = np.searchsorted(chosen[back[chosen]], chosen[~back[chosen]]).clip(max=len(here) - 1)
+            round_trip = np.median(there - here[turn])
+            sign[chosen] = np.where(back[chosen], -1, 1) * int(np.sign(round_trip))
+    return sign
+
+
+def _pairs_of_hosts(a: Capture) -> tuple[Array, Array]:
+    """Return for each flow the number of its pair of hosts, and whether its end a is the pair's second.
+
+    Several connections of the same two hosts agree on the way; between equal addresses, ports decide.
+    """
+    flows = a.flows
+    low, high = flows["address_a"], flows["address_b"]
+    texts = [[bytes(x) for x in column.tolist()] for column in (low, high)]
+    keys: dict[tuple[bytes, bytes], int] = {}
+    pair = np.empty(len(flows), dtype=np.int64)
+    reverse = np.zeros(len(flows), dtype=bool)
+    for i, (x, y) in enumerate(zip(*texts, strict=True)):
+        one, other = x, y
+        if x == y:
+            ports = int(flows["port_a"][i]), int(flows["port_b"][i])
+            one, other = x + ports[0].to_bytes(2), y + ports[1].to_bytes(2)
+        reverse[i] = one > other
+        pair[i] = keys.setdefault((min(one, other), max(one, other)), len(keys))
+    return pair, reverse

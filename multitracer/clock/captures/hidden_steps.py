@@ -1,0 +1,146 @@
+"""A jump that full queues hide: no packet beside it tells, but no straight line fits what lies far apart.
+
+Every packet took some time. Of two clocks without a jump there is a line, ``B - A = offset + skew * t``, on
+which all of them did; where there is none for any skew that a quartz can have, a clock jumped. By how much is
+told by the least delays of all that lies before and behind: a jump moves those of the two directions by one
+amount with opposite signs. Where, is told by the packets beside it, once the queue of their own host is off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.captures.steps import CLOCKS, SMALLEST_STEP_NS, Clock, Step, placed, rows_of, without
+from multitracer.clock.model.skew_posterior import LARGEST_SKEW
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from multitracer.clock.captures.directions import Way, Ways
+
+    Array = NDArray[Any]
+
+_SKEWS = 41
+_BESIDE = 3
+"""Packets on each side of a place whose middle one tells the jump there."""
+_PART = 0.6
+"""If more of a jump is left unexplained at the best place, that place is no better than others."""
+_MOST_PLACES, _TRIED = 5_000, 40
+_RIVAL = 0.2
+"""A place that leaves so much more unexplained than the best one may be the true one."""
+_ALIKE = 0.1
+"""How far the least delays of the two directions may be from telling the same jump at such a place."""
+_LEAST_ERROR_NS = NS_PER_MS
+
+
+def missing_ns(ways: Ways) -> float:
+    """Return how long packets would have arrived before they were sent, on the line that suits them best."""
+    skews = np.linspace(-LARGEST_SKEW, LARGEST_SKEW, _SKEWS)
+    missing = np.inf
+    for skew in sorted(skews.tolist(), key=abs):
+        took = sum(float((w.delay_ns - w.sign * skew * w.time_ns).min()) for w in (ways.out, ways.back))
+        missing = min(missing, -took)
+        if missing <= 0:
+            return 0.0
+    return missing
+
+
+def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step | None:
+    """Return the jump that explains why packets seem to arrive before they are sent; None if there is none.
+
+    Parameters
+    ----------
+    flat : Ways
+        The packets without the jumps that are known, as long as packets of no length would take.
+    free : Ways
+        The same, without the queue of their own host.
+    skew : float
+        How much faster B runs, roughly.
+    slot_ns : float
+        Time between two slots of the link, 0 for none: least delays tell a jump no better.
+    """
+    if min(len(flat.out), len(flat.back)) < 2 * _BESIDE:
+        return None
+    places = [place for clock in CLOCKS for place in _places(flat, free, clock, skew)]
+    places = sorted(place for place in places if place[4] <= _PART * abs(place[3]))
+    best = next(
+        (
+            place
+            for place in places[:_TRIED]
+            if missing_ns(without(flat, _step(place, slot_ns))) < SMALLEST_STEP_NS
+        ),
+        None,
+    )
+    if best is None:
+        return None
+    cost, clock, _, shift, _ = best
+    vague = cost > _PART * abs(shift)
+    likely = [
+        its_row
+        for its_cost, its_clock, its_row, _, its_error in places
+        if its_clock == clock
+        and (vague or its_cost - cost <= _RIVAL * abs(shift))
+        and its_error <= _ALIKE * abs(shift)
+    ]
+    step = _step(best, slot_ns)
+    finer = placed(flat, step)
+    step = finer if finer.clock == clock and missing_ns(without(flat, finer)) < SMALLEST_STEP_NS else step
+    return replace(step, first_row=min([*likely, step.zone[0]]), last_row=max([*likely, step.zone[1]]))
+
+
+def _step(place: tuple[float, Clock, int, float, float], slot_ns: float) -> Step:
+    _, clock, row, shift, error = place
+    return Step(clock, row, shift, max(error, _LEAST_ERROR_NS, slot_ns))
+
+
+def _places(
+    flat: Ways, free: Ways, clock: Clock, skew: float
+) -> Iterator[tuple[float, Clock, int, float, float]]:
+    """Yield each place of a clock's jump: what it leaves unexplained, the clock, the row, jump and error.
+
+    A queue that is reckoned from the stamps of the clock that jumped has its jump in it.
+    """
+    chosen = (flat.out, free.back) if clock == "a" else (free.out, flat.back)
+    courses = [_Course(way, clock, skew) for way in chosen]
+    rows = np.unique(np.concatenate([course.row[_BESIDE : 1 - _BESIDE] for course in courses]))
+    levels, jumps = [], []
+    for course in courses:
+        at = np.searchsorted(course.row, rows).clip(_BESIDE, len(course.row) - _BESIDE)
+        levels.append(course.least_moves(at))
+        jumps.append(course.jumps(at))
+    shift = (levels[0] + levels[1]) / 2
+    cost = np.abs(jumps[0] - shift) + np.abs(jumps[1] - shift)
+    possible = np.flatnonzero(np.abs(shift) >= SMALLEST_STEP_NS)
+    for k in possible[np.argsort(cost[possible], kind="stable")[:_MOST_PLACES]]:
+        error = abs(float(levels[0][k] - levels[1][k]))
+        yield float(cost[k]) + error, clock, int(rows[k]), float(shift[k]), error
+
+
+class _Course:
+    """The delays of one direction in the order of one clock's capture, with what a jump there would be."""
+
+    def __init__(self, way: Way, clock: Clock, skew: float) -> None:
+        order = np.argsort(rows_of(way, clock), kind="stable")
+        self.row = rows_of(way, clock)[order]
+        self.sign = way.sign
+        self.delay = (way.delay_ns - way.sign * skew * way.time_ns)[order]
+
+    def least_moves(self, at: Array) -> Array:
+        """Return by how much B - A moves at places, by the least delays of all before and all behind."""
+        before = np.minimum.accumulate(self.delay)
+        behind = np.minimum.accumulate(self.delay[::-1])[::-1]
+        moved: Array = self.sign * (behind[at] - before[at - 1])
+        return moved
+
+    def jumps(self, at: Array) -> Array:
+        """Return by how much it jumps at places, by the middle ones of the packets right beside."""
+        window = np.lib.stride_tricks.sliding_window_view(self.delay, _BESIDE)
+        middle = np.median(window, axis=1)
+        jumped: Array = self.sign * (middle[at] - middle[at - _BESIDE])
+        return jumped

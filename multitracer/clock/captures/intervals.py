@@ -1,0 +1,196 @@
+"""The time between two jumps of a clock: what packets lie in it, and the jumps measured by all of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.captures.directions import Way, Ways
+from multitracer.clock.captures.steps import CLOCKS, Clock, Step, after, certainly, least, stretches
+from multitracer.clock.model.causal_bounds import certain
+from multitracer.errors import ClockError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_FEWEST = 5
+"""Packets of a direction on each side of a jump; fewer do not tell how dense the least delays lie."""
+
+
+def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
+    """Return the jumps as the least delays of the whole intervals beside each tell them, if that is better.
+
+    Parameters
+    ----------
+    ways : Ways
+        The packets without jumps and skew, as long as packets of no length would take.
+    steps : list of Step
+        The jumps as they were measured at their places. If both directions ask for the same correction, it is
+        made: a queue that stood before a jump and not after it falsifies one of them only.
+    slot_ns : float
+        Time between two slots of the link, 0 for none.
+    """
+    both = (ways.out, ways.back)
+    ordered = sorted(steps, key=lambda step: sum(int((~after(way, step)).sum()) for way in both))
+    found = []
+    for n, step in enumerate(ordered):
+        moves = []
+        for way in both:
+            parts = [_between(way, ordered, n + k).delay_ns for k in (0, 1)]
+            if min(map(len, parts)) < _FEWEST:
+                break
+            (low, width), (high, height) = (least(part) for part in parts)
+            moves.append((way.sign * (high - low), 3 * (width + height) + 1e5 + slot_ns))
+        found.append(_corrected(step, moves) if len(moves) == 2 else step)
+    return found
+
+
+def _corrected(step: Step, moves: list[tuple[float, float]]) -> Step:
+    (one, error), (other, wrong) = moves
+    weight = wrong**2 / (error**2 + wrong**2)
+    together = max(abs(one - other) / 2, min(error, wrong))
+    if abs(one - other) > error + wrong or together >= step.error_ns:
+        return step
+    return replace(step, shift_ns=step.shift_ns + one * weight + other * (1 - weight), error_ns=together)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The time between two jumps.
+
+    Parameters
+    ----------
+    first_ns, last_ns : float
+        Of A's clock without its jumps, after `Ways.first_ns`.
+    b_first_ns, b_last_ns : float
+        Of B's clock without its jumps, after `Ways.first_ns` + `Ways.base_ns`.
+    a_shift_ns, b_shift_ns : float
+        By how much the jumps before it have moved each clock.
+    error_ns : float
+        Half-width of the 95 % interval of these shifts, as far as they are not certain.
+    ways : Ways
+        The packets that were certainly stamped in it, without the jumps.
+    """
+
+    first_ns: float
+    last_ns: float
+    b_first_ns: float
+    b_last_ns: float
+    a_shift_ns: float
+    b_shift_ns: float
+    error_ns: float
+    ways: Ways
+
+    def bounds_ns(self, at: float) -> tuple[float, float]:
+        """Return the least and the largest offset, without the jumps, with which effects follow causes."""
+        return _bounds(self.ways, at)
+
+
+def _bounds(ways: Ways, at: float) -> tuple[float, float]:
+    out, back = ((way.time_ns, way.delay_ns) for way in (ways.out, ways.back))
+    return certain(out, back, at)
+
+
+def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[Interval]:
+    """Return the intervals between jumps in order of time.
+
+    Parameters
+    ----------
+    ways : Ways
+        The packets without the jumps, as `find_steps` returns them.
+    steps : list of Step
+        The jumps.
+    offset_ns, skew : float
+        B - A at time 0, and how much faster B runs, without the jumps.
+    """
+    parts = [_part(ways, steps, n) for n in range(len(steps) + 1)]
+    line = (offset_ns, skew, *_margins(parts, offset_ns, skew))
+    moments = sorted(((_moments(ways, step, *line), step) for step in steps), key=lambda m: m[0])
+    ordered = [step for _, step in moments]
+    ends = [_extent(ways, [moment[k] for moment, _ in moments], CLOCKS[k]) for k in (0, 1)]
+    error = float(np.sqrt(sum(step.error_ns**2 for step in ordered)))
+    found = []
+    for n, (here, there) in enumerate(zip(*ends, strict=True)):
+        shift = {c: sum(s.shift_ns for s in ordered[:n] if s.clock == c) for c in ("a", "b")}
+        (first, last), (b_first, b_last) = here, there
+        found.append(
+            Interval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n]),
+        )
+    return found
+
+
+def _extent(ways: Ways, moments: list[tuple[float, float]], clock: Clock) -> list[tuple[float, float]]:
+    """Return from when to when each interval lasts by one clock, whose jumps were at these moments."""
+    times = np.concatenate([_stamps(way, clock) for way in (ways.out, ways.back)])
+    lasts = [last for last, _ in moments] + [float(times.max())]
+    firsts = [float(times.min())] + [first for _, first in moments]
+    return [(first, max(first, last)) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def _stamps(way: Way, clock: Clock) -> Array:
+    """Return the stamps that a clock gave to packets."""
+    stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
+    return stamps
+
+
+def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
+    """Return the packets between two jumps: those that certainly are, if both directions have some."""
+    both = (ways.out, ways.back)
+    sure = [way.take(stretches(way, steps)[number]) for way in both]
+    out, back = sure if all(map(len, sure)) else (_between(way, steps, number) for way in both)
+    if not len(out) or not len(back):
+        raise ClockError(
+            "two captures: not determinable, because between two jumps of a clock there are packets of one "
+            "direction only; what would help: a part of the captures without the jumps"
+        )
+    return Ways(out, back, ways.first_ns, ways.base_ns)
+
+
+def _margins(parts: list[Ways], offset_ns: float, skew: float) -> tuple[float, float]:
+    """Return how far below and above a line the true one may be, by causality alone."""
+    below, above = 0.0, 0.0
+    for part in parts:
+        times = np.concatenate([part.out.time_ns, part.back.time_ns])
+        for at in (float(times.min()), float(times.max())):
+            least, most = _bounds(part, at)
+            here = offset_ns + skew * at
+            below, above = max(below, here - least), max(above, most - here)
+    return below, above
+
+
+def _between(way: Way, ordered: list[Step], number: int) -> Way:
+    """Return the packets that were stamped after so many of the jumps."""
+    jumps = np.zeros(len(way), dtype=np.int64)
+    for step in ordered:
+        jumps += after(way, step)
+    return way.take(jumps == number)
+
+
+def _moments(
+    ways: Ways, step: Step, offset_ns: float, skew: float, below: float, above: float
+) -> list[tuple[float, float]]:
+    """Return between which times, by A's clock and by B's without jumps, the jump was for certain.
+
+    Whichever clock jumped, a packet stamped before it had been sent before, and one stamped after it arrived
+    after it: so nothing hangs on which of the two clocks it was, where no packet was under way to tell. Times
+    of the other clock are as uncertain as `below` and `above` say.
+    """
+    found = []
+    for clock in CLOCKS:
+        last, first = -np.inf, np.inf
+        early, late = (below, above) if clock == "b" else (above, below)
+        for way in (ways.out, ways.back):
+            earlier, later = certainly(way, step)
+            own, other = _stamps(way, clock), _stamps(way, "a" if clock == "b" else "b")
+            offset = offset_ns + skew * way.time_ns
+            moved = other + offset if clock == "b" else other - offset
+            sends = (way.sign > 0) == (clock == "a")
+            sent, arrived = (own, moved + late) if sends else (moved - early, own)
+            last = max(last, float(sent[earlier].max(initial=-np.inf)))
+            first = min(first, float(arrived[later].min(initial=np.inf)))
+        found.append((min(last, first), first))
+    return found

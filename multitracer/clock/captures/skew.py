@@ -1,0 +1,114 @@
+"""How much faster one clock runs, by the packets of both directions: three witnesses that check each other.
+
+- Lines below all delays, one a direction (`envelope`): exact where queues empty, astray where one stands.
+- The level on which the least delays of many moments are densest, both directions together
+  (`skew_posterior`).
+- The raster of a slotted link, where both ends receive on one (`raster_skew`).
+
+Each stretch between two jumps has a level of its own: a jump that is measured a little wrong tilts nothing.
+Where the densest level is borne out by no line below the delays, nor by slots, the error says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.captures.bottleneck import Side, arrivals_without_jump
+from multitracer.clock.captures.raster_skew import raster_skew
+from multitracer.clock.captures.steps import Step, stretches
+from multitracer.clock.model.envelope import envelope
+from multitracer.clock.model.skew_posterior import LARGEST_SKEW, skew_posterior, window_lows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+    Course = tuple[int, Array, Array]
+    """Sign of the skew, times and delays of one direction in one stretch."""
+
+_FEWEST = 12
+"""Packets of a direction in a stretch; fewer tell no slope."""
+_SURE = 4.0
+_SLACK = 5e-6
+_STAMPING_NS = 40_000.0
+"""Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
+_NO_CHANCE = 6.0
+"""So many standard errors from 0, a raster's skew is the link's: ticks of the hosts themselves have none."""
+_AT_THE_EDGE = 0.95
+"""Of the skews that a quartz can have: where the densest level asks for more, queues mislead it."""
+_CAUTION = 1.6
+"""Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
+
+
+def skew_of(sides: list[Side], steps: list[Step]) -> tuple[float, float]:
+    """Return how much faster clock B runs than clock A, and one standard error.
+
+    Parameters
+    ----------
+    sides : list of Side
+        Both directions, without the jumps.
+    steps : list of Step
+        The jumps: what is known of their size is not used.
+    """
+    skew, error = _by_delays(_courses(sides, steps))
+    slots = _by_slots(sides, steps)
+    if slots is not None:
+        apart = abs(slots[0] - skew)
+        agree = apart < _SURE * np.hypot(slots[1], error) + _SLACK
+        certain = abs(slots[0]) > _NO_CHANCE * slots[1] + _SLACK
+        if not agree and not certain:
+            error = max(error, apart)
+        elif slots[1] < error or not agree:
+            skew, error = slots
+    span = max(float(np.ptp(side.way.time_ns)) for side in sides)
+    return skew, float(np.hypot(error, _STAMPING_NS / span))
+
+
+def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
+    """Return each direction's packets in each stretch that has enough of them, else in all together."""
+    found: list[Course] = []
+    for side in sides:
+        way, flat = side.way, side.flat_ns
+        masks = [mask for mask in stretches(way, steps) if mask.sum() >= _FEWEST]
+        masks = masks or [np.ones(len(way), dtype=bool)]
+        found += [(way.sign, way.time_ns[mask], flat[mask]) for mask in masks]
+    return found
+
+
+def _by_delays(courses: list[Course]) -> tuple[float, float]:
+    """Return the skew of the densest level and its standard error, checked by the lines below all delays."""
+    lines = [_line(courses, sign) for sign in (1, -1)]
+    skew = float(np.mean(lines))
+    for _ in range(2):
+        lows = [window_lows(sign, time, delay, slope=skew) for sign, time, delay in courses]
+        grid, mass = skew_posterior(lows, lines)
+        skew = float((grid * mass).sum())
+    error = _CAUTION * float(np.sqrt((mass * (grid - skew) ** 2).sum()))
+    error = float(np.hypot(error, disagreement(skew, error, lines)))
+    return skew, max(error, LARGEST_SKEW) if abs(skew) > _AT_THE_EDGE * LARGEST_SKEW else error
+
+
+def disagreement(skew: float, error: float, lines: list[float]) -> float:
+    """Return how far the skew of the densest level is from that of the nearest line below all delays.
+
+    Queues mislead lines often, but seldom those of both directions: where one bears the level out, within its
+    error, it counts as none.
+    """
+    apart = min(abs(line - skew) for line in lines)
+    return 0.0 if apart <= error else apart
+
+
+def _line(courses: list[Course], sign: int) -> float:
+    """Return the skew by the lines below all delays of one direction, long stretches before short ones."""
+    own = [(time, delay) for its, time, delay in courses if its == sign]
+    weight = [float(np.ptp(time)) ** 2 + 1.0 for time, _ in own]
+    slopes = [sign * envelope(time, delay)[0] for time, delay in own]
+    return float(np.clip(np.average(slopes, weights=weight), -LARGEST_SKEW, LARGEST_SKEW))
+
+
+def _by_slots(sides: list[Side], steps: list[Step]) -> tuple[float, float] | None:
+    arrived = {side.way.sign: arrivals_without_jump(side, steps) for side in sides}
+    slots = {side.way.sign: side.slot_ns for side in sides}
+    return raster_skew(arrived[-1], arrived[1], slot_a=slots[-1], slot_b=slots[1])

@@ -1,0 +1,334 @@
+"""Where a clock jumped between two captures, by how much, and whose clock it was.
+
+Rules of the file
+-----------------
+- A clock that jumps shifts ``B - A`` of both directions by the same amount, with the same sign, at one place
+  in its own capture, and for good. A queue that fills or a radio that pauses shifts the two directions with
+  opposite signs; a queue that drains moves one of them, and over many packets.
+- Jumps of A are looked for in the order in which A saw the packets, those of B in B's: a packet under way
+  while the other clock jumps is on the other side of the jump for one of the two.
+- The largest jump is taken first, corrected, and the next one is looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from multitracer.clock.captures.directions import Way, Ways
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Clock = Literal["a", "b"]
+CLOCKS: tuple[Clock, Clock] = ("a", "b")
+
+SMALLEST_STEP_NS = 20e6
+"""Smaller jumps are left alone: drift and queues look like them."""
+MOST_STEPS = 64
+_BESIDE, _LASTING, _AROUND = 5, 15, 60
+"""Packets on each side of a place: to measure a jump, to see that it lasts, to know the noise."""
+_FEWEST = 3
+_CANDIDATES = 80
+_MOST_PLACES = 24
+_SIGMAS, _SURE = 5.0, 20.0
+"""By how much the clearer direction has to jump beyond what it does of itself."""
+_ALIKE = 0.04
+"""How far the least delays of the two directions may be from telling the same jump."""
+_PART = 0.5
+"""So much of a jump has to show in the packets right beside it, and in the least delays of a minute."""
+_MINUTE_NS = 60e9
+_MAD_SIGMA = 1.4826
+_WINDOWS = (1, 2, 5, 20, 80, 320)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A jump of one clock.
+
+    Parameters
+    ----------
+    clock : {"a", "b"}
+        Whose.
+    row : int
+        First row of that clock's capture after the jump.
+    shift_ns : float
+        By how much ``B - A`` is larger afterwards.
+    error_ns : float
+        Half-width of the 95 % interval of it.
+    first_row, last_row : int, optional
+        The rows between which `row` lies for certain, where it is not known better.
+    """
+
+    clock: Clock
+    row: int
+    shift_ns: float
+    error_ns: float
+    first_row: int | None = None
+    last_row: int | None = None
+
+    @property
+    def zone(self) -> tuple[int, int]:
+        """The rows between which it lies, the first one after it included."""
+        first, last = (self.row if row is None else row for row in (self.first_row, self.last_row))
+        return first, last
+
+
+def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
+    """Return the jumps of both clocks in the order in which they were found, and the packets without them."""
+    steps: list[Step] = []
+    while len(steps) < MOST_STEPS:
+        step = _largest(ways, steps)
+        if step is None or _is_known((0.0, step.clock, step.row), steps):
+            break
+        steps.append(step)
+        ways = without(ways, step)
+    return steps, ways
+
+
+def _largest(ways: Ways, known: list[Step]) -> Step | None:
+    """Return the most certain jump: of the places and clocks that could explain it, the one that does."""
+    found = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
+    if not found:
+        return None
+    best = max(score for score, _, _ in found)
+    likely = [(clock, row) for score, clock, row in found if score > best / 2]
+    steps = [Step(clock, row, *_measured(_courses(ways, clock), row)) for clock, row in likely]
+    step = min(steps, key=lambda one: _roughness(_near(ways, one), one))
+    return placed(ways, step) if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
+
+
+def _near(ways: Ways, step: Step) -> Ways:
+    """Return the packets of both directions about a jump."""
+    parts = []
+    for way in (ways.out, ways.back):
+        i = int(np.argmax(after(way, step)))
+        parts.append(way.take(np.arange(max(0, i - 2 * _AROUND), min(len(way), i + 2 * _AROUND))))
+    return Ways(parts[0], parts[1], ways.first_ns, ways.base_ns)
+
+
+def placed(ways: Ways, step: Step) -> Step:
+    """Return a jump at the place and of the clock that leave the packets about it smoothest.
+
+    Where another place would do nearly as well, the zone of the jump reaches as far.
+    """
+    near = _near(ways, step)
+    tried = [(_roughness(near, step), step)]
+    best = tried[0]
+    for clock in CLOCKS:
+        rows = np.unique(np.concatenate([rows_of(way, clock) for way in (near.out, near.back)]))
+        for row in rows[1:].tolist():
+            other = Step(clock, row, step.shift_ns, step.error_ns)
+            tried.append((_roughness(near, other), other))
+            if tried[-1][0] < best[0] - abs(step.shift_ns):
+                best = tried[-1]
+    enough, clock = best[0] + abs(step.shift_ns), best[1].clock
+    as_good = [one.row for rough, one in tried if rough <= enough and one.clock == clock]
+    return replace(best[1], first_row=min(as_good), last_row=max(as_good))
+
+
+def rows_of(way: Way, clock: Clock) -> Array:
+    """Return the rows of packets in the capture of one clock."""
+    return way.row if clock == "a" else way.other_row
+
+
+def _is_known(place: tuple[float, Clock, int], known: list[Step]) -> bool:
+    return any(step.clock == place[1] and step.row == place[2] for step in known)
+
+
+def _places(ways: Ways, clock: Clock) -> list[tuple[float, Clock, int]]:
+    """Return where a clock may have jumped, each place with its score; the best ones."""
+    courses = _courses(ways, clock)
+    scored = [(_score(courses, row), clock, row) for row in _candidates(courses)]
+    return sorted((place for place in scored if place[0] > 0), reverse=True)[:_MOST_PLACES]
+
+
+def _roughness(near: Ways, step: Step) -> float:
+    """Return how much the delays of neighbours differ about a jump when it is corrected.
+
+    A packet that is taken for stamped before the jump, and was stamped after it, is off by the whole jump.
+    """
+    return sum(float(np.abs(np.diff(_without(way, step).delay_ns)).sum()) for way in (near.out, near.back))
+
+
+def without(ways: Ways, step: Step) -> Ways:
+    """Return the packets as if the clock had not jumped."""
+    out, back = (_without(way, step) for way in (ways.out, ways.back))
+    return Ways(out, back, ways.first_ns, ways.base_ns)
+
+
+def after(way: Way, step: Step) -> Array:
+    """Return which packets the jumping clock stamped after its jump."""
+    later: Array = rows_of(way, step.clock) >= step.row
+    return later
+
+
+def certainly(way: Way, step: Step) -> tuple[Array, Array]:
+    """Return which packets the jumping clock stamped before its jump for certain, and which after."""
+    rows = rows_of(way, step.clock)
+    first, last = step.zone
+    return rows < first, rows >= last
+
+
+def stretches(way: Way, steps: list[Step]) -> list[Array]:
+    """Return which packets were certainly stamped after none of the jumps, after one, and so on."""
+    number, known = np.zeros(len(way), dtype=np.int64), np.ones(len(way), dtype=bool)
+    for step in steps:
+        before, later = certainly(way, step)
+        number, known = number + later, known & (before | later)
+    return [known & (number == n) for n in range(len(steps) + 1)]
+
+
+def _without(way: Way, step: Step) -> Way:
+    shift = np.where(after(way, step), step.shift_ns, 0.0)
+    time = way.time_ns + (shift if step.clock == "a" else 0.0)
+    return way.shifted(way.delay_ns - way.sign * shift, time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """The delays of one direction in the order of one clock's capture."""
+
+    sign: int
+    row: Array
+    time_ns: Array
+    delay_ns: Array
+    noise_ns: float
+
+    def beside(self, row: int, count: int) -> tuple[Array, Array]:
+        """Return the delays of up to `count` packets before a row and from it on."""
+        i = int(np.searchsorted(self.row, row))
+        return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
+
+    def jump(self, row: int, count: int) -> float:
+        """Return by how much B - A jumps at a row, by medians of `count` packets."""
+        before, later = self.beside(row, count)
+        return self.sign * float(np.median(later) - np.median(before))
+
+    def local_noise(self, row: int) -> float:
+        """Return one standard deviation of a packet against its neighbours, near a row."""
+        return _noise(np.concatenate(self.beside(row, _AROUND)))
+
+    def restlessness(self, row: int) -> float:
+        """Return how much the delay of a packet differs from that of the fifth after it, near a row."""
+        parts = [part for part in self.beside(row, _AROUND) if len(part) > _BESIDE]
+        apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
+        return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / 20
+
+    def least_moves(self, row: int) -> float:
+        """Return by how much B - A jumps at a row, by the least delays of a minute before and after."""
+        i = int(np.searchsorted(self.row, row))
+        at = self.time_ns[min(i, len(self.row) - 1)]
+        first, last = np.searchsorted(self.time_ns, [at - _MINUTE_NS, at + _MINUTE_NS])
+        before, later = self.delay_ns[min(first, i - 1) : i], self.delay_ns[i : max(last, i + 1)]
+        return self.sign * float(later.min() - before.min())
+
+
+def _noise(delays: Array) -> float:
+    apart = np.abs(np.diff(delays))
+    if not len(apart):
+        return np.inf
+    return float(max(_MAD_SIGMA * np.median(apart) / np.sqrt(2), apart.mean() / 2))
+
+
+def _courses(ways: Ways, clock: Clock) -> list[_Course]:
+    return [_course(way, clock) for way in (ways.out, ways.back)]
+
+
+def _course(way: Way, clock: Clock) -> _Course:
+    rows = rows_of(way, clock)
+    order = np.argsort(rows, kind="stable")
+    delay = way.delay_ns[order]
+    return _Course(way.sign, rows[order], np.maximum.accumulate(way.time_ns[order]), delay, _noise(delay))
+
+
+def _candidates(courses: list[_Course]) -> list[int]:
+    """Return the rows where a direction's delay jumps most."""
+    rows: list[int] = []
+    for course in courses:
+        apart = np.abs(np.diff(course.delay_ns))
+        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 3 * course.noise_ns))
+        large = large[np.argsort(-apart[large], kind="stable")[:_CANDIDATES]]
+        rows += course.row[large + 1].tolist()
+        rows += (course.row[large] + 1).tolist()
+    return sorted(set(rows))
+
+
+def _score(courses: list[_Course], row: int) -> float:
+    """Return how far a jump at a row exceeds what the clearer direction does of itself; 0 if it is none.
+
+    The clearer direction jumps right there and for good, and so do its least delays of the minutes before and
+    after, which those of a queue that comes or goes do not. The other one has to bear it out, see `_agrees`.
+    """
+    if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
+        return 0.0
+    jumps = [course.jump(row, _BESIDE) for course in courses]
+    sigmas = [abs(jump) / course.restlessness(row) for jump, course in zip(jumps, courses, strict=True)]
+    first = int(np.argmax(sigmas))
+    clear, other, jump = courses[first], courses[1 - first], jumps[first]
+    own, least = clear.least_moves(row), other.least_moves(row)
+    if abs(jump) < SMALLEST_STEP_NS or not _PART < own / jump < 2 - _PART:
+        return 0.0
+    at_once = [course.jump(row, 1) for course in courses]
+    if abs(own - least) < _ALIKE * abs(own) and min(abs(j - own) for j in at_once) < _PART / 2 * abs(own):
+        return sigmas[first] + _SIGMAS
+    there = min(at_once[first], clear.jump(row, _LASTING), key=lambda part: part / jump) / jump
+    if sigmas[first] < _SIGMAS or there < _PART:
+        return 0.0
+    if least / jump >= _PART or (sigmas[first] > _SURE and _agrees(clear, other, row, jump)):
+        return sigmas[first]
+    return 0.0
+
+
+def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
+    """Return whether a direction with a restless queue may have jumped as the quiet one certainly did.
+
+    Where delays fall below all before, no queue can have done it, and the other direction need only not
+    contradict; where they rise, it has to rise as well.
+    """
+    moved = other.jump(row, 1)
+    possible = abs(moved - jump) < 3 * other.restlessness(row) + _PART / 2 * abs(jump)
+    return possible and (clear.sign * jump < 0 or moved / jump > _PART)
+
+
+def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
+    """Return a jump and the half-width of its 95 % interval.
+
+    Each direction measures it by medians and by least delays of several widths. Queues falsify some of these,
+    but hardly in the same way in both directions: the two that agree best, for what they claim, are taken.
+    """
+    out, back = (_measures(course, row) for course in courses)
+    _, (one, error), (other, wrong) = min(
+        (abs(a[0] - b[0]) + 2 * min(a[1], b[1]) + max(a[1], b[1]), a, b) for a in out for b in back
+    )
+    weight = wrong**2 / (error**2 + wrong**2)
+    shift = one * weight + other * (1 - weight)
+    restless = min(
+        float(np.abs(np.diff(part)).mean()) for course in courses for part in course.beside(row, _AROUND)
+    )
+    return float(shift), float(max(2 * min(error, wrong), abs(one - other), restless / 2))
+
+
+def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
+    """Return the jump as one direction tells it in several ways, each with the half-width it claims."""
+    found = []
+    noise = course.local_noise(row) + 5e3
+    for count in _WINDOWS:
+        before, later = course.beside(row, count)
+        if min(len(before), len(later)) == count:
+            found.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
+        if min(len(before), len(later)) == count > _FEWEST:
+            (low, width), (high, height) = least(before), least(later)
+            found.append((course.sign * (high - low), 3 * (width + height) + 2e4))
+    return found
+
+
+def least(delays: Array) -> tuple[float, float]:
+    """Return the least of some delays and the mean distance of the lowest ones."""
+    k = min(len(delays), 5)
+    low = np.sort(np.partition(delays, k - 1)[:k])
+    return float(low[0]), float(low[-1] - low[0]) / max(1, k - 2)

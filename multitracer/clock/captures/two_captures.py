@@ -1,0 +1,345 @@
+"""Offset and skew of the clocks of two captures of the same packets.
+
+Clock B against clock A, ``B = A + offset + skew * (A - first)``; a delay is told apart from an offset because
+the offset has the opposite sign on the way back (Paxson 1998). The steps, a file each:
+
+1. `matching`, `directions`: the same packets, by direction.
+2. `steps`, `hidden_steps`: where a clock jumped; what follows is said of each interval between.
+3. `bottleneck`, `serialization`: how long the slowest link of each way needs for a byte.
+4. `skew`: how much faster one clock runs, by three witnesses.
+5. `least_delay`: how long a packet of no length takes each way, with what may lie below.
+6. Here: half the difference of the two levels is the offset, if the two ways are equally long.
+
+That last condition cannot be seen in the data. What holds without it is causality: every packet took some
+time, which bounds the offset from both sides (`lower_ns`, `upper_ns`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.captures.bottleneck import Side, sides_of, unqueued
+from multitracer.clock.captures.directions import Ways, both_ways
+from multitracer.clock.captures.hidden_steps import hidden_step, missing_ns
+from multitracer.clock.captures.intervals import Interval, intervals, refined
+from multitracer.clock.captures.least_delay import Level, classes, level_at_known_rate, level_posterior
+from multitracer.clock.captures.matching import is_long
+from multitracer.clock.captures.skew import skew_of
+from multitracer.clock.captures.steps import SMALLEST_STEP_NS, Step, find_steps, without
+from multitracer.clock.model.estimate import PPM, Estimate
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multitracer.capture import Capture
+
+    Array = NDArray[Any]
+
+METHOD = "two captures"
+SYMMETRY = "± takes the two ways for equally long; the bounds by causality do not"
+SLOWEST_NS_PER_BYTE = 1.15e6
+"""A link slower than 7 kb/s is not thought of unless its own arrivals show it."""
+_FASTEST_NS_PER_BYTE = 1e-2
+_RATES = 160
+_ZOOMS = 3
+_DRAWS = 8192
+_UNLIKE = 0.9
+"""Spread of the logarithm of the ratio of the two ways' rates, where one of them is not measured."""
+_LARGEST_OVERHEAD_BYTES = 16
+_WIDTH_95 = 1.96
+_FEW_ALIKE = 20
+_RATES_APART = 3.0
+"""A direction whose rate is not measured is taken to be at most so many times as fast as the other one."""
+_STAMPING_NS = 40_000.0
+"""Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
+_VAGUE = 0.05
+"""A jump that is known no better than to so much of it is not certain to be there."""
+_MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
+"""What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
+_DOUBTED = 0.7
+"""Of a level's doubt: half of it is on each side of the middle, and it is not known well itself."""
+_MOST_HIDDEN = 4
+_LARGE_NS = 1e9
+_EXCLUDED = "what the queues seemed to tell is impossible; all that causality allows is the error"
+_CROSSED = (
+    "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
+)
+
+
+def relate(near: Capture, far: Capture) -> list[Estimate]:
+    """Return the relation of the far capture's clock to the near one's, an estimate for each interval.
+
+    Parameters
+    ----------
+    near, far : Capture
+        Two captures of the same connections. Exchanging them gives the inverse relation.
+
+    Returns
+    -------
+    list of Estimate
+        In order of time, one for each interval between steps of either clock.
+
+    Raises
+    ------
+    ClockError
+        If the captures share too few packets, or packets of one direction only.
+    """
+    if _is_second(near, far):
+        return [estimate.inverse() for estimate in relate(far, near)]
+    return _related(near, far)
+
+
+def _is_second(near: Capture, far: Capture) -> bool:
+    """Return whether `near` takes the second place in the order in which any two captures are compared."""
+    return _rank(near) > _rank(far)
+
+
+def _rank(capture: Capture) -> tuple[int, int, bytes]:
+    times = capture.segments["time_ns"]
+    return len(times), int(times[0]) if len(times) else 0, times[:1000].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Offset:
+    """The offset at a skew: its centre and the half-width of its 95 % interval."""
+
+    centre_ns: float
+    half_ns: float
+
+
+def _related(near: Capture, far: Capture) -> list[Estimate]:
+    found = _attempt(near, far, both_ways(near, far))
+    if is_long(near) and (len(found.estimates) > 1 or found.absurd_ns > 0):
+        found = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
+    return [_assuming(estimate) for estimate in found.believable()]
+
+
+def _attempt(near: Capture, far: Capture, base: Ways) -> _Attempt:
+    found = _with_jumps(near, far, base, *_jumps(near, far, base))
+    if found.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
+        other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
+        found = min(found, other, key=lambda each: each.absurd_ns)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What would hold with some jumps, and how long the quickest packets of both directions need at least."""
+
+    estimates: list[Estimate]
+    least_ns: tuple[float, float]
+
+    @property
+    def absurd_ns(self) -> float:
+        """How far an offset lies outside of what causality allows it, in the worst interval."""
+        return max(self._outside_ns(e) + _LARGE_NS * bool(e.notes) for e in self.estimates)
+
+    def _outside_ns(self, e: Estimate) -> float:
+        lower, upper = _causality(e)
+        out, back = self.least_ns
+        return float(max(lower + back - e.offset_ns, e.offset_ns - (upper - out), 0))
+
+    def believable(self) -> list[Estimate]:
+        """Return the estimates; or what causality alone allows if it excludes one: all levels are wrong."""
+        excluded = any(self._outside_ns(e) > 0 for e in self.estimates)
+        return [_by_causality(e) for e in self.estimates] if excluded else self.estimates
+
+
+def _causality(e: Estimate) -> tuple[int, int]:
+    assert e.lower_ns is not None
+    assert e.upper_ns is not None
+    return e.lower_ns, e.upper_ns
+
+
+def _by_causality(e: Estimate) -> Estimate:
+    """Return the middle of what causality allows an estimate, with all of that as its error."""
+    lower, upper = _causality(e)
+    wide = (upper - lower) / 2 + e.uncertainty_ns
+    return replace(e, offset_ns=(lower + upper) // 2, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
+
+
+def _assuming(e: Estimate) -> Estimate:
+    """Return the estimate, which says what its interval rests on."""
+    return replace(e, notes=(*e.notes, SYMMETRY))
+
+
+def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways: Ways) -> _Attempt:
+    """Return what holds between these jumps, of the packets as they are and without them."""
+    sides = sides_of(near, far, ways, steps)
+    skew, error = skew_of(sides, steps)
+    if steps:
+        steps, ways = _refined(base, sides, skew, steps)
+        sides = sides_of(near, far, ways, steps)
+        skew, error = skew_of(sides, steps)
+    offsets = {s: _offset(sides, s) for s in (skew, skew - error, skew + error)}
+    at = offsets[skew]
+    turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
+    line = _Line(at.centre_ns, at.half_ns, skew, error, -turn)
+    found = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
+    missing = missing_ns(ways)
+    out, back = (_quickest_ns(side) for side in sides)
+    return _Attempt([_estimate(ways, line, interval, missing) for interval in found], (out, back))
+
+
+def _quickest_ns(side: Side) -> float:
+    """Return how long the shortest packet of a direction is on its link, at the least; 0 if nothing tells."""
+    return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
+
+
+def _jumps(near: Capture, far: Capture, base: Ways) -> tuple[list[Step], Ways]:
+    """Return the jumps, those that queues hide too, and the packets without them.
+
+    Jumps that their neighbourhood told but vaguely give way to such as make sense of all packets.
+    """
+    steps, _ = find_steps(base)
+    sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]
+    if len(sure) < len(steps):
+        found = _with_hidden(near, far, base, sure)
+        if len(found[0]) > len(sure) and missing_ns(found[1]) < SMALLEST_STEP_NS:
+            return found
+    return _with_hidden(near, far, base, steps)
+
+
+def _with_hidden(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> tuple[list[Step], Ways]:
+    """Return these jumps and those found by what is impossible without them, and the packets without them."""
+    found = list(steps)
+    for step in steps:
+        ways = without(ways, step)
+    while len(found) < len(steps) + _MOST_HIDDEN and missing_ns(ways) >= SMALLEST_STEP_NS:
+        sides = sides_of(near, far, ways, found)
+        flat, free = unqueued(near, far, ways, sides, found)
+        slot = max(side.slot_ns for side in sides)
+        hidden = hidden_step(flat, free, skew_of(sides, found)[0], slot_ns=slot)
+        if hidden is None or any((hidden.clock, hidden.row) == (step.clock, step.row) for step in found):
+            break
+        found.append(hidden)
+        ways = without(ways, hidden)
+    return found, ways
+
+
+def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> tuple[list[Step], Ways]:
+    """Return the jumps, measured anew with what is known now, and the packets without them."""
+    out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
+    slot = max(side.slot_ns for side in sides)
+    better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps, slot_ns=slot)
+    for step in better:
+        ways = without(ways, step)
+    return better, ways
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Offset (at time 0) and skew of the packets without steps."""
+
+    offset_ns: float
+    half_ns: float
+    skew: float
+    error: float
+    pivot_ns: float
+
+
+def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Estimate:
+    """Return what holds between two steps; offset and stamps are those of the clocks as they were."""
+    first, last = interval.first_ns, interval.last_ns
+    shift = interval.b_shift_ns - interval.a_shift_ns
+    least, most = interval.bounds_ns(first)
+    lower, upper = ways.base_ns + math.floor(least), ways.base_ns + math.ceil(most)
+    crossed = max(lower - upper, round(missing) if missing >= SMALLEST_STEP_NS else 0, 0)
+    stamp = ways.first_ns + round(interval.a_shift_ns)
+    there = ways.first_ns + ways.base_ns + round(interval.b_shift_ns)
+    pivot = float(np.clip(line.pivot_ns, first, last))
+    away = _WIDTH_95 * line.error * (pivot - line.pivot_ns)
+    return Estimate.around(
+        stamp + round(pivot),
+        float(np.sqrt(line.half_ns**2 + interval.error_ns**2 + away**2 + crossed**2)),
+        first_ns=stamp + round(first),
+        last_ns=stamp + round(last),
+        offset_ns=ways.base_ns + round(line.offset_ns + line.skew * first + shift),
+        skew_ppm=line.skew / PPM,
+        skew_uncertainty_ppm=_WIDTH_95 * line.error / PPM,
+        method=METHOD,
+        evidence=len(interval.ways.out) + len(interval.ways.back),
+        to_first_ns=there + round(interval.b_first_ns),
+        to_last_ns=there + round(interval.b_last_ns),
+        lower_ns=min(lower, upper) + round(shift),
+        upper_ns=max(lower, upper) + round(shift),
+        notes=(_CROSSED.format(crossed / NS_PER_MS),) if crossed else (),
+    )
+
+
+def _offset(sides: list[Side], skew: float) -> _Offset:
+    """Return the offset at time 0 for a skew."""
+    luck = np.random.default_rng(20_261_120)
+    (out, out_rate), (back, back_rate) = (
+        _level(side, skew).draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
+        for side in sides
+    )
+    overhead = luck.uniform(0, _LARGEST_OVERHEAD_BYTES, _DRAWS)
+    stamping = luck.normal(0, _STAMPING_NS, _DRAWS)
+    out, back = out - overhead * out_rate, back - overhead * back_rate
+    weight = np.where(out + back >= 0, 1.0, 1e-9)
+    if sides[0].spaced is None or sides[1].spaced is None:
+        weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
+    margin = _MARGIN if min(side.slot_ns for side in sides) <= 0 else _MARGIN_SLOTTED
+    found = _interval((out - back) / 2 + stamping, weight, margin)
+    doubt = [side.doubt_ns / 2 for side in sides]
+    found = _Offset(found.centre_ns + (doubt[0] - doubt[1]) / 2, found.half_ns + _DOUBTED * sum(doubt))
+    alike = _like_with_like(sides, skew)
+    if alike is None:
+        return found
+    low, high = found.centre_ns - found.half_ns, found.centre_ns + found.half_ns
+    return _Offset(float(np.clip(alike, low, high)), found.half_ns)
+
+
+def _like_with_like(sides: list[Side], skew: float) -> float | None:
+    """Return the offset at time 0 from packets of the sizes that both directions of a slotted link carried.
+
+    Packets of one size wait for slots in both directions alike, as long as the directions are alike: the best
+    guess within an interval that does not rely on it. None without such packets.
+    """
+    if min(side.slot_ns for side in sides) <= 0:
+        return None
+    flat = [side.way.delay_ns - side.way.sign * skew * side.way.time_ns for side in sides]
+    sizes = [side.way.size_bytes for side in sides]
+    found, least = [], []
+    for size in np.intersect1d(sizes[0], sizes[1]):
+        one, other = (np.sort(f[s == size]) for f, s in zip(flat, sizes, strict=True))
+        if min(len(one), len(other)) >= _FEW_ALIKE:
+            found.append((one[0] - other[0]) / 2)
+            least.append((one[0] + other[0]) / 2 - size * sum(side.guess_ns_per_byte for side in sides) / 2)
+    near = [f for f, at in zip(found, least, strict=True) if at <= min(least) + sides[0].slot_ns]
+    return float(np.mean(near)) if near else None
+
+
+def _interval(values: Array, weight: Array, margin: float) -> _Offset:
+    order = np.argsort(values)
+    share = np.cumsum(weight[order]) / weight.sum()
+    low, high = (
+        float(values[order][np.searchsorted(share, q).clip(max=len(order) - 1)]) for q in (0.025, 0.975)
+    )
+    return _Offset((low + high) / 2, margin * (high - low) / 2)
+
+
+def _level(side: Side, skew: float) -> Level:
+    way = side.way
+    delay = way.delay_ns - way.sign * skew * way.time_ns
+    broad = float(np.median(delay) - delay.min()) + 1e8
+    if side.spaced is not None:
+        steps = np.linspace(-3, 3, 25)
+        rates = side.spaced.ns_per_byte * (1 + side.spaced.error * steps)
+        return level_at_known_rate(
+            delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad
+        )
+    found = classes(delay, way.size_bytes, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
+    low, high = _FASTEST_NS_PER_BYTE, min(SLOWEST_NS_PER_BYTE, side.slowest_ns_per_byte)
+    for _ in range(_ZOOMS):
+        rates = np.geomspace(low, high, _RATES)
+        prior = np.full(_RATES, np.log(high / low))
+        level = level_posterior(found, rates, prior, slot_ns=side.slot_ns, broad_ns=broad)
+        low, high = level.likely_rates()
+    return level

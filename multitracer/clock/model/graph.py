@@ -1,0 +1,136 @@
+"""The graph of clocks: nodes are clocks, edges relations; the path with the least uncertainty maps a stamp.
+
+Errors of relations are independent, so their squares add along a path. Which path is the least uncertain may
+depend on when: what is to be mapped decides (a relation is exact where its evidence lies).
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.clock.model.relation import Clock, Placement, Relation, Status
+from multitracer.errors import ClockError
+from multitracer.tables import NOT_A_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from multitracer.clock.model.estimate import Array
+
+Path = tuple[Relation, ...]
+
+_MOST_ENDS = 32
+_FOR_EVER_NS = 1 << 59
+
+
+@dataclass(slots=True)
+class ClockGraph:
+    """Clocks and how they relate.
+
+    Attributes
+    ----------
+    relations : list of Relation
+        In any direction.
+    refused : list of str
+        Why relations that were looked for could not be found, a sentence each.
+    """
+
+    relations: list[Relation] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def clocks(self) -> list[Clock]:
+        """Every clock that a relation names, in order of its first relation."""
+        both = (clock for relation in self.relations for clock in (relation.source, relation.target))
+        return list(dict.fromkeys(both))
+
+    def from_clock(self, clock: Clock) -> Iterator[Relation]:
+        """Yield the relations of a clock, each as seen from it."""
+        for relation in self.relations:
+            if relation.source == clock:
+                yield relation
+            elif relation.target == clock:
+                yield relation.inverse()
+
+    def path(self, source: Clock, target: Clock, *, at_ns: Iterable[int] = ()) -> Path:
+        """Return the relations that lead from one clock to another with the least uncertainty.
+
+        Parameters
+        ----------
+        source, target : Clock
+        at_ns : iterable of int
+            Stamps of `source` that are to be mapped, or their ends; by default where its evidence lies.
+
+        Raises
+        ------
+        ClockError
+            If nothing connects the two.
+        """
+        if source == target:
+            return ()
+        stamps = np.array(list(at_ns) or self._when(source), dtype=np.int64)
+        waiting: list[tuple[float, int, Clock, Array, Path]] = [(0.0, 0, source, stamps, ())]
+        done: set[Clock] = set()
+        tie = 0
+        while waiting:
+            cost, _, clock, here, path = heapq.heappop(waiting)
+            if clock == target:
+                return path
+            if clock in done:
+                continue
+            done.add(clock)
+            for relation in self.from_clock(clock):
+                placed = relation.place(here)
+                if relation.target not in done and bool((placed.status != Status.UNPLACED).all()):
+                    tie += 1
+                    more = float(np.sum(placed.bound_ns**2))
+                    step = (cost + more, tie, relation.target, placed.time_ns, (*path, relation))
+                    heapq.heappush(waiting, step)
+        raise ClockError(self.why_apart(source, target))
+
+    def _when(self, clock: Clock) -> list[int]:
+        """Return where the evidence of a clock lies; what holds for ever says nothing of that."""
+        every = [estimate for relation in self.from_clock(clock) for estimate in relation.estimates]
+        brief = [estimate for estimate in every if estimate.last_ns - estimate.first_ns < _FOR_EVER_NS]
+        return [ns for e in (brief or every)[:_MOST_ENDS] for ns in (e.first_ns, e.last_ns)]
+
+    def why_apart(self, source: Clock, target: Clock) -> str:
+        """Return why one clock cannot be mapped onto another, and what would help."""
+        own = [sentence for sentence in self.refused if source.host in sentence or target.host in sentence]
+        because = "; ".join(own or self.refused) or "nothing in this recording was stamped by both"
+        if "not determinable" in because:
+            return f"{source} and {target}: {because}"
+        return (
+            f"{source} and {target}: not determinable, because {because}; what would help: captures of the "
+            "same packets at both hosts, or clocks.jsonl with readings of both clocks"
+        )
+
+    def place(self, stamps: Array, source: Clock, target: Clock) -> Placement:
+        """Return stamps of a clock on another; where that is impossible they are marked, with the reason."""
+        stamps = np.asarray(stamps, dtype=np.int64)
+        known = stamps[stamps != NOT_A_TIME]
+        ends = (int(known.min()), int(np.median(known)), int(known.max())) if len(known) else ()
+        try:
+            path = self.path(source, target, at_ns=ends)
+        except ClockError as error:
+            return Placement.nowhere(len(stamps), str(error))
+        return along(path, stamps)
+
+
+def along(path: Path, stamps: Array) -> Placement:
+    """Return stamps of the first clock of a path on its last one, errors added as squares."""
+    time_ns = np.asarray(stamps, dtype=np.int64)
+    squares = np.where(time_ns == NOT_A_TIME, np.nan, 0.0)
+    status = np.where(time_ns == NOT_A_TIME, Status.UNPLACED, Status.PLACED).astype(np.uint8)
+    reasons = []
+    for relation in path:
+        placed = relation.place(time_ns)
+        time_ns = placed.time_ns
+        squares += placed.bound_ns**2
+        status = np.maximum(status, placed.status)
+        reasons.append(placed.reason)
+    return Placement(time_ns, np.sqrt(squares), status, "; ".join(filter(None, dict.fromkeys(reasons))))

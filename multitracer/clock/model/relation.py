@@ -1,0 +1,207 @@
+"""Two clocks over a whole recording: the estimates between the steps, and which of them holds for a stamp.
+
+A clock that steps forward leaves a gap between two estimates; one that steps back shows some stamps twice,
+and only the order of the records tells which of the two estimates a stamp belongs to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.clock.model.estimate import PPM
+from multitracer.errors import InputError
+from multitracer.tables import NOT_A_TIME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multitracer.clock.model.estimate import Array, Estimate
+
+DOMAINS = ("realtime", "monotonic", "boottime", "tracefs", "modem", "gps", "utc", "tsval")
+"""What a clock of a host may be; utc belongs to no host."""
+
+WANDER_PPM = 1.0
+"""How much a quartz may change its rate beyond the evidence: temperature moves it by some ppm (allowance)."""
+_FARTHEST_NS = 1 << 61
+"""Stamps farther from the evidence than 73 years would overflow, and are damage."""
+
+
+class Clock(NamedTuple):
+    """A clock: of which host or file, and which of its clocks."""
+
+    host: str
+    domain: str = "realtime"
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.domain}" if self.host else self.domain
+
+    @classmethod
+    def parse(cls, text: str) -> Clock:
+        """Return the clock that a user names as HOST or HOST:DOMAIN."""
+        host, _, domain = text.rpartition(":")
+        if domain in DOMAINS:
+            return cls(host, domain)
+        return cls(text)
+
+
+class Status(IntEnum):
+    """How a stamp was placed; a higher one is worse."""
+
+    PLACED = 0
+    EXTRAPOLATED = 1
+    """Before or after the evidence; the bound grows with the distance."""
+    AMBIGUOUS = 2
+    """At a step of the clock, whose instant is not known; the bound holds both readings."""
+    UNPLACED = 3
+    """No time on the other clock; `Placement.reason` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Stamps on another clock; none is dropped.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64
+        NOT_A_TIME where a stamp cannot be placed.
+    bound_ns : ndarray of float64
+        Half-width of the 95 % interval of each; NaN where it cannot be placed.
+    status : ndarray of uint8
+        Status.
+    reason : str
+        Why some are not placed; "" if all are.
+    """
+
+    time_ns: NDArray[np.int64]
+    bound_ns: NDArray[np.float64]
+    status: NDArray[np.uint8]
+    reason: str = ""
+
+    @classmethod
+    def nowhere(cls, length: int, reason: str) -> Placement:
+        """Return stamps of which none can be placed."""
+        return cls(
+            np.full(length, NOT_A_TIME, dtype=np.int64),
+            np.full(length, np.nan),
+            np.full(length, Status.UNPLACED, dtype=np.uint8),
+            reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Two clocks by one method: an estimate for each interval between steps, in order of time."""
+
+    source: Clock
+    target: Clock
+    estimates: tuple[Estimate, ...]
+
+    def __post_init__(self) -> None:
+        if not self.estimates:
+            raise InputError(f"{self.source} and {self.target}: a relation needs an estimate")
+
+    @property
+    def method(self) -> str:
+        """How it was found."""
+        return self.estimates[0].method
+
+    @property
+    def evidence(self) -> int:
+        """How many observations it rests on."""
+        return sum(estimate.evidence for estimate in self.estimates)
+
+    def inverse(self) -> Relation:
+        """Return the same as seen from the other clock."""
+        return Relation(self.target, self.source, tuple(e.inverse() for e in self.estimates))
+
+    def steps_ns(self) -> list[int]:
+        """Return by how much `target` stepped against `source` between the estimates."""
+        found = []
+        for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
+            middle = (earlier.last_ns + later.first_ns) // 2
+            found.append(int(later.at(middle)) - int(earlier.at(middle)))
+        return found
+
+    def place(self, stamps: Array) -> Placement:
+        """Return stamps of `source`, in the order of their records, on the clock `target`."""
+        stamps = np.asarray(stamps, dtype=np.int64)
+        known = stamps != NOT_A_TIME
+        near = np.zeros(len(stamps), dtype=bool)
+        near[known] = self._within_reach(stamps[known])
+        placed = Placement.nowhere(len(stamps), _reason(known, near))
+        if near.any():
+            time_ns, bound_ns, status = self._placed(stamps[near])
+            placed.time_ns[near], placed.bound_ns[near], placed.status[near] = time_ns, bound_ns, status
+        return placed
+
+    def _within_reach(self, stamps: Array) -> Array:
+        first, last = self.estimates[0].first_ns, self.estimates[-1].last_ns
+        low, high = max(first - _FARTHEST_NS, NOT_A_TIME), min(last + _FARTHEST_NS, -(NOT_A_TIME + 1))
+        return np.asarray((stamps >= low) & (stamps <= high))
+
+    def _placed(self, stamps: Array) -> tuple[Array, Array, Array]:
+        index, doubtful = self._intervals(stamps)
+        time_ns = np.empty(len(stamps), dtype=np.int64)
+        bound_ns = np.empty(len(stamps))
+        status = np.zeros(len(stamps), dtype=np.uint8)
+        for i, estimate in enumerate(self.estimates):
+            here = index == i
+            time_ns[here] = estimate.at(stamps[here])
+            outside = np.maximum(estimate.first_ns - stamps[here], stamps[here] - estimate.last_ns)
+            outside = np.maximum(outside, 0)
+            status[here] = np.where(outside > 0, Status.EXTRAPOLATED, Status.PLACED)
+            bound_ns[here] = estimate.bound_ns(stamps[here]) + _wander(estimate) * outside
+        for i, other in enumerate(doubtful):
+            step = np.abs(self.estimates[i + 1].at(stamps[other]) - self.estimates[i].at(stamps[other]))
+            bound_ns[other] += step
+            status[other] = Status.AMBIGUOUS
+        return time_ns, bound_ns, status
+
+    def intervals(self, stamps: Array) -> Array:
+        """Return the index of the estimate that holds for each stamp of `source`, in order of its records."""
+        return self._intervals(np.asarray(stamps, dtype=np.int64))[0]
+
+    def _intervals(self, stamps: Array) -> tuple[Array, list[Array]]:
+        """Return the index of the estimate that holds for each stamp, and which are in doubt at each step."""
+        index = np.zeros(len(stamps), dtype=np.int64)
+        doubtful = []
+        for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
+            after, doubt = _after_step(stamps, earlier.last_ns, later.first_ns)
+            index += after
+            doubtful.append(doubt)
+        return index, doubtful
+
+
+def _after_step(stamps: Array, last_ns: int, first_ns: int) -> tuple[Array, Array]:
+    """Return which stamps lie after a step, and which may lie on either side of it.
+
+    The evidence before the step ends at `last_ns`, that after it begins at `first_ns`.
+    """
+    if first_ns > last_ns:
+        after = stamps > last_ns + (first_ns - last_ns) // 2
+        return after, (stamps > last_ns) & (stamps < first_ns)
+    again = last_ns - first_ns
+    back = np.flatnonzero(np.diff(stamps) < -max(again // 2, 1))
+    back = back[(stamps[back] >= first_ns) & (stamps[back + 1] <= last_ns)]
+    if len(back):
+        at = back[np.argmin(np.diff(stamps)[back])]
+        return np.arange(len(stamps)) > at, np.zeros(len(stamps), dtype=bool)
+    return stamps > last_ns, (stamps >= first_ns) & (stamps <= last_ns)
+
+
+def _wander(estimate: Estimate) -> float:
+    """Return how much the error grows beyond the evidence; a relation that is exact stays so."""
+    return 0.0 if estimate.uncertainty_ns == 0 and estimate.skew_uncertainty_ppm == 0 else WANDER_PPM * PPM
+
+
+def _reason(known: Array, near: Array) -> str:
+    said: list[Any] = []
+    if not known.all():
+        said.append(f"{np.count_nonzero(~known):,} without a stamp")
+    if np.any(known & ~near):
+        said.append(f"{np.count_nonzero(known & ~near):,} stamped over 73 years away from all evidence")
+    return "; ".join(said)

@@ -1,0 +1,126 @@
+"""The skew under which the least delays of many moments lie densest on one level.
+
+Where a link has slots or a queue that stands, a line below all delays follows the slots or the queue. The
+skew that makes the least delays agree on *one* level, whichever that is, follows neither. Time is cut into
+windows; of each the least delay counts, with a width that its own spacing tells. Both directions are judged
+together: a skew has opposite signs in them, a queue has not.
+
+The posterior of the skew is found on a grid that zooms in on the best place, first with blurred widths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+LARGEST_SKEW = MOST_SKEW_PPM * PPM
+"""No quartz is farther off."""
+_WINDOWS, _PER_WINDOW = 72, 6
+_SLOPES = 81
+_ZOOM = 8.0
+_ROUNDS = 9
+_OUTLIER = 0.12
+_SHARP_NS = 2_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lows:
+    """The least delay of each window of one direction.
+
+    Parameters
+    ----------
+    sign : int
+        Of the skew in this direction's delays.
+    time_ns, delay_ns, width_ns : ndarray, shape (n_windows,)
+    """
+
+    sign: int
+    time_ns: Array
+    delay_ns: Array
+    width_ns: Array
+
+
+def window_lows(sign: int, time_ns: Array, delay_ns: Array, *, slope: float) -> Lows:
+    """Return the least delay of windows of equally many packets, under a skew that is about right."""
+    order = np.argsort(time_ns, kind="stable")
+    x, y = time_ns[order], delay_ns[order] - sign * slope * time_ns[order]
+    count = int(np.clip(len(x) // _PER_WINDOW, min(len(x), 3), _WINDOWS))
+    bounds = np.linspace(0, len(x), count + 1).astype(np.int64)
+    at, width = np.empty(count, dtype=np.int64), np.empty(count)
+    for i in range(count):
+        part = y[bounds[i] : bounds[i + 1]]
+        at[i] = bounds[i] + int(np.argmin(part))
+        k = min(len(part), 4)
+        low = np.partition(part, k - 1)[:k]
+        width[i] = (low.max() - low.min()) / (k - 1) if k > 1 else np.nan
+    typical = np.nanmedian(width) if np.isfinite(width).any() else 1e6
+    width = np.maximum(np.where(np.isfinite(width), width, typical), 0.2 * typical) + _SHARP_NS
+    return Lows(sign, x[at], y[at] + sign * slope * x[at], width)
+
+
+def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]:
+    """Return candidate skews and their probabilities.
+
+    Parameters
+    ----------
+    lows : list of Lows
+        Of both directions.
+    starts : list of float
+        Skews to look at besides the whole range, such as the envelopes'.
+    """
+    span = max(float(np.ptp(low.time_ns)) for low in lows)
+    half, centre = LARGEST_SKEW, 0.0
+    for _ in range(_ROUNDS):
+        grid = np.unique(np.concatenate([centre + half * np.linspace(-1, 1, _SLOPES), starts]))
+        step = 2 * half / (_SLOPES - 1)
+        likely = _likelihood(lows, grid, blur_ns=step * span / 2)
+        centre = float(grid[np.argmax(likely)])
+        if half < LARGEST_SKEW and _spread(grid, likely) > 4 * step:
+            break
+        half /= _ZOOM
+    grid = np.clip(centre + half * np.linspace(-1, 1, 4 * _SLOPES), -LARGEST_SKEW, LARGEST_SKEW)
+    likely = _likelihood(lows, grid, blur_ns=0.0)
+    return grid, likely / likely.sum()
+
+
+def _spread(grid: Array, likely: Array) -> float:
+    mean = (grid * likely).sum() / likely.sum()
+    return float(np.sqrt((likely * (grid - mean) ** 2).sum() / likely.sum()))
+
+
+def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float) -> Array:
+    """Return the likelihood of each skew, the levels integrated out; the largest is about 1."""
+    total = np.zeros(len(slopes))
+    for low in lows:
+        total += _log_likelihood(low, slopes, blur_ns)
+    likely: Array = np.exp(total - total.max())
+    return likely
+
+
+def _log_likelihood(low: Lows, slopes: Array, blur_ns: float) -> Array:
+    """Return the log-likelihood of each skew for one direction.
+
+    Candidates for the level are the windows' own lows, each with a half, one and three widths below it.
+    """
+    flat = low.delay_ns[None, :] - low.sign * slopes[:, None] * low.time_ns[None, :]
+    width = low.width_ns + blur_ns
+    below = np.concatenate([flat - f * width[None, :] for f in (0.3, 1.2)], axis=1)
+    broad = float(np.ptp(flat)) + 10 * float(width.max()) + 1.0
+    result = np.empty(len(slopes))
+    for i in range(len(slopes)):
+        gap = flat[i][None, :] - below[i][:, None]
+        scaled = gap / width
+        density = np.exp(-np.where(scaled < 0, -12 * scaled, scaled)) / (1.1 * width)
+        logs = np.log((1 - _OUTLIER) * density + _OUTLIER / broad).sum(axis=1)
+        most = logs.max()
+        result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))
+    return result

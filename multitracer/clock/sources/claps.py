@@ -1,0 +1,117 @@
+"""The clapperboard: one tag, stamped by several clocks, each by its own.
+
+Logs that *wrote* a tag did so at one instant. A capture that *heard* the probe with the tag stamped it on its
+way or at its end, so it was later: probes both ways bound the offset from both sides, as in NTP, and the
+middle is off by at most half the two ways together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate, Evidence
+from multitracer.clock.model.relation import Clock, Relation
+from multitracer.clock.sources.paired_stamps import fitted
+from multitracer.errors import ClockError
+from multitracer.tables import Column, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Table
+
+CLAPS = Schema(
+    "claps",
+    (
+        Column("tag", "U32", "what was clapped, the same in every log"),
+        Column("host", "U128", "whose clock stamped it"),
+        Column("domain", "U16", "which of its clocks"),
+        Column("time_ns", "int64", "when, by that clock", "ns since its clock's zero"),
+        Column("error_ns", "int64", "by how much the stamp may be off", "ns"),
+        Column("heard", "bool", "stamped when the probe came by, not when it was clapped"),
+    ),
+)
+"""A tag of the clapperboard as one clock stamped it."""
+
+METHOD = "clapperboard"
+_LARGEST_PAUSE_NS = 120_000_000_000
+"""A probe and one on the way back farther apart than this say little of each other."""
+
+
+def relations_of_claps(claps: Table) -> Iterator[Relation]:
+    """Yield what CLAPS of several clocks say; clocks of one host are left to its own readings."""
+    clocks = sorted({(h, d) for h, d in zip(claps["host"].tolist(), claps["domain"].tolist(), strict=True)})
+    for one, other in combinations([Clock(*names) for names in clocks], 2):
+        if one.host == other.host:
+            continue
+        try:
+            yield Relation(one, other, tuple(relate_claps(_of(claps, one), _of(claps, other))))
+        except ClockError:  # most clocks of two hosts share no tag
+            continue
+
+
+def _of(claps: Table, clock: Clock) -> Table:
+    return claps.take((claps["host"] == clock.host) & (claps["domain"] == clock.domain))
+
+
+def relate_claps(near: Table, far: Table) -> list[Estimate]:
+    """Return the relation of two clocks by the tags that both stamped.
+
+    Parameters
+    ----------
+    near, far : Table
+        CLAPS of one clock each.
+
+    Raises
+    ------
+    ClockError
+        If they share no tag, or probes were heard one way only.
+    """
+    _, one, other = np.intersect1d(near["tag"], far["tag"], return_indices=True)
+    one, other = one[order := np.argsort(near["time_ns"][one])], other[order]
+    start, end = near["time_ns"][one], far["time_ns"][other]
+    error = near["error_ns"][one] + far["error_ns"][other]
+    heard = near["heard"][one].astype(int), far["heard"][other].astype(int)
+    together = heard[0] == heard[1]
+    if together.any():
+        return fitted(start[together], end[together], np.maximum(error[together], 1), method=METHOD)
+    return _both_ways(start, end, error, heard[1] == 1)
+
+
+def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Estimate]:
+    """Return the estimate from probes that went there and back."""
+    if there.all() or not there.any():
+        raise ClockError(
+            f"{METHOD}: not determinable, because {len(there)} probes were heard, all of them one way; "
+            "what would help: claps of both hosts, each sent to the other"
+        )
+    out, back = np.flatnonzero(there), np.flatnonzero(~there)
+    nearest = back[np.abs(start[out][:, None] - start[back][None, :]).argmin(axis=1)]
+    close = np.abs(start[out] - start[nearest]) < _LARGEST_PAUSE_NS
+    out, nearest = out[close], nearest[close]
+    if not len(out):
+        raise ClockError(
+            f"{METHOD}: not determinable, because no two probes went both ways within two minutes; what "
+            "would help: claps more often"
+        )
+    high, low = end[out] - start[out], end[nearest] - start[nearest]
+    half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)
+    estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=METHOD)
+    direction = np.where(there, FORWARD, BACKWARD).astype(np.int8)
+    return [_bounded(estimate, start[out], half, Evidence(start, end, direction)) for estimate in estimates]
+
+
+def _bounded(estimate: Estimate, stamps: Array, half: Array, points: Evidence) -> Estimate:
+    """Return the estimate with what unequal ways leave open: that does not average out."""
+    least = float(half[estimate.covers(stamps)].min())
+    return replace(
+        estimate,
+        uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, least)),
+        notes=("the probes' two ways are taken to be equally long; the error holds if they are not",),
+        points=points,
+    )

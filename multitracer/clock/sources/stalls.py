@@ -1,0 +1,231 @@
+"""A radio log and a capture, by nothing but their stalls: when the radio is bad, no ACK arrives.
+
+Rules of the file
+-----------------
+- A stall of the log is a time in which the radio was bad; a stall of the capture one without an arrival that
+  is long against the usual gaps. Both are drawn as 0 and 1 on one raster and correlated for every shift.
+- A peak proves nothing: any two series have one. It has to be higher than those of the same log with its
+  stalls shuffled (order of gaps and lengths), and no other shift may do nearly as well. Otherwise the answer
+  is that the data cannot say.
+- Shifts are measured at begins and ends of the stalls that meet: their median, with the error of a median.
+  The begin of a gap is the last arrival before the stall, and its end the first one after it: the middle of
+  both errors is what the shift may be off by, besides half the log's raster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitracer.clock.model.estimate import Estimate
+from multitracer.errors import ClockError
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+METHOD = "radio stalls and ACK gaps"
+LARGEST_SHIFT_NS = 60 * NS_PER_S
+_RASTER_NS = 20 * NS_PER_MS
+_MOST_CELLS = 1 << 20
+_FEWEST_STALLS = 5
+_SHUFFLES = 100
+_BESIDE_NS = NS_PER_S
+"""Shifts nearer than this to the peak are the same answer."""
+_LEAST_RATIO, _LEAST_EXCESS, _LEAST_SHARE = 1.5, 1.1, 0.4
+"""Over the next best shift, over chance, and of the stalls that have to meet."""
+_WIDTH_95 = 1.96
+_MAD_SIGMA = 1.4826
+_DRIFT_PPM = 100.0
+"""What the rates of two quartzes may differ by: stalls do not tell."""
+
+
+def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> Array:
+    """Return the gaps between arrivals that are stalls, shape (n_stalls, 2): begin and end, int64 ns.
+
+    Parameters
+    ----------
+    arrival_ns : ndarray of int64, shape (n_arrivals,)
+        When ACKs (or any packets from the far side) were captured.
+    least_ns : float, optional
+        Shortest stall; by default five times the 90th percentile of the gaps, and at least 100 ms.
+    """
+    time = np.sort(arrival_ns)
+    gap = np.diff(time)
+    if not len(gap):
+        return np.empty((0, 2), dtype=np.int64)
+    least = max(5 * float(np.quantile(gap, 0.9)), 100 * NS_PER_MS) if least_ns is None else least_ns
+    at = np.flatnonzero(gap >= least)
+    stalls: Array = np.stack([time[at], time[at + 1]], axis=1)
+    return stalls
+
+
+def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
+    """Return the times in which a log's readings were bad, shape (n_stalls, 2): int64 ns.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, shape (n_readings,)
+    bad : ndarray of bool, shape (n_readings,)
+        Whether nothing could come through: BLER near 100 %, RSSI at its zero level, no registration, ...
+
+    Notes
+    -----
+    The radio turned bad between the last good reading and the first bad one: the middle of these is taken.
+    """
+    order = np.argsort(time_ns, kind="stable")
+    time, state = time_ns[order], bad[order].astype(np.int8)
+    middle = time[:-1] + np.diff(time) // 2
+    begins, ends = np.flatnonzero(np.diff(state) > 0), np.flatnonzero(np.diff(state) < 0)
+    if len(ends) and (not len(begins) or ends[0] < begins[0]):
+        ends = ends[1:]
+    begins = begins[: len(ends)]
+    stalls: Array = np.stack([middle[begins], middle[ends]], axis=1)
+    return stalls
+
+
+def relate_stalls(
+    capture: Array, log: Array, *, round_trip_ns: float = 0.0, largest_shift_ns: int = LARGEST_SHIFT_NS
+) -> list[Estimate]:
+    """Return the relation of a radio log's clock to a capture's, by stalls alone.
+
+    Parameters
+    ----------
+    capture : ndarray of int64, shape (n_stalls, 2)
+        Stalls of a capture, its clock is `from`.
+    log : ndarray of int64, shape (n_stalls, 2)
+        Stalls of the radio log, its clock is `to`.
+    round_trip_ns : float
+        Least round-trip time: the first ACK after a stall comes up to that much after the radio is back, and
+        the last one before it up to that much after it went. Half of it is taken off, and stated as error.
+    largest_shift_ns : int
+        How far apart the clocks may be.
+
+    Raises
+    ------
+    ClockError
+        If the stalls cannot say: too few, no shift better than chance, or several as good.
+    """
+    if min(len(capture), len(log)) < _FEWEST_STALLS:
+        raise ClockError(
+            f"{METHOD}: not determinable, because there are {len(capture)} stalls in the capture and "
+            f"{len(log)} in "
+            f"the log, and fewer than {_FEWEST_STALLS} say nothing; what would help: a longer drive, or a "
+            "log of "
+            "10 readings a second"
+        )
+    base = min(int(capture[0, 0]), int(log[0, 0]))
+    ours, theirs = (capture - base).astype(np.float64), (log - base).astype(np.float64)
+    shift, ratio = _peak(ours, theirs, largest_shift_ns)
+    chance = _by_chance(ours, theirs, largest_shift_ns)
+    peak = _height(ours, theirs, largest_shift_ns)
+    if peak <= _LEAST_EXCESS * chance or ratio < _LEAST_RATIO:
+        raise ClockError(
+            f"{METHOD}: not determinable, because the best shift is {ratio:.2f} times as good as the next "
+            "one, and "
+            f"{peak / chance:.2f} times as good as the best of {_SHUFFLES} shuffled logs; what would help: "
+            "more stalls, "
+            "or a log and a capture of the same time"
+        )
+    found = _meeting(ours, theirs, shift)
+    return [_estimate(capture, (shift, ratio, round_trip_ns), found)]
+
+
+def _raster(stalls: Array, step: float, cells: int) -> Array:
+    """Return which cells of a raster lie within stalls, as 0 and 1."""
+    edges = np.zeros(cells + 1)
+    begin, end = (np.rint(stalls[:, k] / step).astype(np.int64).clip(0, cells) for k in (0, 1))
+    np.add.at(edges, begin, 1)
+    np.add.at(edges, np.maximum(end, np.minimum(begin + 1, cells)), -1)
+    inside: Array = (np.cumsum(edges[:-1]) > 0).astype(np.float64)
+    return inside
+
+
+def _correlation(ours: Array, theirs: Array, largest: float) -> tuple[Array, Array]:
+    """Return shifts and the correlation of the stalls at each, about 1 where all meet.
+
+    Whatever part of the capture the log did not cover counts neither for nor against a shift.
+    """
+    span = max(ours.max(), theirs.max()) + 2 * largest
+    step = max(_RASTER_NS, span / _MOST_CELLS)
+    cells = int(span / step) + 1
+    size = 1 << (2 * cells - 1).bit_length()
+    one, other = (_raster(stalls + largest, step, cells) for stalls in (ours, theirs))
+    one -= one.mean()
+    other -= other.mean()
+    product = np.fft.irfft(np.fft.rfft(other, size) * np.conj(np.fft.rfft(one, size)), size)
+    reach = int(largest / step)
+    lags = np.arange(-reach, reach + 1)
+    height = product[lags] / np.sqrt((one**2).sum() * (other**2).sum())
+    return lags * step, height
+
+
+def _height(ours: Array, theirs: Array, largest: float) -> float:
+    return float(_correlation(ours, theirs, largest)[1].max())
+
+
+def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
+    """Return the best shift, and how many times better it is than any that is not beside it."""
+    shifts, height = _correlation(ours, theirs, largest)
+    best = int(np.argmax(height))
+    longest = float(np.median(ours[:, 1] - ours[:, 0]) + np.median(theirs[:, 1] - theirs[:, 0]))
+    elsewhere = height[np.abs(shifts - shifts[best]) > max(_BESIDE_NS, 1.5 * longest)]
+    second = max(float(elsewhere.max(initial=0.0)), 1e-9)
+    return float(shifts[best]), float(height[best]) / second
+
+
+def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
+    """Return the highest peak of logs that have the same stalls and the same times between them, shuffled."""
+    luck = np.random.default_rng(len(ours) * 1_000_003 + len(theirs))
+    long, between = theirs[:, 1] - theirs[:, 0], np.diff(theirs[:, 0])
+    best = 0.0
+    for _ in range(_SHUFFLES):
+        begin = theirs[0, 0] + np.concatenate([[0.0], np.cumsum(luck.permutation(between))])
+        shuffled = np.stack([begin, begin + luck.permutation(long)], axis=1)
+        best = max(best, _height(ours, shuffled, largest))
+    return best
+
+
+def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
+    """Return which of our stalls meets one of theirs at a shift, and how far begins and ends are apart."""
+    moved = ours + shift
+    nearest = np.abs(moved.mean(axis=1)[:, None] - theirs.mean(axis=1)[None, :]).argmin(axis=1)
+    apart = theirs[nearest] - moved
+    meets = np.abs(apart).max(axis=1) < _BESIDE_NS / 2
+    meets &= np.minimum(moved[:, 1], theirs[nearest, 1]) > np.maximum(moved[:, 0], theirs[nearest, 0])
+    within = (moved[:, 1] > theirs[0, 0]) & (moved[:, 0] < theirs[-1, 1])
+    least = max(_FEWEST_STALLS, _LEAST_SHARE * min(int(within.sum()), len(theirs)))
+    if int(meets.sum()) < least:
+        raise ClockError(
+            f"{METHOD}: not determinable, because only {int(meets.sum())} of {int(within.sum())} stalls "
+            "meet at the "
+            "best shift; what would help: more stalls, or a log and a capture of the same time"
+        )
+    return meets, apart[meets]
+
+
+def _estimate(capture: Array, best: tuple[float, float, float], found: tuple[Array, Array]) -> Estimate:
+    shift, ratio, round_trip_ns = best
+    meets, apart = found
+    begins, ends = apart[:, 0], apart[:, 1]
+    middle = (float(np.median(begins)) + float(np.median(ends))) / 2
+    both = (begins + ends) / 2
+    noise = _MAD_SIGMA * float(np.median(np.abs(both - np.median(both))))
+    systematic = max(abs(float(np.median(begins)) - float(np.median(ends))), round_trip_ns) / 2
+    error = _WIDTH_95 * 1.25 * noise / np.sqrt(len(apart)) + systematic + _RASTER_NS / 2
+    first, last = int(capture[meets, 0].min()), int(capture[meets, 1].max())
+    return Estimate.around(
+        (first + last) // 2,
+        error,
+        first_ns=first,
+        last_ns=last,
+        offset_ns=round(shift + middle + round_trip_ns / 2),
+        skew_ppm=0.0,
+        skew_uncertainty_ppm=_DRIFT_PPM,
+        method=METHOD,
+        evidence=len(apart),
+        notes=(f"the best shift is {ratio:.1f} times as good as the next one",),
+    )

@@ -1,0 +1,247 @@
+"""The account of a link that has bursts instead of slots: CDPD's contended channel, Bluetooth's piconet.
+
+Rules of the file, those of the account with what such a link logs
+-------------------------------------------------------------------
+1. Between `outage_started` and `outage_ended` the time is `outage`, whatever is sent.
+2. A burst is split among the pieces of packets that were on their way in it, by the time of each. What a
+   piece is for is told by its packet: `useful`, `redundant`, `wasted`, `handshake`, `other`. A piece that the
+   data link sends again, and the first block of a burst that follows one which failed, is `arq`. Bursts
+   without a piece (the data link's own frames) are `other`.
+3. While a packet waits and nothing is sent: `access` where the side waits for its turn on the channel, else
+   `arq`: the data link waits for an answer, or for its window.
+4. As everywhere: a gap takes the class of what ended it.
+
+What the link carried and the far capture does not show was lost behind the link, and was `wasted`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.intervals import distinct
+from multitracer.diagnosis.account.by_packets import fresh_payload, next_occupying
+from multitracer.diagnosis.account.idle_reasons import idle
+from multitracer.diagnosis.account.use_rows import Uses
+from multitracer.diagnosis.packets.sender_view import SenderView
+from multitracer.diagnosis.ranges import merged, spread, within
+from multitracer.diagnosis.use import Cause, Use
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.tables import Array, Table
+
+_FAILED = ("collision", "undecoded")
+_KEY_BITS = 32
+
+
+def has_bursts(side: LinkSide | None) -> bool:
+    """Return whether a log is that of a link with bursts."""
+    return side is not None and len(side.rows("burst_sent")) > 0
+
+
+class _Spans(NamedTuple):
+    """Intervals of recorded time since the transfer began, disjoint, in order; the row that tells of each."""
+
+    begin: Array
+    end: Array
+    row: Array
+
+    def at(self, places: Array) -> Array:
+        """Return the row of the interval that holds each place, NA for none."""
+        return np.append(self.row, NA)[within(places, self.begin, self.end)]
+
+
+def by_bursts(transfer: Transfer) -> Table:
+    """Return LINK_USE of a transfer whose link logged its bursts at the data's sender."""
+    near, begin_ns = transfer.near, transfer.begin_ns
+    assert near is not None
+    books = _Books(transfer, near)
+    limit = transfer.end_ns - begin_ns
+    edges = [0, limit, *(edge for spans in books.spans for edge in (*spans.begin, *spans.end))]
+    places = distinct(np.clip(np.array(edges, dtype=np.int64), 0, limit))
+    begin, end = places[:-1], places[1:]
+    outage, burst, queued, wait = (spans.at(begin) for spans in books.spans)
+    is_out, is_sent = outage != NA, (burst != NA) & (outage == NA)
+    waiting = (queued != NA) & ~is_out & ~is_sent
+    per_ns = transfer.speed / NS_PER_S
+    out = Uses.of(begin, end, Use.OUTAGE, (end - begin) * per_ns, cause=Cause.RADIO, source="near.events",
+                  row=outage).where(is_out)  # fmt: skip
+    queue = Uses.of(
+        begin, end, np.where(wait != NA, Use.ACCESS, Use.ARQ), (end - begin) * per_ns,
+        source="near.events", row=np.where(wait != NA, wait, queued),
+    ).where(waiting)  # fmt: skip
+    sent = books.carried(begin[is_sent], end[is_sent], burst[is_sent], per_ns)
+    silent = ~is_out & ~is_sent & ~waiting
+    rest = books.gaps(begin[silent], end[silent], per_ns)
+    parts = [part.runs() for part in (out, sent, queue, rest)]
+    return Uses.together(parts).table(lambda at: begin_ns + np.rint(at).astype(np.int64))
+
+
+class _Books:
+    """What the link's log of one side says of its bursts, pieces, waits and outages.
+
+    Attributes
+    ----------
+    spans : (outages, bursts, backlog, waits)
+        `_Spans` of each; the row is that in near.events.
+    """
+
+    def __init__(self, transfer: Transfer, near: LinkSide) -> None:
+        self._transfer = transfer
+        events = near.events
+        time = events["time_ns"] - transfer.begin_ns
+        lasted = np.maximum(events["air_us"], 0) * NS_PER_US / transfer.speed
+        self._sent = near.rows("burst_sent")
+        self._piece = near.rows("piece_sent")
+        self._began = np.rint(time - lasted).astype(np.int64)
+        self._time, self._near = time, near
+        bursts = _disjoint(self._began[self._sent], time[self._sent], self._sent)
+        outages = _paired(near, time, "outage_started", "outage_ended")
+        waits = _paired(near, time, "access_wait_started", "access_wait_ended")
+        self.spans = outages, bursts, self._backlog(), waits
+
+    def _backlog(self) -> _Spans:
+        """Return when a packet waited for the link: from its entry to the end of its last piece.
+
+        Pieces that are sent again count: until then the data link was still at it.
+        """
+        events, queued = self._near.events, self._near.rows("packet_queued")
+        keys, pieces = _key(events, queued), _key(events, self._piece)
+        order = np.argsort(pieces, kind="stable")
+        last = np.searchsorted(pieces[order], keys, side="right") - 1
+        found = (last >= 0) & (np.append(pieces[order], NA)[last] == keys)
+        begin = self._time[queued]
+        end = np.where(found, np.append(self._time[self._piece[order]], NA)[last], begin)
+        return _disjoint(begin, np.maximum(end, begin), queued)
+
+    def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
+        """Return the uses of stretches of bursts; `burst` is the row in near.events of each."""
+        events, piece = self._near.events, self._piece
+        from_ns, until_ns = self._began[piece], self._time[piece]
+        first = np.searchsorted(np.maximum.accumulate(until_ns), begin, side="right")
+        behind = np.searchsorted(np.minimum.accumulate(from_ns[::-1])[::-1], end, side="left")
+        stretch, which = spread(first, np.maximum(behind, first))
+        shared = np.minimum(end[stretch], until_ns[which]) - np.maximum(begin[stretch], from_ns[which])
+        kept = shared > 0
+        stretch, which, shared = stretch[kept], which[kept], shared[kept].astype(np.float64)
+        total = np.bincount(stretch, shared, minlength=len(begin))
+        seconds = shared / total[stretch] * (end - begin)[stretch] * per_ns
+        empty = np.flatnonzero(total == 0)
+        own = Uses.of(
+            begin[empty], end[empty], Use.OTHER, (end - begin)[empty] * per_ns,
+            source="near.events", row=burst[empty],
+        )  # fmt: skip
+        again = self._again(burst[stretch])
+        again[events["attempts"][piece[which]] > 1] = 1.0
+        spans = begin[stretch], end[stretch]
+        return Uses.together([own, *self._of_pieces(spans, which, seconds, again)])
+
+    def gaps(self, begin: Array, end: Array, per_ns: float) -> Uses:
+        """Return the uses of stretches in which nothing was sent and nothing waited."""
+        if not len(begin):
+            return Uses.of(begin, end, Use.UNKNOWN, begin.astype(np.float64))
+        opens = np.ones(len(begin), dtype=bool)
+        opens[1:] = begin[1:] > end[:-1]
+        begin, end = begin[opens], end[np.append(np.flatnonzero(opens)[1:], len(end)) - 1]
+        queued = self._near.rows("packet_queued")
+        segment = next_occupying(self._transfer, self._segments(queued))
+        occupies = segment == self._segments(queued)
+        entries = np.flatnonzero(occupies & (segment != NA))
+        place = np.searchsorted(self._time[queued[entries]], begin)
+        ender = np.append(segment[entries], NA)[place]
+        why = idle(SenderView(self._transfer), self._transfer.begin_ns + begin, ender)
+        before = np.searchsorted(self._time[self._sent], begin, side="right") - 1
+        row = np.where(before < 0, NA, self._sent[np.maximum(before, 0)])
+        return Uses.of(
+            begin, end, why.use, (end - begin) * per_ns, cause=why.cause, back_off=why.back_off,
+            source="near.events", row=row, ended_row=ender,
+        )  # fmt: skip
+
+    def _again(self, burst: Array) -> Array:
+        """Return which part of each burst repeats a block of the one before, which failed."""
+        cause, blocks = self._near.events["cause"][self._sent], self._near.events["blocks"][self._sent]
+        failed = np.concatenate([[False], np.isin(cause[:-1], _FAILED)])
+        part = np.where(failed, 1 / np.maximum(blocks, 1), 0.0)
+        return np.asarray(part[np.searchsorted(self._sent, burst)])
+
+    def _of_pieces(
+        self, spans: tuple[Array, Array], which: Array, seconds: Array, again: Array
+    ) -> list[Uses]:
+        """Return what stretches of pieces are for, by their packets."""
+        transfer = self._transfer
+        row = self._segments(self._piece)[which]
+        mine = row != NA
+        rows = transfer.sent
+        fresh, rest = fresh_payload(transfer, rows)
+        cause = self._why_lost(rows, rest)
+        at = np.searchsorted(rows, np.where(mine, row, rows[0]))
+        payload = np.maximum(transfer.sender["payload_bytes"][rows], 1)
+        new = np.where(mine, (fresh / payload)[at], 0.0)
+        of_packet = np.bincount(at[mine], seconds[mine], minlength=len(rows))
+        brought = np.where(mine, fresh[at] * seconds / np.maximum(of_packet[at], 1e-12), 0.0)
+        facts: dict[str, Any] = {
+            "source": np.where(mine, "sender", "near.events"),
+            "row": np.where(mine, row, self._piece[which]),
+        }
+        useful = Uses.of(*spans, Use.USEFUL, seconds * new * (1 - again), payload=brought, **facts)
+        repeated = Uses.of(*spans, Use.ARQ, seconds * new * again, **facts)
+        kind = np.where(mine, rest[at], Use.OTHER)
+        other = Uses.of(*spans, kind, seconds * (1 - new), cause=np.where(mine, cause[at], 0), **facts)
+        kept = useful.where((useful.seconds > 0) | (useful.payload > 0))
+        return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
+
+    def _why_lost(self, rows: Array, rest: Array) -> Array:
+        """Return why what was carried in vain did not arrive.
+
+        The far log tells what was lost behind the link; the data link's setting up anew threw the rest away.
+        """
+        far, table = self._transfer.far, self._transfer.sender
+        behind = np.zeros(len(rows), dtype=bool)
+        if far is not None:
+            lost = far.rows("packet_dropped")
+            lost = lost[far.events["cause"][lost] == "network"]
+            behind = np.isin(_of_segments(table, rows), _key(far.events, lost))
+        flushed = len(self._near.rows("flushed")) > 0
+        why = np.where(behind, Cause.NETWORK, Cause.RESET if flushed else Cause.NONE)
+        return np.where(rest == Use.WASTED, why, Cause.NONE)
+
+    def _segments(self, events: Array) -> Array:
+        """Return the row of `sender` of the packet that each event tells of; NA for other flows."""
+        table, sent = self._transfer.sender, self._transfer.sent
+        keys = _of_segments(table, sent)
+        order = np.argsort(keys, kind="stable")
+        wanted = _key(self._near.events, events)
+        place = np.searchsorted(keys[order], wanted)
+        found = np.append(keys[order], NA)[place] == wanted
+        return np.where(found, np.append(sent[order], NA)[place], NA)
+
+
+def _key(events: Table, rows: Array) -> Array:
+    """Return what tells packets apart; below -1 where the log does not say."""
+    ip_id, seq = events["ip_id"][rows], events["seq"][rows]
+    return np.where((ip_id == NA) | (seq == NA), -2 - rows, (ip_id << _KEY_BITS) | np.maximum(seq, 0))
+
+
+def _of_segments(table: Table, rows: Array) -> Array:
+    """Return the same of rows of TCP_SEGMENTS."""
+    return np.asarray(table["ip_id"][rows].astype(np.int64) << _KEY_BITS | table["seq"][rows])
+
+
+def _paired(near: LinkSide, time: Array, opens: str, closes: str) -> _Spans:
+    """Return the intervals between two events; one that never ends goes on to the end of the log."""
+    started, over = near.rows(opens), near.rows(closes)
+    until = np.append(time[over], time.max(initial=0))[np.searchsorted(over, started)]
+    return _disjoint(time[started], np.maximum(until, time[started]), started)
+
+
+def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
+    """Return the union of intervals; each part has the row of the first that begins it."""
+    order = np.argsort(begin, kind="stable")
+    left, right = merged(begin, end)
+    first = np.searchsorted(begin[order], left)
+    return _Spans(left, right, row[order][first])

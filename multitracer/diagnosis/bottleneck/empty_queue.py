@@ -1,0 +1,88 @@
+"""Losses at an empty queue, by both captures: the packets before and after them did not wait.
+
+A queue that is managed (CoDel, PIE, RED) drops before it is full, but never a packet that next to nothing is
+ahead of. So losses at half a queue tell nothing, and these are told from what a full queue loses even where
+one path does both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.bottleneck.loss_causes import Losses
+from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.packets.packet_delays import all_delays
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.tables import Array
+
+_EMPTY_NS = 1.7 * NS_PER_MS
+"""Less is noise of clocks and hosts, as for the losses by chance."""
+_AHEAD = 1.25
+"""Segments ahead of it on a slow link: a managed queue never drops the only one (RFC 8289, section 4.4)."""
+_DEEPER = 3.0
+"""Times that delay which the path's queue must have been seen to reach: else it may be full with it ..."""
+_FLIGHT = 10
+"""... unless less than so many segments were on their way: a queue holds an initial window (RFC 6928)."""
+_LEAST_RUNS = 3
+_LEAST_RUNS_OF_FEW = 5
+"""Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
+_LEAST_SHARE = 0.1
+"""Of all runs of losses: fewer may be what the captures missed."""
+
+
+def lost_at_empty_queue(case: Case) -> Losses | None:
+    """Return the losses at an empty queue; None if they are too few, or only one end was captured."""
+    lost, delays = case.lost, None if case.is_link_logged else _delays(case)
+    if delays is None or len(lost) < _LEAST_RUNS:
+        return None
+    place = np.searchsorted(case.transfer.data, lost)
+    run = np.cumsum(np.append(0, np.diff(place) > 1))
+    first, last = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
+    waited = _waited_ns(delays, lost[first], lost[last - 1])
+    limit_ns = max(_EMPTY_NS, _AHEAD * _service_ns(case))
+    longest_ns = float(np.quantile(delays.queue_ns, 0.99))
+    is_deep = longest_ns >= _DEEPER * limit_ns
+    few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
+    least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
+    if few.sum() < max(least, _LEAST_SHARE * len(few)):
+        return None
+    order = np.sort(delays.queue_ns)
+    rank = np.searchsorted(order, waited[few]) / len(order)
+    return Losses(lost[few[run]], waited[few], rank, longest_ns)
+
+
+def _delays(case: Case) -> Delays | None:
+    """Return the delays one way, of full segments if it is these that were lost."""
+    payload, full = case.transfer.sender["payload_bytes"][case.lost], case.delays
+    if full is None or not full.is_one_way:
+        return None
+    least = int(case.transfer.sender["payload_bytes"][full.row].min())
+    return full if np.count_nonzero(payload >= least) * 2 >= len(payload) else all_delays(case.transfer)
+
+
+def _waited_ns(delays: Delays, first: Array, last: Array) -> Array:
+    """Return the longer delay of the packets before and after each run; endless if one is missing."""
+    before, after = np.searchsorted(delays.row, first) - 1, np.searchsorted(delays.row, last)
+    known = (before >= 0) & (after < len(delays.row))
+    queue_ns = delays.queue_ns.astype(np.float64)
+    longer = np.maximum(queue_ns[np.maximum(before, 0)], queue_ns[np.minimum(after, len(queue_ns) - 1)])
+    return np.where(known, longer, np.inf)
+
+
+def _service_ns(case: Case) -> float:
+    """Return how long the link takes for a full segment, by its fastest trains."""
+    rate = train_rate(case.transfer)
+    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max()) + HEADERS_BYTES
+    return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
+
+
+def _is_small_flight(case: Case, rows: Array) -> Array:
+    table = case.transfer.sender
+    full = int(table["payload_bytes"][case.transfer.data].max())
+    return np.asarray(table["flight_bytes"][rows] < _FLIGHT * full)

@@ -1,0 +1,344 @@
+"""The join of TCP and the link: which frames carried which segment, how often, and what became of it.
+
+Rules of the file
+-----------------
+- A segment meets the link where it enters the interface queue (or is refused there): by IPv4 identification
+  and sequence number, the n-th with the same pair being the n-th that left.
+- A packet's octets in the link's stream are `offset_bytes` to `offset_bytes + wire_bytes` of its `ppp_sent`;
+  a frame's are its own offset and payload. Both count the same stream, also across resets.
+- What arrived is told by the far end's log, in link order, never by sequence numbers: after a lost delta the
+  header decompressor writes wrong ones, which are those of earlier segments. A packet whose header came out
+  other than it went in is `DAMAGED`: its TCP checksum cannot hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.capture import Flag
+from multitracer.diagnosis.join.delivery import Delivery, delivery
+from multitracer.diagnosis.ranges import first_covered, spread
+from multitracer.findings import CARRIAGES, PIECES
+from multitracer.tables import NA, NOT_A_TIME, Table
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.join.recorded_transfer import Recorded
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.tables import Array
+
+
+_NO_TCP, _NO_ID = 1 << 49, 1 << 50
+"""Above every pair of identification and sequence number."""
+
+
+class Fate(IntEnum):
+    """What became of a packet at the link's far end."""
+
+    DELIVERED = 0
+    DAMAGED = 1
+    """Handed up with a wrong header (the decompressor was out of step): TCP's checksum fails."""
+    TOSSED = 2
+    """Discarded by the decompressor, which waits for an uncompressed packet."""
+    BROKEN = 3
+    """Octets of it are missing: a link reset flushed them."""
+    QUEUED = 4
+    """Not all of it had arrived when the log ended."""
+    UNKNOWN = 5
+    """The far end's log is not there."""
+    REFUSED = 6
+    """It came after the receiving TCP had given up the connection."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """Segments, packets and frames of one transfer, joined.
+
+    Attributes
+    ----------
+    transfer : Recorded
+    carriages : Table
+        CARRIAGES: each packet that the link carried in the data direction, all flows.
+    pieces : Table
+        PIECES: each transmission of each frame, by packet.
+    dropped : ndarray of int64
+        Rows of `sender` that the interface queue dropped, at its door or later.
+    dropped_rows : ndarray of int64
+        Rows in near.events of these drops.
+    dropped_from : ndarray of int64
+        Rows in near.events of the packets (of any flow) that were queued and then dropped.
+    delivery : Delivery or None
+        What arrived at the far end; None without its log.
+    """
+
+    transfer: Recorded
+    carriages: Table
+    pieces: Table
+    dropped: Array
+    dropped_rows: Array
+    dropped_from: Array
+    delivery: Delivery | None
+
+    def of_segment(self, row: int) -> Array:
+        """Return the rows in `carriages` of a row of `sender`: none if it was dropped before the link."""
+        return np.flatnonzero(self.carriages["segment_row"] == row)
+
+    def frames_of(self, carriage: int) -> Array:
+        """Return the rows in near.frames of every transmission of a carriage's frames, in order."""
+        begin, end = np.searchsorted(self._by_carriage[1], [carriage, carriage + 1])
+        frames: Array = self.pieces["frame_row"][np.sort(self._by_carriage[0][begin:end])]
+        return frames
+
+    @cached_property
+    def _by_carriage(self) -> tuple[Array, Array]:
+        order = np.argsort(self.pieces["carriage"], kind="stable")
+        return order, self.pieces["carriage"][order]
+
+    @cached_property
+    def arrived(self) -> Array:
+        """Per row of `sender`, int8: 1 it reached the receiving TCP intact, 0 it did not, NA not known."""
+        found = np.full(len(self.transfer.sender), NA, dtype=np.int8)
+        mine, fate = self.carriages["segment_row"], self.carriages["fate"]
+        known = (mine != NA) & (fate != Fate.UNKNOWN) & (fate != Fate.QUEUED)
+        found[mine[known]] = np.isin(fate[known], (Fate.DELIVERED, Fate.REFUSED))
+        found[self.dropped] = 0
+        return found
+
+    @cached_property
+    def carriage_of(self) -> Array:
+        """Row in `carriages` for each row of `sender`, NA for those that the link did not carry."""
+        found = np.full(len(self.transfer.sender), NA, dtype=np.int64)
+        mine = np.flatnonzero(self.carriages["segment_row"] != NA)
+        found[self.carriages["segment_row"][mine]] = mine
+        return found
+
+
+def join(transfer: Recorded) -> Join | None:
+    """Return the join of a transfer with its link; None without the link's log at the data's sender.
+
+    A log that numbers no slots, or holds no packets, is none.
+
+    Linear in frames and segments but for sorting; nothing is looped over.
+    """
+    near = transfer.near
+    if near is None or not len(near.rows("ppp_sent")) or not (near.frames["tick"] != NA).any():
+        return None
+    written = near.rows("ppp_sent")
+    queued, dropped = near.rows("packet_queued"), near.rows("packet_dropped")
+    segment_of, (dropped_rows, dropped_segments), dropped_from = _entered(transfer, near, queued, dropped)
+    entry = _paired(near, written, queued)
+    segment = np.where(entry == NA, NA, segment_of[entry])
+    columns = _facts(transfer, near, written, segment)
+    columns["queued_row"] = np.where(entry == NA, NA, queued[entry])
+    columns["queued_tick"] = np.where(entry == NA, NA, near.events["tick"][columns["queued_row"]])
+    pieces = _pieces(near.frames, columns["offset_bytes"], columns["wire_bytes"])
+    columns |= _ticks(near.frames, pieces, len(written))
+    arrived = delivery(transfer)
+    columns |= _fates(columns, arrived, near, written)
+    columns["fate"][_refused(transfer, columns)] = Fate.REFUSED
+    columns["new_bytes"] = _new_bytes(transfer, columns)
+    columns |= _times(columns, arrived, transfer.slot_ns)
+    mine = dropped_segments != NA
+    return Join(
+        transfer,
+        Table(CARRIAGES, columns),
+        pieces,
+        dropped_segments[mine],
+        dropped_rows[mine],
+        dropped_from,
+        arrived,
+    )
+
+
+# --- packets and segments ---
+
+
+def _key(ip_id: Array, seq: Array) -> Array:
+    key: Array = (ip_id.astype(np.int64) << 32) | seq.astype(np.int64)
+    return key
+
+
+def _event_key(side: LinkSide, rows: Array) -> Array:
+    """Return what tells packets apart: of TCP id and sequence number, of others id, else length."""
+    ip_id, seq = side.events["ip_id"][rows], side.events["seq"][rows]
+    tcp = _key(np.maximum(ip_id, 0), seq)
+    other = np.where(ip_id != NA, _NO_TCP + ip_id, _NO_ID + side.events["ip_bytes"][rows])
+    return np.where(seq != NA, tcp, other)
+
+
+def _numbered(key: Array) -> Array:
+    """Return how many with the same key came before each."""
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=np.iinfo(np.int64).min))
+    number = np.empty(len(key), dtype=np.int64)
+    number[order] = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
+    return number
+
+
+def _matched(key: Array, among: Array) -> Array:
+    """Return for each key the index of the same one in `among`, copy by copy; NA where there is none."""
+    both = np.concatenate([key, among])
+    _, identity = np.unique(both, return_inverse=True)
+    number = np.concatenate([_numbered(key), _numbered(among)])
+    name = identity * (int(number.max(initial=0)) + 1) + number
+    found = np.full(len(key), NA, dtype=np.int64)
+    _, here, there = np.intersect1d(name[: len(key)], name[len(key) :], return_indices=True)
+    found[here] = there
+    return found
+
+
+def _entered(transfer: Recorded, near: LinkSide, queued: Array, dropped: Array) -> _Entered:
+    """Return the row of `sender` of each queued packet, each drop with its row, and the drops' queue events.
+
+    A packet that was dropped after it had been queued (CoDel) is no second packet.
+    """
+    from_queue = _matched(_event_key(near, dropped), _event_key(near, queued))
+    later = from_queue != NA
+    entries = np.sort(np.concatenate([queued, dropped[~later]]))
+    sender, sent = transfer.sender, transfer.sent
+    index = _matched(_event_key(near, entries), _key(sender["ip_id"][sent], sender["seq"][sent]))
+    segment = np.where(index == NA, NA, sent[index])
+    of_queued = segment[np.searchsorted(entries, queued)]
+    at_door = segment[np.minimum(np.searchsorted(entries, dropped), len(entries) - 1)]
+    of_dropped = np.where(later, of_queued[from_queue], at_door)
+    return of_queued, (dropped, of_dropped), queued[from_queue[later]]
+
+
+def _paired(near: LinkSide, written: Array, queued: Array) -> Array:
+    """Return the index in `queued` of each packet that was written into the link."""
+    return _matched(_event_key(near, written), _event_key(near, queued))
+
+
+def _facts(transfer: Recorded, near: LinkSide, written: Array, segment: Array) -> dict[str, Array]:
+    payload = np.where(segment == NA, 0, transfer.sender["payload_bytes"][segment])
+    return {
+        "event_row": written,
+        "segment_row": segment,
+        "offset_bytes": near.events["offset_bytes"][written],
+        "wire_bytes": near.events["wire_bytes"][written],
+        "payload_bytes": payload.astype(np.int64),
+    }
+
+
+# --- packets and frames ---
+
+
+def _pieces(frames: Table, offset: Array, wire: Array) -> Table:
+    """Return PIECES: the octets of each transmission of each frame, by packet."""
+    sent = np.flatnonzero(frames["sent"] & (frames["payload_bytes"] > 0) & (frames["offset_bytes"] != NA))
+    begin = frames["offset_bytes"][sent]
+    end = begin + frames["payload_bytes"][sent]
+    first = np.searchsorted(offset + wire, begin, side="right")
+    last = np.searchsorted(offset, end, side="left")
+    which, carriage = spread(first, last)
+    begins = np.maximum(begin[which], offset[carriage])
+    ends = np.minimum(end[which], offset[carriage] + wire[carriage])
+    octets = ends - begins
+    share = octets / frames["payload_bytes"][sent][which]
+    return Table(
+        PIECES,
+        {"frame_row": sent[which], "carriage": carriage, "bytes": octets, "share": share},
+    )
+
+
+def _ticks(frames: Table, pieces: Table, carriages: int) -> dict[str, Array]:
+    """Return how often each packet's frames were sent and when, NA for those never sent."""
+    carriage, row = pieces["carriage"], pieces["frame_row"]
+    tick, first = frames["tick"][row], frames["attempt"][row] == 1
+    return {
+        "frames": np.bincount(carriage[first], minlength=carriages).astype(np.int32),
+        "transmissions": np.bincount(carriage, minlength=carriages).astype(np.int32),
+        "first_tick": _extreme(np.minimum, carriage, tick, carriages),
+        "sent_tick": _extreme(np.maximum, carriage[first], tick[first], carriages),
+        "last_tick": _extreme(np.maximum, carriage, tick, carriages),
+    }
+
+
+def _extreme(ufunc: np.ufunc, group: Array, values: Array, groups: int) -> Array:
+    """Return the least or greatest value of each group, NA for a group without one."""
+    worst = np.iinfo(np.int64).max if ufunc is np.minimum else NA
+    found = np.full(groups, worst, dtype=np.int64)
+    ufunc.at(found, group, values)
+    return np.where(found == worst, NA, found)
+
+
+# --- what arrived ---
+
+
+def _fates(columns: dict[str, Array], arrived: Delivery | None, near: LinkSide, written: Array) -> _Columns:
+    count = len(written)
+    unknown = np.full(count, NA, dtype=np.int64)
+    if arrived is None:
+        fate = np.full(count, Fate.UNKNOWN, dtype=np.uint8)
+        return {"fate": fate, "delivered_tick": unknown, "arrived_tick": unknown}
+    begin, end = columns["offset_bytes"], columns["offset_bytes"] + columns["wire_bytes"]
+    whole, delivered_tick = arrived.whole(begin, end)
+    fate = np.where(arrived.is_pending(end), Fate.QUEUED, Fate.BROKEN).astype(np.uint8)
+    fate[whole] = Fate.QUEUED
+    taken = np.flatnonzero(whole)[: len(arrived.received)]
+    got = arrived.received[: len(taken)]
+    far, facts = arrived.far.events, near.events
+    intact = np.ones(len(taken), dtype=bool)
+    for name in ("ip_bytes", "ip_id", "seq"):
+        intact &= far[name][got] == facts[name][written[taken]]
+    fate[taken] = np.where(intact, Fate.DELIVERED, Fate.DAMAGED)
+    fate[taken[far["ip_bytes"][got] == NA]] = Fate.TOSSED
+    arrived_tick = unknown.copy()
+    arrived_tick[taken] = far["tick"][got]
+    return {"fate": fate, "delivered_tick": delivered_tick, "arrived_tick": arrived_tick}
+
+
+def _new_bytes(transfer: Recorded, columns: dict[str, Array]) -> Array:
+    """Return the payload that each carriage brought first; without the far log, what it brought last."""
+    fate, segment = columns["fate"], columns["segment_row"]
+    may = (segment != NA) & (columns["payload_bytes"] > 0)
+    rows = np.flatnonzero(may & ((fate == Fate.DELIVERED) | (fate == Fate.UNKNOWN)))
+    if len(rows) and fate[rows[0]] == Fate.UNKNOWN:
+        rows = rows[::-1]
+    opens = (transfer.sender["flags"][segment[rows]] & np.uint16(Flag.SYN)) != 0
+    begin = transfer.sender["seq_bytes"][segment[rows]] + opens  # a SYN's unit comes before its payload
+    new = np.zeros(len(segment), dtype=np.int64)
+    new[rows] = first_covered(begin, begin + columns["payload_bytes"][rows])
+    return new
+
+
+def _refused(transfer: Recorded, columns: dict[str, Array]) -> Array:
+    """Return which carriages arrived whole after the receiving TCP had sent a RST."""
+    late = (columns["segment_row"] != NA) & (columns["fate"] == Fate.DELIVERED)
+    if transfer.receiver is None or transfer.far is None:
+        return np.zeros_like(late)
+    ends_it = (transfer.receiver["flags"] & np.uint16(Flag.RST)) != 0
+    resets = np.flatnonzero(ends_it & (transfer.receiver["reverse"] != transfer.reverse))
+    if not len(resets):
+        return np.zeros_like(late)
+    frames = transfer.far.frames
+    before = frames["tick"][frames["time_ns"] <= transfer.receiver["time_ns"][resets[0]]]
+    return np.asarray(late & (columns["arrived_tick"] > int(before.max(initial=0))))
+
+
+def _times(columns: dict[str, Array], arrived: Delivery | None, slot_ns: int) -> dict[str, Array]:
+    """Return the five parts of each packet's way, in link time; NOT_A_TIME where an end is not known."""
+    pipe = NA if arrived is None else arrived.pipe_slots
+    air = np.full(len(columns["fate"]), pipe, dtype=np.int64)
+    after = np.where(columns["sent_tick"] == NA, NA, columns["sent_tick"] + 1)
+    arrival = columns["delivered_tick"]
+    back = np.where((arrival == NA) | (pipe == NA), NA, arrival - pipe + 1)
+    steps = {
+        "queue_ns": (columns["queued_tick"] + (columns["queued_tick"] != NA), columns["first_tick"]),
+        "sending_ns": (columns["first_tick"], after),
+        "recovery_ns": (after, back),
+        "air_ns": (np.where(pipe == NA, NA, np.zeros_like(air)), air),
+        "far_buffer_ns": (arrival, columns["arrived_tick"]),
+    }
+    return {
+        name: np.where((begin == NA) | (end == NA), NOT_A_TIME, (end - begin) * slot_ns)
+        for name, (begin, end) in steps.items()
+    }
+
+
+_Columns = dict[str, "Array"]
+_Entered = tuple["Array", tuple["Array", "Array"], "Array"]

@@ -1,0 +1,127 @@
+"""How a connection was opened and ended, in both directions, whoever sends the data."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.group import has
+from multitracer.capture import Flag
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array, Table
+
+
+IDLE_S = 3.0
+"""Silence from which on a dead connection is a matter of the pause: servers and NAT boxes end idle
+connections after 5 s (the default of common web servers) to minutes, the most impatient somewhat sooner."""
+_TRIES = 3
+"""Tries in vain from which on nobody is expected to answer any more."""
+_SOONEST = 0.8
+"""Part of the shortest round trip within which nothing is answered."""
+
+
+class Opening:
+    """The handshake and the resets of a transfer's connection, as rows of `sender`.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    table : Table, optional
+        TCP_SEGMENTS of another capture of it; rows are of that then.
+    """
+
+    def __init__(self, transfer: Transfer, table: Table | None = None) -> None:
+        self.transfer = transfer
+        self._table = transfer.sender if table is None else table
+        self._flags = self._table["flags"]
+        self._once = (self._table["kind"] & np.uint32(Kind.CAPTURE_DUPLICATE)) == 0
+
+    @cached_property
+    def syns(self) -> Array:
+        """Rows of each SYN of the initiator."""
+        return self._rows(has(self._flags, Flag.SYN) & ~has(self._flags, Flag.ACK))
+
+    @cached_property
+    def syn_acks(self) -> Array:
+        """Rows of each SYN-ACK of the responder."""
+        return self._rows(has(self._flags, Flag.SYN) & has(self._flags, Flag.ACK))
+
+    @cached_property
+    def resets(self) -> Array:
+        """Rows of each reset."""
+        return self._rows(has(self._flags, Flag.RST))
+
+    def _rows(self, chosen: Array) -> Array:
+        return np.flatnonzero(chosen & self._once)
+
+    @property
+    def responder(self) -> Array:
+        """Rows of what the responder sent."""
+        return np.flatnonzero(self._table["reverse"])
+
+    @property
+    def is_heard_only(self) -> bool:
+        """Whether the initiator sent nothing but SYNs, and a reset at most: it was never answered by data."""
+        mine = self._flags[~self._table["reverse"]]
+        return bool(has(mine, Flag.SYN | Flag.RST).all())
+
+    @cached_property
+    def answered_syn(self) -> int:
+        """Row of the last SYN that the first SYN-ACK can answer; NA without one.
+
+        What came sooner than the shortest round trip answers an earlier one. The echoed timestamp says
+        nothing: a responder that repeats its answer echoes the first SYN.
+        """
+        if not len(self.syn_acks) or not len(self.syns):
+            return NA
+        answer, rtt = int(self.syn_acks[0]), self._table["rtt_ns"][self._table["payload_bytes"] > 0]
+        soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0
+        times = self._table["time_ns"]
+        before = self.syns[times[self.syns] <= times[answer] - soonest_ns]
+        return int(before[-1]) if len(before) else NA
+
+    def idle_ns(self, row: int) -> int:
+        """Return how long nothing but keep-alives had passed, with nothing outstanding, before a row."""
+        kind = np.uint32(Kind.KEEP_ALIVE)
+        real = np.flatnonzero((self._table["kind"][:row] & kind) == 0)
+        real = real[(self._table["payload_bytes"][real] > 0) | has(self._flags[real], Flag.SYN | Flag.FIN)]
+        if not len(real):
+            return 0
+        covered = self._covered_ns(int(real[-1]), row)
+        return 0 if covered is None else int(self._table["time_ns"][row]) - covered
+
+    def _covered_ns(self, last: int, before: int) -> int | None:
+        """Return when the last thing sent before a row was acknowledged; None if it was not by then."""
+        other = self._table["reverse"] != self._table["reverse"][last]
+        covers = other & (self._table["ack_bytes"] >= self._table["end_bytes"][last])
+        rows = np.flatnonzero(covers[last:before]) + last
+        return int(self._table["time_ns"][rows[0]]) if len(rows) else None
+
+
+def is_forgotten(transfer: Transfer, dead: DeadTime) -> bool:
+    """Return whether the first data after a long pause, and all tries after them, were never answered."""
+    if dead.answer != NA or dead.failed < _TRIES:
+        return False
+    return paused_s(transfer, first_unanswered(transfer, dead)) >= IDLE_S
+
+
+def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
+    """Return the row of the first data that a dead time left without an answer."""
+    table = transfer.sender
+    before = transfer.acks[transfer.acks < dead.tries[0]]
+    ends = np.maximum.accumulate(table["end_bytes"][transfer.data])
+    at = np.searchsorted(ends, table["ack_bytes"][before].max(), side="right")
+    return int(transfer.data[at])
+
+
+def paused_s(transfer: Transfer, row: int) -> float:
+    """Return the link time for which nothing had been outstanding or sent before a row."""
+    return Opening(transfer).idle_ns(row) * transfer.speed / NS_PER_S

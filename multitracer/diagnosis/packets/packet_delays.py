@@ -1,0 +1,163 @@
+"""How long packets waited: the delay of each beyond the least, and which of them were lost.
+
+Rules of the file
+-----------------
+- With a capture at both ends the delay is that of the way of the data, by the clocks as they are related; an
+  error that is constant cancels. Without, it is the round trip by exact ACKs (Karn's rule).
+- Only segments of (nearly) full size count: a small one takes less time to be sent, and would make all others
+  look as if they had waited.
+- The least delay is that of a path: where the delay jumps faster than any queue of ours can grow or drain and
+  never comes back, another path begins, with a least of its own.
+- Packets that were lost in a dead time, or never left the host, say nothing of a queue and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.tables import NA
+from multitracer.tcp import Vantage
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.join.recorded_transfer import Pairs
+    from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array
+
+_FULL = 0.9
+"""Part of the largest payload from which on a segment is of full size."""
+_JUMP_NS = 10 * NS_PER_MS
+"""Least step of the path's own delay that is told from noise, as in limits: Wi-Fi makes steps of 9 ms."""
+_LASTS = 0.8
+"""Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
+_EMPTY = 0.2
+"""Part of a step by which the delays at it may exceed the least before and after it."""
+_AROUND = 8
+"""Samples on both sides of a step that must be even ..."""
+_EVEN = 0.3
+"""... up to this part of it."""
+
+
+class Delays(NamedTuple):
+    """Delays of one direction in order of sending."""
+
+    row: Array
+    """Rows of the table of the end that sent them."""
+    time_ns: Array
+    """When each left, by that end's clock."""
+    queue_ns: Array
+    """Delay beyond the least of its path."""
+    least_ns: int
+    """The least of all: a round trip, or one way up to the error of the clocks."""
+    changes: Array
+    """Places in `row` where another path begins ..."""
+    steps_ns: Array
+    """... and by how much the least delay grew there."""
+    is_one_way: bool
+
+
+def data_delays(transfer: Transfer) -> Delays | None:
+    """Return the delays of the data; None where no capture tells them."""
+    if transfer.data_pairs is not None and transfer.receiver is not None:
+        return _one_way(transfer, transfer.data_pairs, _is_full(transfer), at_sender=True)
+    if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
+        return None
+    table, own = transfer.sender, transfer.data
+    rows = own[_is_full(transfer)[own] & (table["rtt_ns"][own] > 0)]
+    return _delays(rows, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
+
+
+def all_delays(transfer: Transfer) -> Delays | None:
+    """Return the delays of data of any size; None without a capture at both ends.
+
+    A small one before a large one makes this look as if it had waited for up to the time of one segment.
+    """
+    if transfer.data_pairs is None or transfer.receiver is None:
+        return None
+    return _one_way(transfer, transfer.data_pairs, transfer.sender["payload_bytes"] > 0, at_sender=True)
+
+
+def ack_delays(transfer: Transfer) -> Delays | None:
+    """Return the delays of the way back; None without a capture at both ends."""
+    if transfer.ack_pairs is None or transfer.receiver is None:
+        return None
+    pure = transfer.receiver["payload_bytes"] == 0
+    return _one_way(transfer, transfer.ack_pairs, pure, at_sender=False)
+
+
+def _is_full(transfer: Transfer) -> Array:
+    """Return which rows of `sender` carry (nearly) as much payload as any."""
+    payload = transfer.sender["payload_bytes"]
+    full: Array = (payload > 0) & (payload >= _FULL * payload[transfer.data].max(initial=0))
+    return full
+
+
+def _one_way(transfer: Transfer, pairs: Pairs, chosen: Array, *, at_sender: bool) -> Delays | None:
+    """Return the delays of the chosen rows of the end that sent them."""
+    assert transfer.receiver is not None
+    both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    both &= chosen[pairs.sent]
+    sent, arrived = pairs.sent[both], pairs.arrived[both]
+    near, far = transfer.sender["time_ns"], transfer.receiver_time(transfer.receiver["time_ns"])
+    left_ns, came_ns = (near[sent], far[arrived]) if at_sender else (far[sent], near[arrived])
+    return _delays(sent, left_ns, came_ns - left_ns, is_one_way=True)
+
+
+def _delays(rows: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool) -> Delays | None:
+    if not len(rows):
+        return None
+    changes = _changes(time_ns, delay_ns)
+    starts = np.concatenate([[0], changes])
+    least = np.minimum.reduceat(delay_ns, starts)
+    floor = np.repeat(least, np.diff(np.append(starts, len(rows))))
+    return Delays(rows, time_ns, delay_ns - floor, int(least.min()), changes, np.diff(least), is_one_way)
+
+
+def _changes(time_ns: Array, delay_ns: Array) -> Array:
+    """Return where the delay jumps for good: by more between two packets than their distance in time.
+
+    The queue must have been empty: the delays around the jump are (nearly) the least of all before and of all
+    after it. A queue that grows fast, and then stays, is no jump.
+    """
+    if len(delay_ns) < 2 * _AROUND:
+        return np.empty(0, dtype=np.int64)
+    step = np.diff(delay_ns)
+    size = np.abs(step)
+    before = np.minimum.accumulate(delay_ns)[:-1]
+    after = np.minimum.accumulate(delay_ns[::-1])[::-1][1:]
+    lasts = np.sign(step) * (after - before) >= _LASTS * size
+    empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
+    least_ns = np.maximum(_JUMP_NS, np.diff(time_ns))
+    found = np.flatnonzero((size > least_ns) & lasts & empty) + 1
+    return np.array([at for at in found if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
+
+
+def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:
+    """Return whether the samples on both sides of a jump differ little from each other."""
+    sides = delay_ns[max(at - _AROUND, 0) : at], delay_ns[at : at + _AROUND]
+    return all(len(side) == _AROUND and np.ptp(side) <= _EVEN * jump_ns for side in sides)
+
+
+def lost_rows(transfer: Transfer, dead_times: list[DeadTime]) -> Array:
+    """Return the rows of `sender` with data that were lost on their way, but for those of a dead time."""
+    if transfer.data_pairs is not None:
+        pairs = transfer.data_pairs
+        lost = pairs.sent[pairs.lost & (pairs.sent != NA)]
+    else:
+        verdicts = transfer.verdicts
+        needed = (verdicts["necessity"] == Necessity.NECESSARY) & (verdicts["cause"] != Cause.LOCAL_DROP)
+        lost = verdicts["earlier_row"][needed & (verdicts["earlier_row"] != NA)]
+    lost = np.unique(lost[transfer.sender["payload_bytes"][lost] > 0])
+    stamps = transfer.sender["time_ns"][lost]
+    rtt = transfer.sender["rtt_ns"][transfer.data]
+    round_trip_ns = int(rtt.max(initial=0))
+    dead = np.zeros(len(lost), dtype=bool)
+    for each in dead_times:
+        if each.failed:
+            dead |= (stamps >= each.begin_ns - round_trip_ns) & (stamps <= each.end_ns)
+    return np.asarray(lost[~dead])

@@ -1,0 +1,83 @@
+"""Dead times in which only segments of full size vanished: a path that is narrower than its ends believe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.two_points import Outcome
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.packets.dead_times import DeadTime
+
+_SMALL_BYTES = 536
+"""What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""
+_LEAST_TRIES = 3
+_LEAST_FROM_THE_FIRST = 4
+_LEAST_LOST = 5
+LEAST_SMALLER = 20
+"""Smaller segments after it that were answered, without one of full size."""
+_AT_ONCE_S = 1.0
+"""After something small had come through, the first segment of full size followed within this time."""
+
+
+def mtu_holes(case: Case) -> list[DeadTime]:
+    """Return the dead times in which only full-size segments vanished, and others of the same hole.
+
+    Either one ended with a smaller copy, and nothing of full size was sent in what came through after it
+    (black-hole detection of RFC 4821); or no segment of full size ever came through, from the first one on,
+    right after smaller packets had; or both captures show that smaller ones passed meanwhile.
+    """
+    dead_times = case.dead_times
+    if not dead_times:
+        return []
+    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    first = next((at for at, dead in enumerate(dead_times) if _is_hole(case, dead, full)), len(dead_times))
+    tried = [int(case.transfer.sender["seq_bytes"][dead.tries[0]]) for dead in dead_times]
+    while 0 < first < len(tried) and tried[first - 1] == tried[first]:
+        first -= 1
+    return [dead for dead in dead_times[first:] if dead.failed]
+
+
+def _is_hole(case: Case, dead: DeadTime, full: int) -> bool:
+    payload = case.transfer.sender["payload_bytes"]
+    vanished = payload[dead.tries[: dead.failed]] == full
+    if full <= _SMALL_BYTES or np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
+        return False
+    if vanished.all() and (_none_ever(case, dead, full) or _smaller_passed(case, dead, full)):
+        return True
+    return dead.answer != NA and dead.failed >= _LEAST_TRIES and _smaller_after(case, dead, full)
+
+
+def _smaller_after(case: Case, dead: DeadTime, full: int) -> bool:
+    table, data = case.transfer.sender, case.transfer.data
+    after = data[table["time_ns"][data] >= dead.end_ns]
+    after = after[table["end_bytes"][after] <= int(table["ack_bytes"][case.transfer.acks].max())]
+    return len(after) >= LEAST_SMALLER and bool((table["payload_bytes"][after] < full).all())
+
+
+def _smaller_passed(case: Case, dead: DeadTime, full: int) -> bool:
+    """Return whether both captures show that from its begin on all of full size were lost, and no smaller."""
+    pairs, table = case.transfer.data_pairs, case.transfer.sender
+    if pairs is None:
+        return False
+    since = (pairs.sent != NA) & (table["time_ns"][np.maximum(pairs.sent, 0)] >= dead.begin_ns)
+    is_full = table["payload_bytes"][np.maximum(pairs.sent, 0)] == full
+    passed, lost = (since & (pairs.table["outcome"] == which) for which in (Outcome.MATCHED, Outcome.LOST))
+    smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
+    return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _LEAST_LOST)
+
+
+def _none_ever(case: Case, dead: DeadTime, full: int) -> bool:
+    table, data, acks = case.transfer.sender, case.transfer.data, case.transfer.acks
+    large = data[table["payload_bytes"][data] == full]
+    acked = int(table["ack_bytes"][acks].max())
+    first_ns = int(table["time_ns"][large[0]])
+    heard = acks[acks < large[0]]
+    soon_s = (first_ns - int(table["time_ns"][heard[-1]])) / NS_PER_S if len(heard) else _AT_ONCE_S
+    never = acked < table["end_bytes"][large].min() and not table["sack_blocks"][acks].any()
+    return bool(never and dead.failed >= _LEAST_FROM_THE_FIRST and soon_s < _AT_ONCE_S)

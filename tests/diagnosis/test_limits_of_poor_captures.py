@@ -1,0 +1,94 @@
+"""What a capture does not hold is not asserted: it began late, lost packets, or cut them off."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import multitracer as mt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RECORDINGS = Path(__file__).parents[1] / "causes" / "recordings"
+_LINK = _RECORDINGS / "00154-bbr" / "session"
+"""An upload with timestamps: the link is the limit for 99 % of the time."""
+_FILE_HEADER, _RECORD_HEADER = 24, 16
+
+Record = tuple[bytes, bytes]
+
+
+def _records(capture: Path) -> tuple[bytes, list[Record]]:
+    data = gzip.decompress(capture.read_bytes())
+    return data[:_FILE_HEADER], list(_walk(data))
+
+
+def _walk(data: bytes) -> Iterator[Record]:
+    at = _FILE_HEADER
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        begin = at + _RECORD_HEADER
+        yield data[at:begin], data[begin : begin + length]
+        at = begin + length
+
+
+def _end(data_sender: bool) -> Path:
+    """Return the capture of an end."""
+    return _LINK / ("mobile" if data_sender else "fixed") / "tcp-0.pcap.gz"
+
+
+def _diagnosed(file: Path, header: bytes, records: list[Record]) -> dict[str, Any]:
+    file.write_bytes(header + b"".join(head + body for head, body in records))
+    document: dict[str, Any] = mt.open(file).diagnose().document(intervals=True)
+    seconds = sum(row["seconds"] for row in document["limits"])
+    assert seconds == pytest.approx(document["limits_total_s"], abs=1e-5)
+    ends = [(each["begin_ns"], each["end_ns"]) for each in document["intervals"]]
+    assert all(one[1] == other[0] for one, other in pairwise(ends))
+    return document
+
+
+def _shares(document: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in document["limits"]:
+        found[row["limit"]] = found.get(row["limit"], 0.0) + row["share"]
+    return found
+
+
+@pytest.mark.parametrize("data_sender", [True, False])
+def test_what_the_capture_lost_in_the_middle_is_unknown(tmp_path: Path, data_sender: bool) -> None:
+    header, records = _records(_end(data_sender))
+    third = len(records) // 3
+    document = _diagnosed(tmp_path / "hole.pcap", header, records[:third] + records[third + third // 2 :])
+    shares = _shares(document)
+    assert shares["unknown"] > 0.05
+    assert shares["link"] + shares["unknown"] > 0.9
+    assert "the capture lost packets" in document["headline"]["sentence"]
+    assert "reordering" not in {finding["kind"] for finding in document["findings"]}
+
+
+@pytest.mark.parametrize("data_sender", [True, False])
+def test_without_a_syn_there_is_no_handshake(tmp_path: Path, data_sender: bool) -> None:
+    header, records = _records(_end(data_sender))
+    shares = _shares(_diagnosed(tmp_path / "late.pcap", header, records[len(records) // 4 :]))
+    assert "handshake" not in shares
+    assert shares["link"] > 0.9
+
+
+def test_of_packets_without_options_nothing_is_sure(tmp_path: Path) -> None:
+    header, records = _records(_end(data_sender=True))
+    cut = [
+        (head[:8] + struct.pack("<I", min(len(body), 40)) + head[12:], body[:40]) for head, body in records
+    ]
+    document = _diagnosed(tmp_path / "cut.pcap", header, cut)
+    assert {row["confidence"] for row in document["limits"] if row["limit"] != "handshake"} == {"weak"}
+
+
+def test_a_window_of_unknown_scale_limits_nothing(tmp_path: Path) -> None:
+    header, records = _records(_end(data_sender=True))
+    few = records[len(records) // 2 : len(records) // 2 + 40]
+    assert "receiver-window" not in _shares(_diagnosed(tmp_path / "few.pcap", header, few))
