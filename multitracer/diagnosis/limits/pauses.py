@@ -96,12 +96,11 @@ def writes_alone(seen: Observed) -> bool:
 
 
 def _long_gap_ns(seen: Observed) -> float:
-    """Return the shortest gap that no pacer leaves; where sends cannot be placed, no slow link either."""
-    usual = _LONG_GAP * seen.floor_ns
-    if not seen.coarse or not len(seen.sends):
-        return usual
+    """Return the shortest gap that no pacer leaves: on a slow link it sends less than twice a round trip."""
     spacing = np.diff(seen.sends.time_ns)
-    return max(usual, _SERVICES * float(np.median(spacing[spacing > 0])) if (spacing > 0).any() else 0.0)
+    spacing = spacing[spacing > 0]
+    usual = _SERVICES * float(np.median(spacing)) if len(spacing) else 0.0
+    return max(_LONG_GAP * seen.floor_ns, usual)
 
 
 def _may_be_silent(seen: Observed, each: Gaps, empty_pipe: Array) -> Array:
