@@ -214,7 +214,7 @@ DIRECTIONS = Schema(
         Column("rtt_p50_ns", "float64", "median", "ns"),
         Column("rtt_p95_ns", "float64", "95th percentile", "ns"),
         Column("rtt_max_ns", "int64", "largest sample", "ns"),
-        Column("rtt_absent", "uint8", f"why there is no sample (RoundTrips): {_codes(RoundTrips)}"),
+        Column("rtt_absent", "uint8", f"why there is no round trip (RoundTrips): {_codes(RoundTrips)}"),
         Column(
             "vantage", "uint8", f"the capture's place on this direction's path (Vantage): {_codes(Vantage)}"
         ),

@@ -266,19 +266,13 @@ def _vantage_by_stamps(found: Findings, rows: dict[str, Array], capture: Capture
 
 
 def _absent_round_trips(found: Findings, rows: dict[str, Array]) -> None:
-    """Say why a direction has no round-trip times; near its receiver they would be that one's own delay."""
+    """Say why a direction has no round-trip times; near its receiver its samples are that one's own delay."""
     answered = np.diff(found.axis.acks.bounds) > 0
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
     reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
     reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
     reason = np.where(rows["vantage"] == Vantage.NEAR_RECEIVER, RoundTrips.NEAR_RECEIVER, reason)
     _put(rows["rtt_absent"], reason)
-    cut = np.flatnonzero((reason == RoundTrips.NEAR_RECEIVER) & (rows["rtt_count"] > 0))
-    if not len(cut):
-        return
-    rows["rtt_count"][cut] = 0
-    for name in _OF_ROUND_TRIPS:
-        rows[name][cut] = np.nan if rows[name].dtype.kind == "f" else NOT_A_TIME
 
 
 def beginning_acknowledged(found: Findings) -> Array:

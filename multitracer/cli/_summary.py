@@ -102,7 +102,8 @@ def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
     ways = slice(2 * (n - 1), 2 * n)
     forward_bytes, reverse_bytes = both["unique_bytes"][ways].tolist()
     sent, data = (int(both[name][ways].sum()) for name in ("retransmitted_segments", "data_segments"))
-    medians = [rtt for rtt in both["rtt_p50_ns"][ways].tolist() if not isnan(rtt)]
+    rtts = zip(both["rtt_p50_ns"][ways].tolist(), both["rtt_absent"][ways].tolist(), strict=True)
+    medians = [rtt for rtt, absent in rtts if not absent and not isnan(rtt)]
     return (
         str(part.offset + n),
         f"{(start_ns - begin_ns) / NS_PER_S:.3f} s" if begin_ns is not None and timed else "-",
@@ -156,7 +157,7 @@ def _cells(way: dict[str, Any]) -> Iterator[str]:
     """Yield the values of a direction, then its goodput and the time that it is of."""
     for name in _DIRECTION_LABELS:
         value = way[name]
-        if value is None:
+        if value is None or (name.startswith("rtt_") and way["rtt_absent"]):
             yield "-"
         elif name == "vantage":
             yield _VANTAGES[value]

@@ -133,7 +133,7 @@ def _amounts(ways: list[dict[str, Any]]) -> list[Markup]:
 
 def _rtt(way: dict[str, Any]) -> list[Markup]:
     """Return median and worst; near the receiver they would be its own delay, so the cells stay empty."""
-    values = (way["rtt_p50_ns"], way["rtt_max_ns"]) if way["rtt_count"] else (None, None)
+    values = (None, None) if way["rtt_absent"] else (way["rtt_p50_ns"], way["rtt_max_ns"])
     return [_number(value, "" if value is None else duration(value)) for value in values]
 
 

@@ -86,11 +86,10 @@ def test_a_direction_without_data_says_so() -> None:
 
 
 def test_near_the_receiver_delays_of_acks_are_no_round_trips() -> None:
-    """The receiver holds its ACK back for 40 ms: no RTT, in no table, and the reason is there."""
+    """The receiver holds its ACK back for 40 ms: the samples are no RTT, and the reason is there."""
     analysis = analyse(capture([*AT_RECEIVER, data(100, 0), data(101, 1), acked(141, 2)]))
     forward = next(analysis.directions.rows())
     assert RoundTrips(forward["rtt_absent"]) is RoundTrips.NEAR_RECEIVER
-    assert (forward["rtt_count"], forward["rtt_p50_ns"], forward["rtt_max_ns"]) == (0, None, None)
     assert analysis.rtt_samples(1)["reverse"].all(), "its own SYN-ACK was answered: that one is a round trip"
     assert analysis.directions["rtt_min_ns"][1] == 50 * MS
 

@@ -91,5 +91,4 @@ def test_a_download_at_the_phone_has_no_round_trips_of_the_data_and_says_why() -
     assert "No round-trip times from responder: captured near the receiver" in shown
     document = json.loads(CliRunner().invoke(cli, ["analyze", "--json", str(download())]).output)
     found = document["connections"][0]["reverse"]
-    assert (found["rtt_ms"]["count"], found["rtt_ms"]["p50"]) == (0, None)
     assert "near the receiver" in found["rtt_absent"]
