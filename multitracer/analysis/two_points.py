@@ -112,9 +112,9 @@ def compare(
     far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
     sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
     fields = _fields(*sides)
-    near_copy, far_copy = _copies(*sides, fields)
-    near_index, far_index = _last_joined(*sides, fields)
-    pairs = _pairs((near, near_rows, near_copy), (far, far_rows, far_copy), near_index, far_index)
+    near_key, far_key = _identities(*sides[:2], fields), _identities(*sides[2:], fields)
+    near_index, far_index = _last_joined(near_key, far_key, is_alike=sides[0]["ip_id"][near_rows] <= 0)
+    pairs = _pairs((near, near_rows, near_key[1]), (far, far_rows, far_key[1]), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
 
@@ -208,26 +208,21 @@ def _joined(
     return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
 
 
-def _last_joined(
-    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
-) -> tuple[Array, Array]:
-    """Return what `_joined` does, but of copies that nothing tells apart the last are those that arrived."""
-    near_key, near_copy = _identities(near, near_rows, fields)
-    far_key, far_copy = _identities(far, far_rows, fields)
+_Named = tuple["Array", "Array"]
+"""What tells each packet, and how many with the same identity came before it."""
+
+
+def _last_joined(near: _Named, far: _Named, *, is_alike: Array) -> tuple[Array, Array]:
+    """Return what `_joined` does; of copies that are alike, since nothing tells them, the last arrived."""
+    (near_key, near_copy), (far_key, far_copy) = near, far
     keys, many = np.unique(far_key, return_counts=True)
-    at = np.minimum(np.searchsorted(keys, near_key), max(len(keys) - 1, 0))
-    arrived = np.where(keys[at] == near_key, many[at], 0) if len(keys) else np.zeros(len(near_key), np.int64)
-    is_alike = near["ip_id"][near_rows] <= 0
+    at = np.searchsorted(keys, near_key)
+    there = np.append(keys, 0)[at] == near_key
+    arrived = np.where(there, np.append(many, 0)[at], 0)
     lost = np.where(is_alike, np.maximum(copies(near_key)[1] - arrived, 0), 0)
-    is_first = near_copy < lost
-    near_index, far_index = join(near_key[~is_first], (near_copy - lost)[~is_first], far_key, far_copy)
-    return np.flatnonzero(~is_first)[near_index], far_index
-
-
-def _copies(
-    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
-) -> tuple[Array, Array]:
-    return _identities(near, near_rows, fields)[1], _identities(far, far_rows, fields)[1]
+    left = np.flatnonzero(near_copy >= lost)
+    near_index, far_index = join(near_key[left], (near_copy - lost)[left], far_key, far_copy)
+    return left[near_index], far_index
 
 
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
