@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.analysis.transactions import Arm, Source, arms_of
+from multitracer.analysis.transactions.arms import Arm, Source, arms_of
 from multitracer.cli._program import run as multitracer
 
 if TYPE_CHECKING:

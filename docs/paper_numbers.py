@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.trendline import trendline
+from multitracer.analysis.series.trendline import trendline
 from multitracer.recording.layers import Layers
 from multitracer.recording.open import open_recording
 from multitracer.scenario import bundled_names, load_scenario

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import Piece, explained, framed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from multitracer.analysis.segment_class import SegmentClass
+from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
 from multitracer.api.kept import Kept

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.rto import reconstruct_rto
-from multitracer.analysis.rtt import Provenance
-from multitracer.analysis.throughput import default_window_ns, delivered, goodput, throughput
+from multitracer.analysis.series.rto import reconstruct_rto
+from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.series.throughput import default_window_ns, delivered, goodput, throughput
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import Vantage

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.phases import Phase
-from multitracer.analysis.series import stretched
+from multitracer.analysis.sender.phases import Phase
+from multitracer.analysis.series.labelled import stretched
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.figures.downsample import thin

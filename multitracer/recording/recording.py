@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.analysis.trust import VERDICTS
+from multitracer.analysis.trust.trust import VERDICTS
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError
 from multitracer.logs import ParsedLog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.tcp import Vantage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.report.markup import Markup, element
 from multitracer.report.sentence import NOTHING, goodput, sentence
 from multitracer.tcp import GoodputBy, RoundTrips

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.transactions import dropped, size_statistics, straight_line
+from multitracer.analysis.transactions.arms import dropped, size_statistics, straight_line
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Table
 
 _VERDICTS = ("faster", "alike", "slower", "failed", "other failed", "both failed")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer import __version__
-from multitracer.analysis.bootstrap import DRAWS
-from multitracer.analysis.influence import RADIO, influence
-from multitracer.analysis.transactions import size_statistics
-from multitracer.analysis.transports import compare, pairs
+from multitracer.analysis.transactions.arms import size_statistics
+from multitracer.analysis.transactions.bootstrap import DRAWS
+from multitracer.analysis.transactions.influence import RADIO, influence
+from multitracer.analysis.transactions.transports import compare, pairs
 from multitracer.figures.environment import overlay, panels
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.transaction_cdf import cdf_figure
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Table
 
     Compared = list[tuple[Arm, Arm, Table]]

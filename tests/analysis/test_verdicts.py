@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.analysis import analyse
-from multitracer.analysis.segment_class import SegmentClass, classify
+from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, evidence_words, judge, word
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE

@@ -14,7 +14,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.tcp_state import join_events
+from multitracer.analysis.sender.tcp_state import join_events
 from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, judge
 from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace

@@ -11,7 +11,7 @@ import numpy as np
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.segment_class import SegmentClass, classify
+from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.verdicts import Beside, Cause, Necessity, judge, word
 from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace

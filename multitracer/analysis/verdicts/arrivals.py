@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points import match
+from multitracer.analysis.two_points.packets import match
 from multitracer.tables import NA
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.rto import LINUX, timeouts_ns
+from multitracer.analysis.series.rto import LINUX, timeouts_ns
 from multitracer.analysis.verdicts.dsack import peers_send_sack
 from multitracer.analysis.verdicts.words import Cause, Evidence
 from multitracer.tables import NA

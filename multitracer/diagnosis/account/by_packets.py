@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.account.data_slots import opens_or_closes
 from multitracer.diagnosis.account.idle_reasons import idle

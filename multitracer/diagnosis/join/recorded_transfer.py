@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points import Outcome, compare
+from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.capture import Flag
 from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.join.kernel_counters import counters_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.analysis import Kind
-from multitracer.analysis.sender_state import applied
+from multitracer.analysis.sender.sender_state import applied
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS

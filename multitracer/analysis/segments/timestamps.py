@@ -15,7 +15,7 @@ from multitracer.capture import Mark
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
+    from multitracer.analysis.segments.examination import Findings
     from multitracer.capture import Capture
 
 

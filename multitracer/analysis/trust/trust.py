@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.clock_steps import clock_steps
+from multitracer.analysis.trust.clock_steps import clock_steps
 from multitracer.capture import Mark
 from multitracer.tables import NA
 from multitracer.tcp import Initiator

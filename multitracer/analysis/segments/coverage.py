@@ -18,9 +18,9 @@ from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.axis import Pieces
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Pieces
 
 _BELOW = -(1 << 62)
 """Below every number on an axis: late pieces may lie anywhere before a direction's first."""

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.acknowledgments import progress, repeated_acks
-from multitracer.analysis.axis import lay_out
-from multitracer.analysis.coverage import cover
-from multitracer.analysis.duplicates import captured_twice
-from multitracer.analysis.probes import (
+from multitracer.analysis.segments.acknowledgments import progress, repeated_acks
+from multitracer.analysis.segments.axis import lay_out
+from multitracer.analysis.segments.coverage import cover
+from multitracer.analysis.segments.duplicates import captured_twice
+from multitracer.analysis.segments.exact_acks import exact_acks
+from multitracer.analysis.segments.probes import (
     empty_keep_alives,
     keep_alives_with_byte,
     window_probes,
     without_refused,
     zero_windows,
 )
-from multitracer.analysis.samples import exact_acks
 
 if TYPE_CHECKING:
-    from multitracer.analysis.acknowledgments import Progress, Repeats
-    from multitracer.analysis.axis import Axis
-    from multitracer.analysis.coverage import Coverage
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.samples import ExactAcks
+    from multitracer.analysis.segments.acknowledgments import Progress, Repeats
+    from multitracer.analysis.segments.axis import Axis
+    from multitracer.analysis.segments.coverage import Coverage
+    from multitracer.analysis.segments.exact_acks import ExactAcks
     from multitracer.capture import Capture
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.recut import recut
+from multitracer.analysis.two_points.recut import recut
 from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
@@ -102,7 +102,7 @@ def compare(
     far : Analysis
         Capture nearer to its receiver.
     near_connection, far_connection : int
-        Number of the connection in each; see `multitracer.analysis.counterpart`.
+        Number of the connection in each; see `multitracer.analysis.two_points.counterpart`.
     reverse : bool
         False for what the near capture's initiator sent.
     is_turned : bool

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.bootstrap import median, median_interval, quantile
+from multitracer.analysis.transactions.bootstrap import median, median_interval, quantile
 from multitracer.tables import Column, Schema, Table
 from multitracer.transactions import TRANSACTIONS
 from multitracer.units import NS_PER_S

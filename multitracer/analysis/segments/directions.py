@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis import goodput
-from multitracer.analysis.acknowledgments import max_flight
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
-from multitracer.analysis.probes import window_is_closed
-from multitracer.analysis.stamp_spread import FEWEST_STAMPS, vantage_by_stamps
-from multitracer.analysis.window_scale import put_window_shift
+from multitracer.analysis.segments import goodput
+from multitracer.analysis.segments.acknowledgments import max_flight
+from multitracer.analysis.segments.probes import window_is_closed
+from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, vantage_by_stamps
+from multitracer.analysis.segments.window_scale import put_window_shift
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
@@ -26,7 +26,7 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
+    from multitracer.analysis.segments.examination import Findings
     from multitracer.capture import Capture
 
 _AT_ONCE_NS = NS_PER_MS

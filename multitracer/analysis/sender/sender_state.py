@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.tcp_state import ends_of
+from multitracer.analysis.sender.tcp_state import ends_of
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.tables import NA, Table
 

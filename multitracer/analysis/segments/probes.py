@@ -19,10 +19,10 @@ import numpy as np
 from multitracer.analysis.group import BEGIN_OR_END, Timeline
 
 if TYPE_CHECKING:
-    from multitracer.analysis.axis import Acks, Axis, Pieces
-    from multitracer.analysis.coverage import Coverage
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Acks, Axis, Pieces
+    from multitracer.analysis.segments.coverage import Coverage
 
 
 def zero_windows(group: Group) -> Array:

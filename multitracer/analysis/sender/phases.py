@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.sender_state import applied
+from multitracer.analysis.sender.sender_state import applied
 from multitracer.protocols.sock_diag import CaState, ReadBy
 from multitracer.sender import JOINED_STATE, TCP_PHASES
 from multitracer.tables import NA, NOT_A_TIME, Table

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.duplicates import telling
 from multitracer.analysis.group import has
+from multitracer.analysis.segments.duplicates import telling
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.axis import Axis
-    from multitracer.analysis.coverage import Coverage
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Axis
+    from multitracer.analysis.segments.coverage import Coverage
 
 
 @dataclass(slots=True)

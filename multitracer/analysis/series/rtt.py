@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import first_painters
-from multitracer.analysis.timestamps import echoes
+from multitracer.analysis.segments.timestamps import echoes
 from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.outstanding import Blocks
-    from multitracer.analysis.segments import Connections
+    from multitracer.analysis.segments.outstanding import Blocks
+    from multitracer.analysis.segments.segment_rows import Connections
 
 
 class Provenance(IntEnum):

@@ -18,7 +18,7 @@ from multitracer.tcp import WindowScaleBy
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
+    from multitracer.analysis.segments.examination import Findings
     from multitracer.capture import Capture
 
 LARGEST_SHIFT = 14

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.bootstrap import Interval, interval, median, median_draws
-from multitracer.analysis.transactions import SEED
+from multitracer.analysis.transactions.arms import SEED
+from multitracer.analysis.transactions.bootstrap import Interval, interval, median, median_draws
 from multitracer.tables import Column, Schema, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Array
 
 _DRAW_SEEDS = (1, 2)

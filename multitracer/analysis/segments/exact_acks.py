@@ -15,10 +15,10 @@ import numpy as np
 from multitracer.analysis.intervals import span_minimum
 
 if TYPE_CHECKING:
-    from multitracer.analysis.acknowledgments import Progress
-    from multitracer.analysis.axis import Axis
-    from multitracer.analysis.coverage import Coverage
     from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.acknowledgments import Progress
+    from multitracer.analysis.segments.axis import Axis
+    from multitracer.analysis.segments.coverage import Coverage
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.rto import reconstruct_rto
-from multitracer.analysis.rtt import Provenance
-from multitracer.analysis.sender_state import applied
+from multitracer.analysis.sender.sender_state import applied
+from multitracer.analysis.series.rto import reconstruct_rto
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.sender import JOINED_STATE, SERIES
 from multitracer.tables import NA, NOT_A_TIME, Table

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.acknowledgments import first_units
 from multitracer.analysis.intervals import distinct, first_painters
+from multitracer.analysis.segments.acknowledgments import first_units
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
+    from multitracer.analysis.segments.examination import Findings
 
 _NEVER = -(1 << 62)
 

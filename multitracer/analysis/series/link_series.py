@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.series import series_table
+from multitracer.analysis.series.labelled import series_table
 from multitracer.tables import NA
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.directions import is_dsack
-from multitracer.analysis.goodput import new_bytes
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.intervals import add_to_groups
-from multitracer.analysis.kernel import examine
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.outstanding import Blocks, outstanding
-from multitracer.analysis.probes import window_is_closed
-from multitracer.analysis.timestamps import echoes
-from multitracer.analysis.window_scale import LARGEST_SHIFT
+from multitracer.analysis.segments.directions import is_dsack
+from multitracer.analysis.segments.examination import examine
+from multitracer.analysis.segments.goodput import new_bytes
+from multitracer.analysis.segments.outstanding import Blocks, outstanding
+from multitracer.analysis.segments.probes import window_is_closed
+from multitracer.analysis.segments.timestamps import echoes
+from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
 from multitracer.capture import Flag
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
+    from multitracer.analysis.segments.examination import Findings
     from multitracer.capture import Capture
 
 

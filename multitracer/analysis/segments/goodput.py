@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.kernel import Findings
+    from multitracer.analysis.segments.examination import Findings
     from multitracer.capture import Capture
 
 COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
