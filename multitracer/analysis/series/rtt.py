@@ -3,11 +3,11 @@
 Three ways to a sample, which are never mixed:
 
 exact ACK
-    The first ACK that covers a segment ends at its end, and Karn's rule holds (see `samples.py`). Silent
-    about whatever was sent twice.
+    The first ACK that covers a segment ends at its end, and Karn's rule holds (see
+    `segments/exact_acks.py`). Silent about whatever was sent twice.
 timestamp echo
-    RFC 7323, section 4.1: an ACK of new data echoes the timestamp of the segment (see `timestamps.py`). It
-    says which copy was answered, so it measures stalls and what follows a loss.
+    RFC 7323, section 4.1: an ACK of new data echoes the timestamp of the segment (see
+    `segments/timestamps.py`). It says which copy was answered, so it measures stalls and what follows a loss.
 SACK
     The first block of an ACK (not a D-SACK) ends at the segment's end, is the first to cover it, and the
     segment was sent once: the block names the segment that triggered it (RFC 2018, section 4).
