@@ -1,7 +1,7 @@
-"""Make the pictures and tables of docs/paper_figures.md: `python -m docs.paper_figures` in a clone.
+"""Make the pictures and tables of docs/paper_figures.md: `python -m docs.programs.paper_figures` in a clone.
 
 Each figure is drawn by the command that the page shows, from a session in sample_traces, which takes
-chromium; each number is measured in that session. `python -m docs.paper_figures --tables` writes the
+chromium; each number is measured in that session. `python -m docs.programs.paper_figures --tables` writes the
 tables alone.
 """
 
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.paper_numbers import FIGURE_NUMBERS, SAMPLES, beside_virtual
+from docs.programs.paper_numbers import FIGURE_NUMBERS, SAMPLES, beside_virtual
 from multitracer.cli._program import run
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "paper_figures.md"
 IMAGES = ROOT / "docs" / "images"
 _END = "<!-- end -->"

@@ -1,6 +1,7 @@
 """Writes docs/peers.md: what other tools say of transfers whose cause is known, beside what we say.
 
-`python -m docs.peers` runs tshark and tcptrace on bundled recordings of `tests/causes` and makes the page.
+`python -m docs.programs.peers` runs tshark and tcptrace on bundled recordings of `tests/causes` and makes the
+page.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from tests.causes.judge import ask, asked_for, seen
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "peers.md"
 RECORDINGS = ROOT / "tests" / "causes" / "recordings"
 _WORDS = tomllib.loads((ROOT / "docs" / "peers.toml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The picture and the tables of docs/lost_time.md, from docs/figure6.csv: `python -m docs.figure6 draw`."""
+"""The picture and tables of docs/lost_time.md from docs/figure6.csv; `docs.programs.figure6 draw` uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from docs.figure6 import ROOT, read_rows
+from docs.programs.figure6 import ROOT, read_rows
 from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use

@@ -1,8 +1,9 @@
 """The experiments of paper 000 again, for docs/experiments.md.
 
-`python -m docs.experiments run` makes those in virtual time that docs/experiments/ lacks, `take FOLDER` takes
-in what `measure run` recorded under the kernel's TCP in FOLDER/NAME (or FOLDER/NAME-1, -2, ... for a run in
-several parts), and `draw` makes the tables and pictures of the page (pictures with chromium; `tables` alone).
+`python -m docs.programs.experiments run` makes those in virtual time that docs/experiments/ lacks, `take
+FOLDER` takes in what `measure run` recorded under the kernel's TCP in FOLDER/NAME (or FOLDER/NAME-1, -2, ...
+for a run in several parts), and `draw` makes the tables and pictures of the page (pictures with chromium;
+`tables` alone).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from multitracer.cli._program import run as multitracer
 if TYPE_CHECKING:
     from multitracer.tables import Table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DATA = ROOT / "docs" / "experiments"
 SIZES = {"cdpd": "128,256,512,1024,2048,4096,8192", "bluetooth": "64,128,256,512,1024,2048,4096,8192"}
 SESSIONS = {"cdpd": 100, "bluetooth": 1000}
@@ -165,7 +166,7 @@ if __name__ == "__main__":
         case ["take", place]:
             take(Path(place))
         case ["draw" | "tables" as what]:
-            from docs.experiment_page import draw
+            from docs.programs.experiment_page import draw
 
             draw(pictures=what == "draw")
         case _:

@@ -1,8 +1,9 @@
 """Figure 6 of paper 004 from runs of our own: `make utilization`.
 
-`python -m docs.figure6 run [FOLDER...]` makes the runs that docs/figure6.csv lacks, in virtual time, and
-takes in the recorded sessions in FOLDER; `python -m docs.figure6 draw` makes the picture and the tables of
-docs/lost_time.md from it. The parameters of a run are drawn from its number: anybody makes the same runs.
+`python -m docs.programs.figure6 run [FOLDER...]` makes the runs that docs/figure6.csv lacks, in virtual time,
+and takes in the recorded sessions in FOLDER; `python -m docs.programs.figure6 draw` makes the picture and the
+tables of docs/lost_time.md from it. The parameters of a run are drawn from its number: anybody makes the same
+runs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from multitracer.simulator.record import record_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "docs" / "figure6.csv"
 COLUMNS = (
     "run", "radio", "bytes", "direction", "header_compression", "queue_packets", "n2", "outcome",
@@ -162,6 +163,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
         run(sys.argv[2:])
     else:
-        from docs.figure6_page import draw
+        from docs.programs.figure6_page import draw
 
         draw()

@@ -1,4 +1,7 @@
-"""Make the pictures of README.md and docs/figures.md: `python -m docs.pictures` in a clone, with chromium."""
+"""Make the pictures of README.md and docs/figures.md.
+
+Run `python -m docs.programs.pictures` in a clone, with chromium.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 from multitracer.cli._program import run
 from tests.report.chromium import Browser
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 SAMPLE = ROOT / "sample_traces" / "cellular_upload"
 PLOTS = (("cellular_upload", ()), ("typical-1450k", ("--to", "130")))

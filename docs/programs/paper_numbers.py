@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.scenario.summary import Summary
     from multitracer.tables import Array
 
-SAMPLES = Path(__file__).parents[1] / "sample_traces"
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
 MSS_BYTES = 460
 _AT_ONCE_S = 0.1
 Row = tuple[str, str, str]

@@ -1,4 +1,4 @@
-"""The tables and pictures of docs/experiments.md: `python -m docs.experiments draw`."""
+"""The tables and pictures of docs/experiments.md: `python -m docs.programs.experiments draw`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from docs.experiments import RUNS, arms
+from docs.programs.experiments import RUNS, arms
 from multitracer.analysis.transactions.arms import size_statistics
 from multitracer.analysis.transactions.influence import RADIO, influence
 from multitracer.analysis.transactions.transports import compare
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "experiments.md"
 IMAGES = ROOT / "docs" / "images"
 _NAMES = {"tcp1999": "TCP 1999", "tcptoday": "TCP today", "cc": "CentaurusComm", "ccearly": "early start"}
