@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from multitracer.cli._output import replacing
+from multitracer.clock.accuracy import seconds, span
 from multitracer.clock.captures.two_captures import METHOD
 from multitracer.clock.model.edges import edges_table, mapping_table
-from multitracer.clock.words import seconds, span
 from multitracer.errors import ClockError
 from multitracer.manifest import inside
 from multitracer.recording.inputs import find_inputs, loose_inputs

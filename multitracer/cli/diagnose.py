@@ -95,7 +95,7 @@ def _document(found: Diagnosis, *, intervals: bool = False) -> dict[str, Any]:
 
 
 def _show(sheet: Page, found: Diagnosis) -> None:
-    from multitracer.diagnosis.limits.sentence import rows_in_words
+    from multitracer.diagnosis.sentence import rows_in_words
 
     document = _document(found)
     sheet.line(found.headline.sentence, bold=True)

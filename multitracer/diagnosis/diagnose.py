@@ -15,8 +15,8 @@ from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
 from multitracer.diagnosis.limits.group import Group, alone, group_of
 from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.rules import findings
+from multitracer.diagnosis.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use
 from multitracer.errors import InputError

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.accuracy import seconds, span
 from multitracer.clock.model.envelope import lower_hull
 from multitracer.clock.model.estimate import BACKWARD, FORWARD, TOGETHER
-from multitracer.clock.words import seconds, span
 from multitracer.errors import InputError
 from multitracer.figures.downsample import thin
 from multitracer.figures.palette import THEMES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.words import span
+from multitracer.clock.accuracy import span
 from multitracer.figures.series import Series
 from multitracer.tables import NOT_A_TIME
 
