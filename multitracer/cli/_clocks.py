@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from multitracer.cli._output import replacing
-from multitracer.clock.accuracy import seconds, span
 from multitracer.clock.captures.two_captures import METHOD
 from multitracer.clock.model.edges import edges_table, mapping_table
 from multitracer.errors import ClockError
 from multitracer.manifest import inside
 from multitracer.recording.inputs import find_inputs, loose_inputs
 from multitracer.recording.open import read_recording
-from multitracer.words import no_formula, portable
+from multitracer.words import clock_offset, no_formula, portable, time_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,9 +100,9 @@ def _row(found: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, .
     return (
         _name(found, relation.source),
         _name(found, relation.target),
-        seconds(estimate.offset_ns),
+        clock_offset(estimate.offset_ns),
         drift if estimate.skew_ppm or estimate.skew_uncertainty_ppm else "none",
-        span(estimate.uncertainty_ns),
+        time_error(estimate.uncertainty_ns),
         estimate.method,
         f"{estimate.evidence:,}",
     )
@@ -116,7 +115,7 @@ def _causality(found: Aligned, relation: Relation) -> Iterator[str]:
         if relation.method == METHOD and e.lower_ns is not None and e.upper_ns is not None:
             yield (
                 f"{names}: ± takes the two ways of the path for equally long; however unequal they are, the "
-                f"offset lies between {seconds(e.lower_ns)} and {seconds(e.upper_ns)}"
+                f"offset lies between {clock_offset(e.lower_ns)} and {clock_offset(e.upper_ns)}"
             )
 
 

@@ -5,28 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.clock.sources.snapshots import ONE_KERNEL
-from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from multitracer.words import time_error
 
 if TYPE_CHECKING:
     from multitracer.clock.model.graph import Path
 
-_ROUNDS_UP = 0.9995
 _DRIFT_THAT_COUNTS_PPM = 0.005
-
-
-def span(ns: float) -> str:
-    """Return an error as it is said: 1.2 ms, 340 ns."""
-    for unit_ns, name in ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs")):
-        if abs(ns) >= _ROUNDS_UP * unit_ns:
-            return (
-                f"{ns / unit_ns:,.3g} {name}" if abs(ns) < 1000 * unit_ns else f"{ns / unit_ns:,.0f} {name}"
-            )
-    return f"{ns:.0f} ns"
-
-
-def seconds(ns: int) -> str:
-    """Return an offset exactly enough to compare it by eye: +2.400148 s."""
-    return f"{ns / NS_PER_S:+,.6f} s"
 
 
 def accuracy(path: Path, *, source: str, target: str, bound_ns: float) -> str:
@@ -55,9 +39,9 @@ def accuracy(path: Path, *, source: str, target: str, bound_ns: float) -> str:
     drift = f"{'gains' if skew > 0 else 'loses'} {abs(skew):.2f} ppm"
     steps = max(len(relation.estimates) for relation in path) - 1
     stepped = f", with {steps} step{'s' if steps > 1 else ''} in between" if steps else ""
-    said = f"{span(abs(offset))} {ahead} {target}"
+    said = f"{time_error(abs(offset))} {ahead} {target}"
     more = f" and {drift}" if abs(skew) > _DRIFT_THAT_COUNTS_PPM else ""
     return (
         f"the clock of {source} was {said}{more}{stepped}; its times are shown on that of {target}, "
-        f"± {span(bound_ns)} (95 %; {methods}, {evidence:,} observations)"
+        f"± {time_error(bound_ns)} (95 %; {methods}, {evidence:,} observations)"
     )
