@@ -53,7 +53,7 @@ _TOOLS = {
 _PTP_CLOCKS = Path("/sys/class/ptp")
 
 
-class Recording:
+class HostClockRecorder:
     """One run: readings when they are due, and where something happened between two.
 
     Parameters
@@ -175,7 +175,7 @@ def main(argv: Sequence[str]) -> None:
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.output) as log,
     ):
-        recording = Recording(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
+        recording = HostClockRecorder(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
         stop.on_tag = recording.clap
         more = {"every_s": chosen.every, "ptp_clocks": _ptp_clocks()}
         recording.run(stop, header=header("multitracer-host-clock", chosen, **more))

@@ -95,7 +95,7 @@ class Listener:
         self._socket.close()
 
 
-class Recording:
+class RlpRecorder:
     """One run: what comes goes into the file."""
 
     def __init__(self, listener: Listener, log: Log, *, side: str) -> None:
@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> None:
         listener = Listener(_address(chosen.listen))
         try:
             with Log(chosen.output) as log:
-                recording = Recording(listener, log, side=chosen.side)
+                recording = RlpRecorder(listener, log, side=chosen.side)
                 stop.on_tag = recording.clap
                 recording.run(stop)
         finally:

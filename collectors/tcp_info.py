@@ -200,7 +200,7 @@ def _text(address: bytes) -> str:
     return str(ip_address(address))
 
 
-class Recording:
+class TcpInfoRecorder:
     """One run: asks when it is due, writes what came and what did not."""
 
     def __init__(self, reader: Reader, log: Log, chosen: argparse.Namespace) -> None:
@@ -306,7 +306,7 @@ def main(argv: Sequence[str]) -> None:
                 processes=chosen.process,
             )
             ready()
-            Recording(reader, log, chosen).run(stop)
+            TcpInfoRecorder(reader, log, chosen).run(stop)
 
 
 def check() -> None:

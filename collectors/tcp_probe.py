@@ -45,7 +45,7 @@ _ADDRESS = re.compile(
 )
 
 
-class Recording:
+class TcpProbeRecorder:
     """One run: empties the instance's buffers into the log."""
 
     def __init__(
@@ -146,7 +146,7 @@ def main(argv: Sequence[str]) -> None:
         log.write(comment(header("multitracer-tcp-probe", chosen, events=events)))
         stop.on_tag = lambda tag: log.write(comment({"kind": "clap", "tag": tag, **clock_reading()}))
         ready()  # from here on the buffers keep what happens
-        Recording(instance, log, networks=chosen.address).run(stop)
+        TcpProbeRecorder(instance, log, networks=chosen.address).run(stop)
 
 
 def _preflight() -> Path:

@@ -54,11 +54,11 @@ def doctor() -> None:
     tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in found.tiers]
     sheet.table(("tier", "here", "how, or why not", "what is lost"), tiers)
     sheet.line()
-    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in found.findings]
+    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in found.checks]
     sheet.table(("what", "", "for"), abilities)
-    for finding in found.findings:
-        if not finding.works:
-            sheet.line(f"{finding.name}: {finding.found}; {finding.without}")
+    for check in found.checks:
+        if not check.works:
+            sheet.line(f"{check.name}: {check.message}; {check.without}")
     sheet.line(f"What would help: {found.advice or 'nothing is missing'}")
 
 

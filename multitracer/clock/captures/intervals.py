@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.clock.captures.directions import Way, Ways
-from multitracer.clock.captures.steps import CLOCKS, Clock, Step, after, certainly, least, stretches
+from multitracer.clock.captures.steps import CLOCKS, ClockLabel, Step, after, certainly, least, stretches
 from multitracer.clock.model.causal_bounds import certain
 from multitracer.errors import ClockError
 
@@ -123,7 +123,7 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
     return found
 
 
-def _extent(ways: Ways, moments: list[tuple[float, float]], clock: Clock) -> list[tuple[float, float]]:
+def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -> list[tuple[float, float]]:
     """Return from when to when each interval lasts by one clock, whose jumps were at these moments."""
     times = np.concatenate([_stamps(way, clock) for way in (ways.out, ways.back)])
     lasts = [last for last, _ in moments] + [float(times.max())]
@@ -131,7 +131,7 @@ def _extent(ways: Ways, moments: list[tuple[float, float]], clock: Clock) -> lis
     return [(first, max(first, last)) for first, last in zip(firsts, lasts, strict=True)]
 
 
-def _stamps(way: Way, clock: Clock) -> Array:
+def _stamps(way: Way, clock: ClockLabel) -> Array:
     """Return the stamps that a clock gave to packets."""
     stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
     return stamps

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-Clock = Literal["a", "b"]
-CLOCKS: tuple[Clock, Clock] = ("a", "b")
+ClockLabel = Literal["a", "b"]
+CLOCKS: tuple[ClockLabel, ClockLabel] = ("a", "b")
 
 SMALLEST_STEP_NS = 20e6
 """Smaller jumps are left alone: drift and queues look like them."""
@@ -64,7 +64,7 @@ class Step:
         The rows between which `row` lies for certain, where it is not known better.
     """
 
-    clock: Clock
+    clock: ClockLabel
     row: int
     shift_ns: float
     error_ns: float
@@ -131,16 +131,16 @@ def placed(ways: Ways, step: Step) -> Step:
     return replace(best[1], first_row=min(as_good), last_row=max(as_good))
 
 
-def rows_of(way: Way, clock: Clock) -> Array:
+def rows_of(way: Way, clock: ClockLabel) -> Array:
     """Return the rows of packets in the capture of one clock."""
     return way.row if clock == "a" else way.other_row
 
 
-def _is_known(place: tuple[float, Clock, int], known: list[Step]) -> bool:
+def _is_known(place: tuple[float, ClockLabel, int], known: list[Step]) -> bool:
     return any(step.clock == place[1] and step.row == place[2] for step in known)
 
 
-def _places(ways: Ways, clock: Clock) -> list[tuple[float, Clock, int]]:
+def _places(ways: Ways, clock: ClockLabel) -> list[tuple[float, ClockLabel, int]]:
     """Return where a clock may have jumped, each place with its score; the best ones."""
     courses = _courses(ways, clock)
     scored = [(_score(courses, row), clock, row) for row in _candidates(courses)]
@@ -235,11 +235,11 @@ def _noise(delays: Array) -> float:
     return float(max(_MAD_SIGMA * np.median(apart) / np.sqrt(2), apart.mean() / 2))
 
 
-def _courses(ways: Ways, clock: Clock) -> list[_Course]:
+def _courses(ways: Ways, clock: ClockLabel) -> list[_Course]:
     return [_course(way, clock) for way in (ways.out, ways.back)]
 
 
-def _course(way: Way, clock: Clock) -> _Course:
+def _course(way: Way, clock: ClockLabel) -> _Course:
     rows = rows_of(way, clock)
     order = np.argsort(rows, kind="stable")
     delay = way.delay_ns[order]

@@ -20,7 +20,7 @@ from multitracer.protocols.centaurus.framing import FrameReader, frame
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Poll
 from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.session import MetPeer, Session
+from multitracer.protocols.centaurus.session import CentaurusSession, MetPeer
 from multitracer.protocols.centaurus.worker import Worker
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SerialWorker(Worker):
         reader = self._readers.setdefault(line, FrameReader())
         return [((line, station), packet) for station, packet in reader.feed(octets)]
 
-    def _framed(self, session: Session, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
         station = _station_of(session.address)
         return frame(station, seal(packet, key=self.config.key, station=bytes((station,))))
 
@@ -89,7 +89,7 @@ class SerialMaster(SerialWorker):
         for address in stations:
             self.peers[address] = MetPeer(address)
         self._order = list(self.peers.values())
-        self._visiting: Session | None = None
+        self._visiting: CentaurusSession | None = None
         self._visit_ns = 0
         self._probe_ns = 0
 
@@ -132,7 +132,7 @@ class SerialMaster(SerialWorker):
         if session.started_ns + self.config.probe_ns <= now_ns:
             self._end(session, "unanswered", now_ns)
 
-    def _end(self, session: Session, cause: str, now_ns: int) -> None:
+    def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         silent = session.level2.is_unanswered
         super()._end(session, cause, now_ns)
         self._visiting = None
@@ -216,7 +216,7 @@ class SerialSlave(SerialWorker):
                 continue
             self._heard(session, packet, message, len(octets_of_packet), now_ns)
 
-    def _polled(self, packet: Packet, now_ns: int) -> Session | None:
+    def _polled(self, packet: Packet, now_ns: int) -> CentaurusSession | None:
         """Return the session that a POLL begins, None if the POLL is older than the session that runs."""
         peer = self.peers[self.master]
         if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:

@@ -23,7 +23,7 @@ class MetPeer(Peer):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self.session: Session | None = None
+        self.session: CentaurusSession | None = None
         """The session with it, once its address is proven."""
         self.heard_ns = 0
         self.is_waiting = False
@@ -36,7 +36,7 @@ class MetPeer(Peer):
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class CentaurusSession:
     """One session of one peer."""
 
     number: int
