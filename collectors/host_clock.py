@@ -106,7 +106,7 @@ class HostClockRecorder:
     def _put(self, reading: Reading, **more: Any) -> None:
         self._last = reading
         self._due_ns = reading["monotonic_before_ns"] + self._every_ns
-        self._log.record(host=self._host, **reading, **discipline(), **more, **self._told())
+        self._log.record(host=self._host, **reading, **discipline(), **more, **self._by_daemons())
 
     def _event(self, now: Reading) -> dict[str, Any]:
         """Return what happened since the last reading: a suspend explains what would look like a step."""
@@ -123,7 +123,7 @@ class HostClockRecorder:
             return {"event": "step", "step_ns": moved}
         return {}
 
-    def _told(self) -> dict[str, str]:
+    def _by_daemons(self) -> dict[str, str]:
         """Return what those who discipline the clock say of it, if it is time to ask."""
         now = time.monotonic_ns()
         if now < self._ask_ns:

@@ -201,12 +201,12 @@ class SerialModem:
 
     def _meet(self, line: Line) -> None:
         """Learn what modem this is, choose its profile, and prepare it."""
-        told = []
+        identity = []
         for answer in line.introduce():
             self._books.answer(answer)
             if answer.command != "ATE0":
-                told.append(answer.raw.decode("latin-1"))
-        self._identity = " ".join(" ".join(told).split())[:_MOST_IDENTITY] or "unknown"
+                identity.append(answer.raw.decode("latin-1"))
+        self._identity = " ".join(" ".join(identity).split())[:_MOST_IDENTITY] or "unknown"
         self._profile = self._given or matching(self._identity)
         self._refused = {}
         self._round = 0

@@ -119,8 +119,8 @@ class Link:
 
     def count_dropped(self) -> None:
         """Add what found no room since the last time; the kernel forgets it when asked."""
-        told = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-        self.dropped += struct.unpack("II", told)[1]
+        statistics = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+        self.dropped += struct.unpack("II", statistics)[1]
 
     def close(self) -> None:
         """Let go of it."""

@@ -37,7 +37,7 @@ def sentences(where: Place, time_ns: int) -> bytes:
     now = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
     tod, date = f"{now:%H%M%S}.{time_ns % NS_PER_S // NS_PER_MS:03d}", f"{now:%d%m%y}"
     if where.in_tunnel:
-        told = [
+        lines = [
             f"GPGGA,{tod},,,,,0,00,,,M,,M,,",
             "GPGSA,A,1,,,,,,,,,,,,,,,",
             f"GPRMC,{tod},V,,,,,,,{date},,,N",
@@ -45,12 +45,12 @@ def sentences(where: Place, time_ns: int) -> bytes:
     else:
         at = f"{_angle(where.lat_deg, 2, 'NS')},{_angle(where.lon_deg, 3, 'EW')}"
         moves = f"{where.speed_mps / _KNOT_MPS:.2f},{where.heading_deg:.2f}"
-        told = [
+        lines = [
             f"GPGGA,{tod},{at},1,09,0.9,250.0,M,-34.0,M,,",
             "GPGSA,A,3,03,07,08,11,13,16,19,23,24,,,,1.8,0.9,1.5",
             f"GPRMC,{tod},A,{at},{moves},{date},,,A",
         ]
-    return b"".join(map(signed, told))
+    return b"".join(map(signed, lines))
 
 
 def signed(body: str) -> bytes:

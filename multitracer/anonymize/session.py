@@ -80,10 +80,10 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
         if written.why:
             said[path.relative_to(session.folder).as_posix()] = written.why
     others = dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
-    told = {pseudonyms.in_words(name): why for name, why in said.items()}
+    left_out = {pseudonyms.in_words(name): why for name, why in said.items()}
     if others:  # their names may tell whose they are
-        told["other files"] = f"{len(others)} left out"
-    write_manifest(into, _manifest(session, into, pseudonyms, told))
+        left_out["other files"] = f"{len(others)} left out"
+    write_manifest(into, _manifest(session, into, pseudonyms, left_out))
     return said | others
 
 

@@ -337,12 +337,12 @@ class Session(SessionTables, SessionFigures):
             f"<p>and {len(parts) - _MOST_ROWS:,} more capture points</p>" if len(parts) > _MOST_ROWS else ""
         )
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
-        told = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
+        warnings = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
         if (untold := len(self.warnings) - _MOST_ROWS) > 0:
-            told += f"<p>! and {untold:,} more in <code>.warnings</code></p>"
+            warnings += f"<p>! and {untold:,} more in <code>.warnings</code></p>"
         return (
             f"<b>{escape(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-            f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{told}"
+            f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{warnings}"
         )
 
 

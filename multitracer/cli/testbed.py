@@ -162,8 +162,8 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
     from multitracer.testbed.run import run_real
 
     try:
-        with progress_of("running", scenario.traffic[0].bytes) as told:
-            return run_real(scenario, folder, seed=seed, speed=speed or 1, told=told)
+        with progress_of("running", scenario.traffic[0].bytes) as progress:
+            return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
         click.echo(f"interrupted; what was recorded until then is in {folder}", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop

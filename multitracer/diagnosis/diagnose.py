@@ -219,8 +219,8 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         )
     books = account(transfer)
     found = group.longest if group is not None else limited(transfer, books)
-    told = findings(Case(transfer, books, found))
-    return Diagnosis(transfer, books, told, found, group or alone(found))
+    conclusions = findings(Case(transfer, books, found))
+    return Diagnosis(transfer, books, conclusions, found, group or alone(found))
 
 
 def headline(diagnosis: Diagnosis) -> str:

@@ -102,14 +102,14 @@ class Recording:
     @property
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
-        told = list(self.notes)
+        sentences = list(self.notes)
         for file in (file for part in self.parts for file in part.capture.files):
             if file.damaged:
                 packets = count(file.packets, "whole packet")
                 read = f", {packets} read" if file.lost_ranges else f" after {packets}"
-                told.append(f"{file.path}: damaged{read}: {file.damaged}")
-            told += [f"{file.path}: {sentence}" for sentence in file.warnings]
-        return told
+                sentences.append(f"{file.path}: damaged{read}: {file.damaged}")
+            sentences += [f"{file.path}: {sentence}" for sentence in file.warnings]
+        return sentences
 
     @property
     def trust(self) -> str:

@@ -58,14 +58,14 @@ def _class(row: Share, shade: int) -> str:
 
 
 def _piece(row: Share, shade: int) -> Markup:
-    told = f"{name_of(row)} {row.share:.0%}"
-    name = element("span", told) if row.share >= _WIDE else None
+    label = f"{name_of(row)} {row.share:.0%}"
+    name = element("span", label) if row.share >= _WIDE else None
     return element(
         "div",
         name,
         class_=_class(row, shade),
         style=f"flex-grow:{row.share:.6f}",
-        title=f"{told}: {says(row)}",
+        title=f"{label}: {says(row)}",
     )
 
 

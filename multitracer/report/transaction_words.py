@@ -120,10 +120,10 @@ def _joined(words: Sequence[str]) -> str:
 def arm_sentence(arm: Arm) -> str:
     """Return how the RTT of one arm grew with the size, and how many were dropped."""
     rows = [row for row in size_statistics(arm).rows() if row["median_s"] is not None]
-    told = [row for row in rows if isfinite(row["median_s"])]
-    if not told:
+    finished = [row for row in rows if isfinite(row["median_s"])]
+    if not finished:
         return f"{arm.name}: half or more were dropped at every size ({dropped_words(arm)})."
-    first, last = told[0], told[-1]
+    first, last = finished[0], finished[-1]
     grew = f"took {seconds(first['median_s'])} at {first['size_bytes']} bytes"
     if last is not first:
         grew += f" and {seconds(last['median_s'])} at {last['size_bytes']}"

@@ -239,8 +239,8 @@ def _is_intact(data: Bytes, at: Ints, length: int) -> Mask:
     fcs = np.full(len(at), zeros, dtype=np.int64)
     for position, shares in enumerate(tables):
         fcs ^= np.array(shares)[octets[:, position]]
-    told = octets[:, -FCS_OCTETS:] @ np.array([1, 1 << 8, 1 << 16])
-    return np.asarray(fcs == told)
+    received = octets[:, -FCS_OCTETS:] @ np.array([1, 1 << 8, 1 << 16])
+    return np.asarray(fcs == received)
 
 
 def _facts(packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
@@ -273,9 +273,9 @@ def _characters(packets: Packets, length: int) -> Ints:
     """Return how many characters the information field of each frame carries."""
     status = packets.data[packets.at + 2] & 0x1F
     found = np.where(status == _FULL, length - 6, 0)
-    told = packets.kept > 2
-    found[~told] = 0
-    for i in np.flatnonzero(told & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
+    has_header = packets.kept > 2
+    found[~has_header] = 0
+    for i in np.flatnonzero(has_header & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
         at, kept = int(packets.at[i]), int(packets.kept[i])
         found[i] = payload_bytes(packets.data[at + 2 : at + min(kept, length)].tobytes(), length - 5)
     return found

@@ -76,8 +76,8 @@ def _acknowledged(found: Findings) -> _Moments:
     new = np.diff(value, prepend=value[:1])
     first = np.flatnonzero(np.diff(direction, prepend=-1))
     new[first] = value[first] - begin[direction[first]]
-    told = np.flatnonzero(new > 0)
-    return _Moments(direction[told], acks.position[acks.advancing][told], new[told])
+    advancing = np.flatnonzero(new > 0)
+    return _Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
 
 
 def _payload_range(found: Findings) -> tuple[Array, Array]:
@@ -111,7 +111,7 @@ def _put_rates(
     begin, end = (time_ns[found.group.rows[moments.position[each]]] for each in (first, last))
     carried = np.add.reduceat(moments.new_bytes.astype(np.int64), first) - moments.new_bytes[first]
     rows["goodput_by"][there] = GoodputBy.ONE_MOMENT
-    told = np.flatnonzero(end > begin)
-    rows["goodput_by"][there[told]] = by
-    rows["goodput_ns"][there[told]] = (end - begin)[told]
-    rows["goodput_bytes_per_s"][there[told]] = carried[told] * NS_PER_S / (end - begin)[told]
+    lasting = np.flatnonzero(end > begin)
+    rows["goodput_by"][there[lasting]] = by
+    rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
+    rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * NS_PER_S / (end - begin)[lasting]

@@ -59,9 +59,9 @@ def _is_unknown(found: Findings, rows: dict[str, Array], capture: Capture) -> Ar
     group = found.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
     whole = syn[~has(capture.segments["marks"][group.rows[syn]], Mark.HEADER_CUT)]
-    told = group.count(whole) > 0
-    refused = (told & (rows["window_scale"] < 0)).reshape(-1, 2)[:, ::-1].ravel()
-    return np.asarray(~told & ~refused)
+    has_options = group.count(whole) > 0
+    refused = (has_options & (rows["window_scale"] < 0)).reshape(-1, 2)[:, ::-1].ravel()
+    return np.asarray(~has_options & ~refused)
 
 
 def _least_shift(found: Findings, capture: Capture, direction: int) -> int:

@@ -182,9 +182,9 @@ def efficiency(table: Table) -> Array:
     known = table["efficiency"].copy()
     if bool(np.isnan(known).all()):
         sent = table["bytes_up"] + table["bytes_down"]
-        told = (table["bytes_up"] > 0) & (table["bytes_down"] > 0)
+        is_known = (table["bytes_up"] > 0) & (table["bytes_down"] > 0)
         application = table["request_bytes"] + table["reply_bytes"]
-        known[told] = application[told] / sent[told]
+        known[is_known] = application[is_known] / sent[is_known]
     return np.where(dropped(table), np.nan, known)
 
 
@@ -234,8 +234,8 @@ def _split(table: Table) -> Iterator[Table]:
 def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
     groups: dict[tuple[Any, ...], list[tuple[Source, Table]]] = {}
     for source, rows in split:
-        told = _facts(source, rows) | {"session": f"{source.speed:g}"}
-        groups.setdefault(tuple(sorted(told.items())), []).append((source, rows))
+        setting = _facts(source, rows) | {"session": f"{source.speed:g}"}
+        groups.setdefault(tuple(sorted(setting.items())), []).append((source, rows))
     return [
         (found[0][0], Table.concatenate(TRANSACTIONS, [rows for _, rows in found]))
         for found in groups.values()
@@ -263,8 +263,8 @@ def _facts(source: Source, rows: Table) -> dict[str, str]:
 
 def _names(facts: list[dict[str, str]]) -> list[str]:
     names = [each["protocol"] for each in facts]
-    told = dict.fromkeys(key for each in facts for key in each)
-    keys = sorted((key for key in told if key not in _IMPLIED), key=lambda key: key == "session")
+    known = dict.fromkeys(key for each in facts for key in each)
+    keys = sorted((key for key in known if key not in _IMPLIED), key=lambda key: key == "session")
     for key in keys:
         for protocol in PROTOCOLS.values():
             here = [i for i, each in enumerate(facts) if each["protocol"] == protocol]

@@ -75,8 +75,8 @@ def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
 
 def _labels(arm: Arm) -> tuple[str, ...]:
     """Return where and over which link it was: what transports beside each other should share."""
-    told = arm.source.facts
-    return str(arm.table["labels"][0]), told.get("link", ""), told.get("time", "")
+    facts = arm.source.facts
+    return str(arm.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
 
 
 def compare(first: Arm, second: Arm) -> Table:

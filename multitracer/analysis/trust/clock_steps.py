@@ -40,8 +40,8 @@ def clock_steps(numbers: Counted) -> Array:
         return np.empty(0, dtype=np.int64)
     busiest = int(np.argmax(packets))
     senders = [d for d in (busiest, busiest ^ 1) if packets[d] >= _LEAST_SEGMENTS]
-    told = [steps for d in senders if (steps := _seen_by(numbers, d)) is not None]
-    return min(told, key=len, default=np.empty(0, dtype=np.int64))
+    by_sender = [steps for d in senders if (steps := _seen_by(numbers, d)) is not None]
+    return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
 
 
 def _seen_by(numbers: Counted, direction: int) -> Array | None:

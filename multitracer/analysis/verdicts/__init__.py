@@ -250,9 +250,9 @@ def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Ar
     came = came_at(segments, receiver, reverse=reverse)
     arrived = arrived_at(segments, came, reverse=reverse)
     had, known = had_before(copies, arrived)
-    told = told_in_time(copies, receiver, came, reverse=reverse)
+    in_time = told_in_time(copies, receiver, came, reverse=reverse)
     necessity[known] = np.where(
-        had[known], np.where(told[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
+        had[known], np.where(in_time[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )
     evidence[known & had] &= ~_SPEAKS_FOR_LOSS
     evidence[known & ~had] &= ~_SPEAKS_FOR_ARRIVAL

@@ -74,8 +74,8 @@ def told_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool)
     reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])
     highest = np.maximum.accumulate(reached)
     before = np.maximum(_with_later_copies(copies, came) - 1, 0)
-    told: Array = highest[before] >= copies.end
-    return told
+    in_time: Array = highest[before] >= copies.end
+    return in_time
 
 
 def _with_later_copies(copies: Copies, came: Array) -> Array:

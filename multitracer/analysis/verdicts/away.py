@@ -74,8 +74,8 @@ def _heard(copies: Copies, row: Array, far_ns: Array) -> Array:
     back = Stamped.of(copies.talks, copies.back)
     stamps = np.maximum.accumulate(back.since_first(segments["tsval"][back.rows], back.talk))
     newer = np.searchsorted(stamps, back.since_first(segments["tsecr"][row], copies.talk), side="right")
-    told = np.append(back.rows, len(segments))[newer]
-    heard = np.where(stamped[row], np.minimum(heard, told), heard)
+    by_stamp = np.append(back.rows, len(segments))[newer]
+    heard = np.where(stamped[row], np.minimum(heard, by_stamp), heard)
     return np.where(acks[row], np.maximum(heard, copies.first), copies.first)
 
 
@@ -106,11 +106,11 @@ def _pause(copies: Copies) -> tuple[Array, Array, Array]:
     """
     segments, row, own = copies.segments, copies.row, Stamped.of(copies.talks, copies.talks.own)
     place = np.searchsorted(own.rows, row)
-    told = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.talk])
-    before = np.where(told, np.append(own.rows, 0)[place - 1], row)
-    newer = told & (segments["tsecr"][row] != segments["tsecr"][before])
+    has_previous = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.talk])
+    before = np.where(has_previous, np.append(own.rows, 0)[place - 1], row)
+    newer = has_previous & (segments["tsecr"][row] != segments["tsecr"][before])
     ticks = since(segments["tsval"][row], segments["tsval"][before]) - 1
-    return before, np.where(told, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
+    return before, np.where(has_previous, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
 
 
 def passed_before(copies: Copies) -> Array:
@@ -133,9 +133,9 @@ def untold(copies: Copies) -> tuple[Array, Array]:
     echoed, skipped = _echoes(copies)
     onward = _goes_on(copies)
     onward_ns = np.where(onward < copies.nowhere, copies.after_ns(onward), np.iinfo(np.int64).max)
-    told = crossed | echoed | (onward_ns < SURELY_EARLY * path_ns)
-    lost = asked & ~told & (skipped | (onward_ns <= _LONGER * path_ns + _LATE_NS))
-    return lost, asked & ~told & ~lost
+    arrived = crossed | echoed | (onward_ns < SURELY_EARLY * path_ns)
+    lost = asked & ~arrived & (skipped | (onward_ns <= _LONGER * path_ns + _LATE_NS))
+    return lost, asked & ~arrived & ~lost
 
 
 def _goes_on(copies: Copies) -> Array:

@@ -77,8 +77,8 @@ def _own_flow(capture: Capture, *, is_sender: bool) -> int | None:
 
 
 def _of_modem(radio: Table) -> list[Estimate]:
-    told = np.isfinite(radio["modem_clock_s"])
-    stamps_ns = np.round(radio["modem_clock_s"][told] * NS_PER_S).astype(np.int64)
-    waited_ns = radio["answered_ns"][told] - radio["asked_ns"][told]
+    known = np.isfinite(radio["modem_clock_s"])
+    stamps_ns = np.round(radio["modem_clock_s"][known] * NS_PER_S).astype(np.int64)
+    waited_ns = radio["answered_ns"][known] - radio["asked_ns"][known]
     delay_ns = float(np.median(waited_ns)) if len(waited_ns) else 0.0
-    return [heard(radio["time_ns"][told], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S)]
+    return [heard(radio["time_ns"][known], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S)]

@@ -172,8 +172,8 @@ class Recorded:
     @property
     def slot_ns(self) -> int:
         """Time of a frame in link time, 20 ms where the link's log does not tell."""
-        told = [_positive(side.facts.get("slot_ns")) for side in self.sides]
-        return round(next((value for value in told if value), SLOT_NS))
+        stated = [_positive(side.facts.get("slot_ns")) for side in self.sides]
+        return round(next((value for value in stated if value), SLOT_NS))
 
     @property
     def sides(self) -> list[LinkSide]:

@@ -300,8 +300,8 @@ class Level2:
         self._remove(sending)
         known = message.reason in Reason.__members__.values()
         reason = Reason(message.reason).name.lower() if known else str(message.reason)
-        told = Rejected(now_ns, self._peer.address, each.handle, reason, each.segments_sent)
-        self._shared.events.append(told)
+        event = Rejected(now_ns, self._peer.address, each.handle, reason, each.segments_sent)
+        self._shared.events.append(event)
         if self.role is Role.SLAVE:
             self._control = self._say_nope()
         else:

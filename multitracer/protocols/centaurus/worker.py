@@ -238,8 +238,8 @@ class Worker(ABC):
 
     def _tell_end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         facts = session.address, session.number, cause, session.started_ns
-        told = SessionEnded(now_ns, *facts, session.sent_bytes, session.received_bytes)
-        self._shared.events.append(told)
+        event = SessionEnded(now_ns, *facts, session.sent_bytes, session.received_bytes)
+        self._shared.events.append(event)
         comparison = session.comparison(now_ns)
         if comparison is not None:
             self._shared.events.append(comparison)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, told
+from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def gstatus(lines: Sequence[str]) -> list[Reading]:
 def _serving(pairs: dict[str, str]) -> Reading:
     mode = pairs.get("System mode", "").strip()
     kind = "WCDMA" if mode in ("WCDMA", "UMTS") else mode
-    return told(
+    return reported(
         role="serving",
         rat=_DIAGNOSTIC.get(mode, ""),
         state=pairs.get("RRC state", "")[:16],
@@ -65,7 +65,7 @@ def _beside(pairs: dict[str, str]) -> list[Reading]:
         column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
         for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))
     }
-    known = told(**levels)
+    known = reported(**levels)
     return [{"role": "secondary", "rat": "NR", **known}] if known else []
 
 
@@ -90,7 +90,7 @@ def wprssi(lines: Sequence[str]) -> list[Reading]:
     state = fields.integer(1)
     channel = fields.integer(3, 1, 1023)
     return [
-        told(
+        reported(
             rat="CDPD",
             rssi_dbm=fields.real(0, -113.0, -30.0),
             state={1: "scanning", 3: "acquired", 4: "sleeping"}.get(state or 0, ""),
@@ -103,23 +103,23 @@ def wprssi(lines: Sequence[str]) -> list[Reading]:
 def ws50(lines: Sequence[str]) -> list[Reading]:
     """Read register WS50: RSSI from 0 to 100 in half dB above -113 dBm."""
     level = _bare(lines).integer(0, 0, 100)
-    return [told(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
+    return [reported(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
 
 
 def s112(lines: Sequence[str]) -> list[Reading]:
     """Read S-register 112: the block error rate of transmission in %."""
-    return [told(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
+    return [reported(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
 
 
 def mtbusy(fields: Fields) -> list[Reading]:
     """Read *MTBUSY of the modem that MultiTracer rehearses with: the share of busy time in %."""
-    return [told(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
+    return [reported(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
 
 
 def mtlink(fields: Fields) -> list[Reading]:
     """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel."""
     return [
-        told(
+        reported(
             rat=fields.text(0, most=8),
             rssi_dbm=fields.real(1, -150.0, 0.0),
             bler_pct=fields.real(2, 0.0, 100.0),

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from multitracer.protocols.modem.grammar import AnswerError, told
+from multitracer.protocols.modem.grammar import AnswerError, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -66,7 +66,7 @@ def _levels(rat: str, pairs: Any) -> Reading:
     if not isinstance(pairs, dict):
         return {"rat": rat}
     known = {_COLUMNS[name]: _real(value) for name, value in pairs.items() if name in _COLUMNS}
-    return {"rat": rat, **told(**{name: _possible(name, value) for name, value in known.items()})}
+    return {"rat": rat, **reported(**{name: _possible(name, value) for name, value in known.items()})}
 
 
 def _possible(column: str, value: float | None) -> float | None:
@@ -96,7 +96,7 @@ def qmicli(lines: list[str]) -> list[Reading]:
             sections.append({"rat": _SECTIONS[found[1].lower()]})
         elif (value := _QMI_VALUE.fullmatch(line.rstrip())) and sections and value[1].lower() in _COLUMNS:
             column = _COLUMNS[value[1].lower()]
-            sections[-1] |= told(**{column: _possible(column, float(value[2]))})
+            sections[-1] |= reported(**{column: _possible(column, float(value[2]))})
     if not sections:
         raise AnswerError("no section of a technology in it; give `qmicli --nas-get-signal-info`")
     return sections

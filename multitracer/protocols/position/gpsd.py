@@ -53,13 +53,13 @@ def report(line: str) -> tuple[str, Fix]:
 
 def _tpv(found: dict[str, Any]) -> Fix:
     mode = found.get("mode")
-    told: Fix = {"fix_time_ns": _time_ns(found.get("time"))}
+    fix: Fix = {"fix_time_ns": _time_ns(found.get("time"))}
     has_fix = mode in (2, 3) and type(mode) is int
-    told["fix"] = mode if has_fix else 0
+    fix["fix"] = mode if has_fix else 0
     if has_fix:
-        told |= {column: _real(found.get(key), most) for key, (column, most) in _COLUMNS.items()}
-        told["altitude_m"] = _real(found.get("altMSL", found.get("alt")), 1e5)
-    return {name: value for name, value in told.items() if value is not None}
+        fix |= {column: _real(found.get(key), most) for key, (column, most) in _COLUMNS.items()}
+        fix["altitude_m"] = _real(found.get("altMSL", found.get("alt")), 1e5)
+    return {name: value for name, value in fix.items() if value is not None}
 
 
 def _real(value: Any, most: float) -> float | None:

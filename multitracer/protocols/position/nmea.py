@@ -69,14 +69,14 @@ class Epochs:
 
         `stamps` become columns of the epoch that it begins.
         """
-        told = _READERS[kind](_padded(fields)) if kind in _READERS else {}
-        tod = told.get("tod_ns")
+        values = _READERS[kind](_padded(fields)) if kind in _READERS else {}
+        tod = values.get("tod_ns")
         if tod is not None and tod != self._fix.get("tod_ns"):
             yield from self.finish()
             self._fix = {**stamps}
-        if not self._fix and told:
+        if not self._fix and values:
             self._fix = {**stamps}
-        self._fix |= {name: value for name, value in told.items() if value is not None}
+        self._fix |= {name: value for name, value in values.items() if value is not None}
 
     def finish(self) -> Iterator[Fix]:
         """Yield the epoch so far, if it tells of a position or that there is none."""

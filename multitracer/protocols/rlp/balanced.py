@@ -85,7 +85,7 @@ class BalancedMode:
         self._poll_tick = 0
         self._final_due = False
         self._peer_busy = False
-        self._told = Supervisory.RR
+        self._announced = Supervisory.RR
         self._held_since: int | None = None
         self._heard = False
         return loss
@@ -204,8 +204,8 @@ class BalancedMode:
 
     def _send_alone(self, header: int) -> bytes:
         frame = sealed_without_info(header | S_FRAME, self._config.frame_octets)
-        told, self._told = self._told, self._readiness()
-        if header & POLL_FINAL or header >> 1 & 3 != told:
+        announced, self._announced = self._announced, self._readiness()
+        if header & POLL_FINAL or header >> 1 & 3 != announced:
             return self._journal.sent(frame)
         return self._journal.idle_sent(frame)
 
@@ -223,11 +223,11 @@ class BalancedMode:
         if polled:
             self._final_due = True
             self._receive.forget_stored()
-        told = self._supervision(frame, number)
-        self._note(frame, octets, fate, told=told)
+        is_new = self._supervision(frame, number)
+        self._note(frame, octets, fate, is_new=is_new)
 
-    def _note(self, frame: RlpFrame, octets: bytes, fate: str, *, told: bool) -> None:
-        if told or fate or frame.poll_final or frame.function not in _ACKNOWLEDGES:
+    def _note(self, frame: RlpFrame, octets: bytes, fate: str, *, is_new: bool) -> None:
+        if is_new or fate or frame.poll_final or frame.function not in _ACKNOWLEDGES:
             self._journal.received(octets, fate)
         else:
             self._journal.idle_received()
