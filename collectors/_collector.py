@@ -81,7 +81,7 @@ def installed() -> Installed:
     broken = []
     for point in _entry_points():
         try:
-            found[point.name] = _foreign(point, taken=found)
+            found[point.name] = _external(point, taken=found)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
             broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
     return Installed(found, tuple(broken))
@@ -105,7 +105,7 @@ def _bound(name: str, module: str) -> Collector:
     return replace(found, module=module)
 
 
-def _foreign(point: EntryPoint, *, taken: Container[str]) -> Collector:
+def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
     """Return the collector of another package; its names become files' names, so they must be plain."""
     if point.name in taken:
         raise PluginError("a collector of that name exists already; rename one")

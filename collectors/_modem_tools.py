@@ -25,7 +25,7 @@ _LIST_S = 3.0
 _OBJECT = re.compile(rb"/org/freedesktop/ModemManager1/Modem/\d+")
 
 
-class Books(Protocol):
+class AnswerLog(Protocol):
     """Where answers are written."""
 
     def answer(self, answer: Answer) -> None:
@@ -58,12 +58,12 @@ class ToolModem:
         If the tool is not installed.
     """
 
-    def __init__(self, tool: Tool, books: Books, stop: Stop) -> None:
+    def __init__(self, tool: Tool, log: AnswerLog, stop: Stop) -> None:
         if shutil.which(tool.name) is None:
             package = {"mmcli": "modemmanager", "qmicli": "libqmi-utils"}[tool.name]
             raise PreflightError(f"{tool.name} is not installed; `apt install {package}`")
         self._first, self._each = tool.commands()
-        self._books = books
+        self._log = log
         self._stop = stop
         self._is_ready = False
 
@@ -95,7 +95,7 @@ class ToolModem:
         result = "OK" if is_whole and child.returncode == 0 else ""
         if said:
             answer = Answer(" ".join(command), said, result, asked_ns, time.monotonic_ns())
-            self._books.answer(answer)
+            self._log.answer(answer)
         if not is_whole:
             return "silent"
         return None if result else "tool failed"

@@ -101,8 +101,10 @@ class _Log:
             rows, decoded = self._raw.rows, 0
             if not self._raw.dates.is_known:
                 self._lines.warn("no sentence tells the date; the fixes have no times")
-        books = self._lines.provenance(path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded)
-        return rows.table(books)
+        provenance = self._lines.provenance(
+            path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded
+        )
+        return rows.table(provenance)
 
 
 FORMAT = Format(

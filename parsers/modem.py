@@ -89,8 +89,8 @@ class _Log(CollectorLog):
     def radio(self) -> Table:
         """Return the readings, on the wall clock where the log's clock records place them."""
         columns = self.rows.columns()
-        asked, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
-        placed = {"asked_ns": asked, "answered_ns": answered, "time_ns": asked + (answered - asked) // 2}
+        sent, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
+        placed = {"asked_ns": sent, "answered_ns": answered, "time_ns": sent + (answered - sent) // 2}
         stamps = {name: np.asarray(values) for name, values in placed.items()}
         return self.rows.table(self.provenance() | {"ports": self.ports}, stamps)
 

@@ -256,14 +256,16 @@ class Session(SessionTables, SessionFigures):
         >>> round(session.account()["share"].sum(), 6)
         np.float64(1.0)
         """
-        books = self.diagnose(connection, reverse=reverse).account
+        account = self.diagnose(connection, reverse=reverse).account
         rows = [
-            (use.label, seconds, seconds / books.total_s) for use, seconds in books.seconds.items() if seconds
+            (use.label, seconds, seconds / account.total_s)
+            for use, seconds in account.seconds.items()
+            if seconds
         ]
         frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
         frame.attrs = {
             "columns": explained(_ACCOUNT, source="the diagnosis"),
-            "total_s": books.total_s, "utilization": books.utilization, "inferred": books.inferred,
+            "total_s": account.total_s, "utilization": account.utilization, "inferred": account.inferred,
         }  # fmt: skip
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
 

@@ -150,7 +150,7 @@ def _show_incident(sheet: Page, incident: dict[str, Any], findings: list[dict[st
 
 
 def _account_rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
-    books = found.account
-    for use, seconds in sorted(books.seconds.items(), key=lambda item: -item[1]):
+    account = found.account
+    for use, seconds in sorted(account.seconds.items(), key=lambda item: -item[1]):
         if seconds > 0:
-            yield use.label, f"{seconds:.2f}", f"{seconds / books.total_s:.1%}"
+            yield use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}"

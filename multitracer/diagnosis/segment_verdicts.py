@@ -135,19 +135,19 @@ def _judge(found: SegmentVerdicts, recording: Recording, part: Part, direction: 
     index, reverse = divmod(direction, 2)
     own = part.analysis.partition.rows_of(index)
     mine = part.analysis.partition.direction[own] == direction
-    asked = np.flatnonzero(mine & (found.kind[own] == SegmentClass.RETRANSMISSION))
+    retransmitted = np.flatnonzero(mine & (found.kind[own] == SegmentClass.RETRANSMISSION))
     transfer = Transfer.of(recording, part.offset + index + 1, reverse=bool(reverse))
     verdicts = transfer.verdicts
     if transfer.layers.part is part:
-        at, which = _same(asked, verdicts["row"])
+        at, which = _same(retransmitted, verdicts["row"])
     else:
         here = part.analysis.tcp_segments(index + 1)
-        there, which = match(here, asked, transfer.sender, verdicts["row"])
-        at = asked[there]
+        there, which = match(here, retransmitted, transfer.sender, verdicts["row"])
+        at = retransmitted[there]
     for name in ("cause", "necessity", "evidence"):
         getattr(found, name)[own[at]] = verdicts[name][which]
 
 
-def _same(asked: Array, judged: Array) -> tuple[Array, Array]:
-    common, _, which = np.intersect1d(asked, judged, assume_unique=True, return_indices=True)
+def _same(retransmitted: Array, judged: Array) -> tuple[Array, Array]:
+    common, _, which = np.intersect1d(retransmitted, judged, assume_unique=True, return_indices=True)
     return common, which

@@ -272,10 +272,12 @@ def _names(found: list[tuple[Part, int]]) -> str:
 
 def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:
     """Yield what of a log could not be read or had to be assumed, by the provenance of its tables."""
-    books = [table.provenance for table in tables.values()]
-    for warning in dict.fromkeys(warning for book in books for warning in book.get("warnings") or ()):
+    provenances = [table.provenance for table in tables.values()]
+    for warning in dict.fromkeys(
+        warning for provenance in provenances for warning in provenance.get("warnings") or ()
+    ):
         yield f"{log.path}: {warning}"
-    reasons = [book.get("damaged") for book in books]
+    reasons = [provenance.get("damaged") for provenance in provenances]
     for reason in dict.fromkeys(reason for reason in reasons if reason):
         yield f"{log.path}: damaged: {reason}; what precedes it is used"
 

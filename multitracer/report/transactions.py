@@ -223,18 +223,18 @@ def _difference(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Markup]:
-    asked = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
-    if not asked:
+    measured = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
+    if not measured:
         why = "Nothing is known of the radio: no modem was asked while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
-    charts += [both_themes(partial(panels, asked)), both_themes(partial(overlay, asked))]
+    charts += [both_themes(partial(panels, measured)), both_themes(partial(overlay, measured))]
     place = len(charts) - 2
     return [
         element(
             "section",
             element("h2", "What the radio was like"),
             chart(place, charts, says="RTT, efficiency, RSSI, BLER and cell busy over time."),
-            _influences(asked),
+            _influences(measured),
         ),
         element(
             "section",

@@ -154,10 +154,10 @@ def _over_holes(direction: Array, value: Array, coverage: Coverage, group: Group
     return np.cumsum(depth)[:-1] > 0
 
 
-def max_flight(axis: Axis, coverage: Coverage, met: Progress) -> Array:
+def max_flight(axis: Axis, coverage: Coverage, ack_progress: Progress) -> Array:
     """Return the most units outstanding in each direction: highest end sent less highest ACK seen."""
     most = np.zeros(len(axis.reference), dtype=np.int64)
-    np.maximum.at(most, met.direction, met.flight)
+    np.maximum.at(most, ack_progress.direction, ack_progress.flight)
     sends = np.flatnonzero(np.diff(axis.pieces.bounds))
     acknowledged = first_units(axis)
     answered = np.flatnonzero(np.diff(axis.acks.bounds))

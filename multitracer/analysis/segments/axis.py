@@ -140,18 +140,18 @@ def _anchor(value: Array, group: Group, pieces: Pieces, position: Array, bounds:
     reference[sends] = group.seq[group.bounds[:-1][sends]]
     occupies = np.flatnonzero(np.diff(pieces.bounds))
     reference[occupies] = group.seq[pieces.position[pieces.bounds[:-1][occupies]]]
-    asked = np.flatnonzero(np.diff(bounds))
-    first = position[bounds[:-1][asked]]
-    silent = np.diff(group.bounds)[asked] == 0
-    reference[asked[silent]] = group.ack[first[silent]]
-    near = pieces.timeline.last_before(asked, group.rows[first])
-    seq = reference[asked]
-    shift = np.zeros(len(asked), dtype=np.int64)
+    nonempty = np.flatnonzero(np.diff(bounds))
+    first = position[bounds[:-1][nonempty]]
+    silent = np.diff(group.bounds)[nonempty] == 0
+    reference[nonempty[silent]] = group.ack[first[silent]]
+    near = pieces.timeline.last_before(nonempty, group.rows[first])
+    seq = reference[nonempty]
+    shift = np.zeros(len(nonempty), dtype=np.int64)
     found = near >= 0
     seq[found] = group.seq[pieces.position[near[found]]]
     shift[found] = pieces.start[near[found]]
     shift += (group.ack[first] - seq).view(np.int32)
-    value += np.repeat(shift, np.diff(bounds)[asked])
+    value += np.repeat(shift, np.diff(bounds)[nonempty])
     return reference
 
 

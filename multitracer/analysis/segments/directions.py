@@ -26,7 +26,7 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
 
 _AT_ONCE_NS = NS_PER_MS
@@ -71,7 +71,7 @@ def _put(column: Array, values: Array) -> None:
     column[there] = values[there]
 
 
-def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> None:
+def summarise(found: Examination, columns: dict[str, Array], capture: Capture) -> None:
     """Write the group's directions into their rows of `columns`, in place."""
     first = found.group.first_direction
     _own(columns, "first_ns", "last_ns")
@@ -83,7 +83,7 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     _sent(found, rows, capture)
     _again(found, rows)
     put_window_shift(found, rows, capture)
-    _asked(found, rows)
+    _acknowledgments(found, rows)
     _round_trips(found, rows, capture)
     _vantage(rows)
     _vantage_by_stamps(found, rows, capture)
@@ -91,7 +91,7 @@ def summarise(found: Findings, columns: dict[str, Array], capture: Capture) -> N
     goodput.put_goodput(found, rows, capture)
 
 
-def _sent(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+def _sent(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
     group = found.group
     _put(rows["packets"], np.diff(group.bounds))
     _put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
@@ -120,7 +120,7 @@ def _first_and_last(
         rows[f"last_{name}"][there] = np.maximum.reduceat(times, begins)
 
 
-def _again(found: Findings, rows: dict[str, Array]) -> None:
+def _again(found: Examination, rows: dict[str, Array]) -> None:
     """Count what was seen before, and the bytes left as unique."""
     group, coverage, pieces = found.group, found.coverage, found.axis.pieces
     refused = np.setdiff1d(found.probes, pieces.position, assume_unique=True)
@@ -143,7 +143,7 @@ def _again(found: Findings, rows: dict[str, Array]) -> None:
     _empty_probes(found, rows)
 
 
-def _empty_probes(found: Findings, rows: dict[str, Array]) -> None:
+def _empty_probes(found: Examination, rows: dict[str, Array]) -> None:
     """Count probes without a byte as what the window says they are."""
     closed = window_is_closed(found.group, found.empty_alive) if len(found.closed) else np.False_
     probing = np.broadcast_to(closed, found.empty_alive.shape)
@@ -151,9 +151,9 @@ def _empty_probes(found: Findings, rows: dict[str, Array]) -> None:
         _put(rows[name], rows[name] + found.group.count(found.empty_alive[chosen]))
 
 
-def _asked(found: Findings, rows: dict[str, Array]) -> None:
+def _acknowledgments(found: Examination, rows: dict[str, Array]) -> None:
     """Count what the direction's own ACKs and windows say, and what was outstanding."""
-    group, met, repeats = found.group, found.met, found.repeats
+    group, ack_progress, repeats = found.group, found.ack_progress, found.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),
         ("triple_duplicate_acks", repeats.third),
@@ -162,15 +162,15 @@ def _asked(found: Findings, rows: dict[str, Array]) -> None:
     ):
         _put(rows[name], group.count(position))
     _put(rows["capture_duplicates"], rows["capture_duplicates"] + group.count(repeats.captured_twice))
-    sender = met.direction ^ 1
-    _put(rows["acks_of_unseen"], np.bincount(sender[met.unseen], minlength=group.directions))
-    _put(rows["acks_before_data"], np.bincount(sender[met.early], minlength=group.directions))
-    _put(rows["max_flight_bytes"], max_flight(found.axis, found.coverage, met))
+    sender = ack_progress.direction ^ 1
+    _put(rows["acks_of_unseen"], np.bincount(sender[ack_progress.unseen], minlength=group.directions))
+    _put(rows["acks_before_data"], np.bincount(sender[ack_progress.early], minlength=group.directions))
+    _put(rows["max_flight_bytes"], max_flight(found.axis, found.coverage, ack_progress))
     _unfilled(found, rows)
     _windows(found, rows)
 
 
-def _windows(found: Findings, rows: dict[str, Array]) -> None:
+def _windows(found: Examination, rows: dict[str, Array]) -> None:
     """Find the largest window; that of a SYN is never scaled."""
     group = found.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
@@ -182,14 +182,14 @@ def _windows(found: Findings, rows: dict[str, Array]) -> None:
     _put(rows["max_window_bytes"], largest)
 
 
-def _unfilled(found: Findings, rows: dict[str, Array]) -> None:
+def _unfilled(found: Examination, rows: dict[str, Array]) -> None:
     """Sum the holes that nothing filled."""
     holes = found.coverage.holes
     owner = found.group.direction_of(found.axis.pieces.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
 
 
-def _round_trips(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+def _round_trips(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
     time_ns, resolution_ns = capture.segments["time_ns"], _resolution_ns(capture)
     group, axis, samples = found.group, found.axis, found.samples
@@ -253,7 +253,7 @@ def _vantage(rows: dict[str, Array]) -> None:
     rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
 
 
-def _vantage_by_stamps(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+def _vantage_by_stamps(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Say where the capture point lies of connections that have round trips of one direction at most.
 
     So it is where a capture began behind the handshake and data go one way only.
@@ -265,7 +265,7 @@ def _vantage_by_stamps(found: Findings, rows: dict[str, Array], capture: Capture
         rows["vantage"][2 * connection : 2 * connection + 2] = place, place.opposite
 
 
-def _absent_round_trips(found: Findings, rows: dict[str, Array]) -> None:
+def _absent_round_trips(found: Examination, rows: dict[str, Array]) -> None:
     """Say why a direction has no round-trip times; near its receiver its samples are that one's own delay."""
     answered = np.diff(found.axis.acks.bounds) > 0
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
@@ -275,7 +275,7 @@ def _absent_round_trips(found: Findings, rows: dict[str, Array]) -> None:
     _put(rows["rtt_absent"], reason)
 
 
-def beginning_acknowledged(found: Findings) -> Array:
+def beginning_acknowledged(found: Examination) -> Array:
     """Return which directions have their first unit acknowledged."""
     acks = found.axis.acks
     acknowledged = np.zeros(found.group.directions, dtype=bool)

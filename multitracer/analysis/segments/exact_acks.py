@@ -30,7 +30,7 @@ class ExactAcks:
     direction: Array
 
 
-def exact_acks(axis: Axis, coverage: Coverage, met: Progress, unsuitable: Array) -> ExactAcks:
+def exact_acks(axis: Axis, coverage: Coverage, ack_progress: Progress, unsuitable: Array) -> ExactAcks:
     """Return the pairs that give a round-trip time.
 
     Parameters
@@ -39,22 +39,24 @@ def exact_acks(axis: Axis, coverage: Coverage, met: Progress, unsuitable: Array)
         Late pieces that were not sent by TCP (captured twice) or may not be answered (probes).
     """
     value = axis.acks.value[axis.acks.advancing]
-    on_time, ack = _new_at_the_top(axis, coverage, met, value)
-    filling, its_ack = _new_in_holes(axis, coverage, met, value, unsuitable)
+    on_time, ack = _new_at_the_top(axis, coverage, ack_progress, value)
+    filling, its_ack = _new_in_holes(axis, coverage, ack_progress, value, unsuitable)
     piece, ack = np.concatenate([on_time, filling]), np.concatenate([ack, its_ack])
-    kept = _undisturbed(piece, met.piece[ack], axis, coverage, unsuitable)
+    kept = _undisturbed(piece, ack_progress.piece[ack], axis, coverage, unsuitable)
     kept = kept[np.argsort(ack[kept], kind="stable")]
     piece, ack = piece[kept], ack[kept]
-    return ExactAcks(piece, axis.acks.advancing[ack], met.direction[ack])
+    return ExactAcks(piece, axis.acks.advancing[ack], ack_progress.direction[ack])
 
 
-def _new_at_the_top(axis: Axis, coverage: Coverage, met: Progress, value: Array) -> tuple[Array, Array]:
+def _new_at_the_top(
+    axis: Axis, coverage: Coverage, ack_progress: Progress, value: Array
+) -> tuple[Array, Array]:
     reach = coverage.reach
     if not len(reach):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     piece = np.searchsorted(reach, value)
     met_piece = np.minimum(piece, len(reach) - 1)
-    exact = (reach[met_piece] == value) & (piece <= met.piece)
+    exact = (reach[met_piece] == value) & (piece <= ack_progress.piece)
     ack = np.flatnonzero(exact)
     piece = piece[ack]
     whole = (piece == 0) | (axis.pieces.start[piece] >= reach[piece - 1])
@@ -62,7 +64,7 @@ def _new_at_the_top(axis: Axis, coverage: Coverage, met: Progress, value: Array)
 
 
 def _new_in_holes(
-    axis: Axis, coverage: Coverage, met: Progress, value: Array, unsuitable: Array
+    axis: Axis, coverage: Coverage, ack_progress: Progress, value: Array, unsuitable: Array
 ) -> tuple[Array, Array]:
     late = coverage.late
     units = axis.pieces.end[late] - axis.pieces.start[late]
@@ -71,7 +73,7 @@ def _new_in_holes(
     ack = np.searchsorted(value, end)
     inside = np.flatnonzero(ack < len(value))
     exact = inside[value[ack[inside]] == end[inside]]
-    exact = exact[met.piece[ack[exact]] >= piece[exact]]
+    exact = exact[ack_progress.piece[ack[exact]] >= piece[exact]]
     return piece[exact], ack[exact]
 
 

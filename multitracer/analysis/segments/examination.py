@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Findings:
+class Examination:
     """What is known of a group's segments; masks `*_late` run over `coverage.late`, others are positions."""
 
     group: Group
     axis: Axis
     coverage: Coverage
-    met: Progress
+    ack_progress: Progress
     repeats: Repeats
     samples: ExactAcks
     closed: Array
@@ -61,7 +61,7 @@ class Findings:
         return pieces.position[self.samples.piece], acks.position[self.samples.ack]
 
 
-def examine(group: Group, capture: Capture) -> Findings:
+def examine(group: Group, capture: Capture) -> Examination:
     """Return what is known of a group's segments."""
     ip_id = capture.segments["ip_id"]
     axis = lay_out(group)
@@ -74,14 +74,14 @@ def examine(group: Group, capture: Capture) -> Findings:
     alive = keep_alives_with_byte(axis, coverage, group) & ~twice
     probing = np.isin(axis.pieces.position[coverage.late], probes)
     units = axis.pieces.end[coverage.late] - axis.pieces.start[coverage.late]
-    met = progress(group, axis, coverage)
-    return Findings(
+    ack_progress = progress(group, axis, coverage)
+    return Examination(
         group,
         axis,
         coverage,
-        met,
+        ack_progress,
         repeated_acks(group, axis, coverage, ip_id),
-        _answered_once(exact_acks(axis, coverage, met, twice | probing), axis, probes),
+        _answered_once(exact_acks(axis, coverage, ack_progress, twice | probing), axis, probes),
         closed,
         probes,
         empty_keep_alives(axis, coverage, group),

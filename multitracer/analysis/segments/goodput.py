@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
 
 COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
@@ -35,7 +35,7 @@ class _Moments(NamedTuple):
     """What got through then; of the first moment of a direction it does not matter."""
 
 
-def put_goodput(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+def put_goodput(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place."""
     sends = np.bincount(_senders(found), minlength=found.group.directions) > 0
     arrived = sends & (rows["vantage"] == Vantage.NEAR_RECEIVER)
@@ -48,17 +48,17 @@ def put_goodput(found: Findings, rows: dict[str, Array], capture: Capture) -> No
             _put_rates(_timed(moments(found), chosen, found, capture), rows, by, found, capture)
 
 
-def _senders(found: Findings) -> Array:
+def _senders(found: Examination) -> Array:
     return found.group.direction_of(np.flatnonzero(found.group.payload))
 
 
-def _arrivals(found: Findings) -> _Moments:
+def _arrivals(found: Examination) -> _Moments:
     new = new_bytes(found)
     position = np.flatnonzero(new > 0)
     return _Moments(found.group.direction_of(position), position, new[position])
 
 
-def new_bytes(found: Findings) -> Array:
+def new_bytes(found: Examination) -> Array:
     """Return of each position the payload that was seen for the first time."""
     coverage, pieces = found.coverage, found.axis.pieces
     new = found.group.payload.copy()
@@ -67,7 +67,7 @@ def new_bytes(found: Findings) -> Array:
     return new
 
 
-def _acknowledged(found: Findings) -> _Moments:
+def _acknowledged(found: Examination) -> _Moments:
     """Return the ACKs of payload seen for the first time; SYN and FIN, which are none, are cut off."""
     acks = found.axis.acks
     begin, end = _payload_range(found)
@@ -80,7 +80,7 @@ def _acknowledged(found: Findings) -> _Moments:
     return _Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
 
 
-def _payload_range(found: Findings) -> tuple[Array, Array]:
+def _payload_range(found: Examination) -> tuple[Array, Array]:
     """Return where each direction's payload begins and ends on the axis; nothing where it has none."""
     group, pieces = found.group, found.axis.pieces
     carries = np.flatnonzero(group.payload[pieces.position] > 0)
@@ -92,7 +92,7 @@ def _payload_range(found: Findings) -> tuple[Array, Array]:
     return np.minimum(begin, end), end
 
 
-def _timed(moments: _Moments, chosen: Array, found: Findings, capture: Capture) -> _Moments:
+def _timed(moments: _Moments, chosen: Array, found: Examination, capture: Capture) -> _Moments:
     """Return the moments of the chosen directions that carry a time."""
     time_ns = capture.segments["time_ns"][found.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
@@ -100,7 +100,7 @@ def _timed(moments: _Moments, chosen: Array, found: Findings, capture: Capture) 
 
 
 def _put_rates(
-    moments: _Moments, rows: dict[str, Array], by: GoodputBy, found: Findings, capture: Capture
+    moments: _Moments, rows: dict[str, Array], by: GoodputBy, found: Examination, capture: Capture
 ) -> None:
     direction = moments.direction
     first = np.flatnonzero(np.diff(direction, prepend=-1))

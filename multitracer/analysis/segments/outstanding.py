@@ -12,7 +12,7 @@ from multitracer.analysis.segments.acknowledgments import first_units
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
 
 _NEVER = -(1 << 62)
 
@@ -36,7 +36,7 @@ class Blocks:
         return Blocks(*(column[mask] for column in columns))
 
 
-def outstanding(found: Findings, order: Array, blocks: Blocks) -> tuple[Array, Array]:
+def outstanding(found: Examination, order: Array, blocks: Blocks) -> tuple[Array, Array]:
     """Return the units outstanding after each segment, and the same less what is SACKed.
 
     Parameters
@@ -75,7 +75,7 @@ def _chosen(of_both: Array, direction: Array) -> Array:
     return chosen
 
 
-def _highest_sent(found: Findings, moment_of: Array) -> Array:
+def _highest_sent(found: Examination, moment_of: Array) -> Array:
     """Return each direction's highest end so far, at every moment; before any, where it begins.
 
     Of all directions with one side, which share a line: each has a stretch of the axis above those before.
@@ -85,14 +85,14 @@ def _highest_sent(found: Findings, moment_of: Array) -> Array:
     return _rising(found, side, moment_of[pieces.position], found.coverage.reach, firsts)
 
 
-def _highest_acknowledged(found: Findings, moment_of: Array) -> Array:
+def _highest_acknowledged(found: Examination, moment_of: Array) -> Array:
     """Return the highest ACK of each direction so far, at every moment; before any, less than `lowest`."""
     acks = found.axis.acks
     never = found.axis.lowest - 1
     return _rising(found, acks.direction & 1, moment_of[acks.position], acks.highest, never)
 
 
-def _rising(found: Findings, side: Array, moment: Array, value: Array, least: Array) -> Array:
+def _rising(found: Examination, side: Array, moment: Array, value: Array, least: Array) -> Array:
     """Return both sides' values at every moment, each from `least` of its direction upwards."""
     highest = np.full((2, len(found.group)), _NEVER)
     highest[side, moment] = value

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import Group
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
 
 
@@ -152,7 +152,7 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
     return columns
 
 
-def _starts_on_axis(found: Findings, direction: Array) -> Array:
+def _starts_on_axis(found: Examination, direction: Array) -> Array:
     """Return where each segment begins, relative to the piece at or before it, else to the reference."""
     group, pieces, axis = found.group, found.axis.pieces, found.axis
     last = np.searchsorted(pieces.position, np.arange(len(group)), side="right") - 1
@@ -171,7 +171,7 @@ def _in_capture_order(group: Group) -> Array:
     return np.argsort(key, kind="stable")
 
 
-def _acks_on_axis(found: Findings) -> Array:
+def _acks_on_axis(found: Examination) -> Array:
     """Return where each segment's ACK number lies; any number for a segment without one."""
     group, acks = found.group, found.axis.acks
     event = np.zeros(len(group), dtype=np.int64)
@@ -185,14 +185,14 @@ def _acks_on_axis(found: Findings) -> Array:
     return value
 
 
-def _kinds(found: Findings, capture: Capture) -> Array:
+def _kinds(found: Examination, capture: Capture) -> Array:
     group, coverage, repeats = found.group, found.coverage, found.repeats
     late = found.axis.pieces.position[coverage.late]
     rows = group.rows
     sacks = np.isin(rows, capture.sack_blocks["row"], kind="table")
     closed = window_is_closed(group, found.empty_alive)
     again = found.repeats_late & ~found.twice_late
-    unseen = found.axis.acks.position[found.axis.acks.advancing[found.met.unseen]]
+    unseen = found.axis.acks.position[found.axis.acks.advancing[found.ack_progress.unseen]]
     kind = np.zeros(len(group), dtype=np.uint32)
     for bit, position in (
         (Kind.DATA, group.payload > 0),

@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
 
 FEWEST_STAMPS = 30
@@ -33,7 +33,7 @@ _FINEST_TICK_NS = NS_PER_MS // 10
 """Stamps in microseconds are as far from the capture's as the host is slow."""
 
 
-def vantage_by_stamps(found: Findings, capture: Capture, connection: int) -> Vantage:
+def vantage_by_stamps(found: Examination, capture: Capture, connection: int) -> Vantage:
     """Return where a connection (of the group, from 0) was captured, as its initiator's direction sees it."""
     group = found.group
     spreads = []

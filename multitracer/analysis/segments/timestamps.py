@@ -15,11 +15,11 @@ from multitracer.capture import Mark
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
 
 
-def echoes(found: Findings, capture: Capture) -> tuple[Array, Array]:
+def echoes(found: Examination, capture: Capture) -> tuple[Array, Array]:
     """Return positions of segments, and of the first ACK that echoes each.
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the

@@ -18,7 +18,7 @@ from multitracer.tcp import WindowScaleBy
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Array
-    from multitracer.analysis.segments.examination import Findings
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
 
 LARGEST_SHIFT = 14
@@ -41,7 +41,7 @@ def announced_shift(columns: dict[str, Array]) -> Array:
     return np.where(agreed, np.minimum(scale, LARGEST_SHIFT), 0)
 
 
-def put_window_shift(found: Findings, rows: dict[str, Array], capture: Capture) -> None:
+def put_window_shift(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Write the shift of each direction of a group, and how it is known, into its rows, in place."""
     shift = announced_shift(rows)
     there = np.flatnonzero(shift)
@@ -54,7 +54,7 @@ def put_window_shift(found: Findings, rows: dict[str, Array], capture: Capture) 
         rows["window_shift_by"][direction] = WindowScaleBy.SENT
 
 
-def _is_unknown(found: Findings, rows: dict[str, Array], capture: Capture) -> Array:
+def _is_unknown(found: Examination, rows: dict[str, Array], capture: Capture) -> Array:
     """Return which directions may be scaled without that a whole SYN says by how much."""
     group = found.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
@@ -64,7 +64,7 @@ def _is_unknown(found: Findings, rows: dict[str, Array], capture: Capture) -> Ar
     return np.asarray(~has_options & ~refused)
 
 
-def _least_shift(found: Findings, capture: Capture, direction: int) -> int:
+def _least_shift(found: Examination, capture: Capture, direction: int) -> int:
     """Return the least shift of a direction's windows at which all that the other side sent fitted them."""
     group, pieces = found.group, found.axis.pieces
     offers = np.arange(group.bounds[direction], group.bounds[direction + 1], dtype=np.int32)
@@ -80,7 +80,7 @@ def _least_shift(found: Findings, capture: Capture, direction: int) -> int:
     return min(int(np.ceil(np.log2(times))), LARGEST_SHIFT)
 
 
-def _most_times(sent: Array, offer: Array, found: Findings) -> float:
+def _most_times(sent: Array, offer: Array, found: Examination) -> float:
     """Return how many times the unscaled window the farthest of some segments reached."""
     group = found.group
     known = np.flatnonzero(offer >= 0)
@@ -100,7 +100,7 @@ class _Seen:
         self._captured = own
         self._first = capture.segments["tsval"][own[0]]
         self._is_stamped = bool(has(capture.segments["marks"][own], Mark.HAS_TIMESTAMPS).all())
-        self._heard = np.maximum.accumulate((capture.segments["tsval"][own] - self._first).view(np.int32))
+        self._received = np.maximum.accumulate((capture.segments["tsval"][own] - self._first).view(np.int32))
 
     def last_known(self, sent: Array) -> Array:
         """Return for each segment the position of the last one that its sender had seen, -1 for none."""
@@ -108,5 +108,5 @@ class _Seen:
         last = np.searchsorted(self._captured, rows) - 1
         if self._is_stamped and has(self._segments["marks"][rows], Mark.HAS_TIMESTAMPS).all():
             echoed = (self._segments["tsecr"][rows] - self._first).view(np.int32)
-            last = np.minimum(last, np.searchsorted(self._heard, echoed, side="right") - 1)
+            last = np.minimum(last, np.searchsorted(self._received, echoed, side="right") - 1)
         return np.where(last < 0, -1, self._offers[np.maximum(last, 0)])

@@ -38,7 +38,7 @@ def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
     """
     data = frames["sent"] & (frames["payload_bytes"] > 0) & (frames["offset_bytes"] != NA)
     first, again = data & (frames["attempt"] == 1), data & (frames["attempt"] > 1)
-    asked = ~frames["sent"] & (frames["function"] == "SREJ")
+    requests = ~frames["sent"] & (frames["function"] == "SREJ")
     reached = _Position(
         frames["time_ns"][first], frames["offset_bytes"][first] + frames["payload_bytes"][first]
     )
@@ -47,7 +47,7 @@ def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
         "data": (time_ns[first], offset[first], "first byte of each frame leaving for the first time"),
         "rexmt": (time_ns[again], offset[again], "first byte of each frame leaving again"),
         "srej": (
-            *_requests(frames, asked, first),
+            *_requests(frames, requests, first),
             "first byte of the frame that the receiver asks for again",
         ),
     }
@@ -107,9 +107,9 @@ class _Position:
 _Found = dict[str, "tuple[Array, Array, str]"]
 
 
-def _requests(frames: Table, asked: Array, first: Array) -> tuple[Array, Array]:
+def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Array]:
     """Return when frames were asked for, and the first byte of each: the last one sent under that number."""
-    rows = np.flatnonzero(asked)
+    rows = np.flatnonzero(requests)
     value = np.full(len(rows), NA, dtype=np.int64)
     for number in np.unique(frames["n_r"][rows]):
         sent = np.flatnonzero(first & (frames["n_s"] == number))

@@ -221,8 +221,8 @@ class _Sender:
 
     def _is_refused(self, i: int) -> bool:
         """Return whether the host must have refused the copy before."""
-        asked = self._seen[i] or self._state is not Cause.UNKNOWN
-        if asked or not (self._newest[i] and self._directly[i]):
+        has_reason = self._seen[i] or self._state is not Cause.UNKNOWN
+        if has_reason or not (self._newest[i] and self._directly[i]):
             return False
         return bool(self._too_soon[i] or not self._silent[i])
 

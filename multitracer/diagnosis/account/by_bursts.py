@@ -60,12 +60,12 @@ def by_bursts(transfer: Transfer) -> Table:
     """Return LINK_USE of a transfer whose link logged its bursts at the data's sender."""
     near, begin_ns = transfer.near, transfer.begin_ns
     assert near is not None
-    books = _Books(transfer, near)
+    burst_log = _BurstLog(transfer, near)
     limit = transfer.end_ns - begin_ns
-    edges = [0, limit, *(edge for spans in books.spans for edge in (*spans.begin, *spans.end))]
+    edges = [0, limit, *(edge for spans in burst_log.spans for edge in (*spans.begin, *spans.end))]
     places = distinct(np.clip(np.array(edges, dtype=np.int64), 0, limit))
     begin, end = places[:-1], places[1:]
-    outage, burst, queued, wait = (spans.at(begin) for spans in books.spans)
+    outage, burst, queued, wait = (spans.at(begin) for spans in burst_log.spans)
     is_out, is_sent = outage != NA, (burst != NA) & (outage == NA)
     waiting = (queued != NA) & ~is_out & ~is_sent
     per_ns = transfer.speed / NS_PER_S
@@ -75,14 +75,14 @@ def by_bursts(transfer: Transfer) -> Table:
         begin, end, np.where(wait != NA, Use.ACCESS, Use.ARQ), (end - begin) * per_ns,
         source="near.events", row=np.where(wait != NA, wait, queued),
     ).where(waiting)  # fmt: skip
-    sent = books.carried(begin[is_sent], end[is_sent], burst[is_sent], per_ns)
+    sent = burst_log.carried(begin[is_sent], end[is_sent], burst[is_sent], per_ns)
     silent = ~is_out & ~is_sent & ~waiting
-    rest = books.gaps(begin[silent], end[silent], per_ns)
+    rest = burst_log.gaps(begin[silent], end[silent], per_ns)
     parts = [part.runs() for part in (out, sent, queue, rest)]
     return Uses.together(parts).table(lambda at: begin_ns + np.rint(at).astype(np.int64))
 
 
-class _Books:
+class _BurstLog:
     """What the link's log of one side says of its bursts, pieces, waits and outages.
 
     Attributes

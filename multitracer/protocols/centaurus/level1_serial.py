@@ -105,7 +105,7 @@ class SerialMaster(SerialWorker):
                 self.counters.unknown_session += 1
                 continue
             self._note_answer(session.peer, now_ns)
-            self._heard(session, packet, message, len(octets_of_packet), now_ns)
+            self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
     def _note_answer(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures = 0
@@ -214,7 +214,7 @@ class SerialSlave(SerialWorker):
             if session is None or not packet.from_initiator:
                 self.counters.unknown_session += 1
                 continue
-            self._heard(session, packet, message, len(octets_of_packet), now_ns)
+            self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
     def _polled(self, packet: Packet, now_ns: int) -> CentaurusSession | None:
         """Return the session that a POLL begins, None if the POLL is older than the session that runs."""

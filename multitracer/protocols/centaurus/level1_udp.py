@@ -99,7 +99,7 @@ class UdpWorker(Worker):
         if not session.proven and session.level2.is_proof(message):
             self._prove(session, now_ns)
         if not session.is_over:
-            self._heard(session, packet, message, len(octets), now_ns)
+            self._on_packet(session, packet, message, len(octets), now_ns)
 
     def next_timer(self) -> int | None:
         """Return when `on_timer` is due, None if never."""

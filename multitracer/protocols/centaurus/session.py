@@ -71,7 +71,7 @@ class CentaurusSession:
         """Return whether so much may go to a peer whose address is not proven."""
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
-    def heard(self, octets: int, clock_ns: int, now_ns: int) -> None:
+    def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
         """Note a valid packet: it re-arms the watchdog."""
         self.clock_ns = max(self.clock_ns, clock_ns)
         self.armed_ns = now_ns

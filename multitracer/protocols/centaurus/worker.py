@@ -184,11 +184,11 @@ class Worker(ABC):
             return None
         return packet, message
 
-    def _heard(
+    def _on_packet(
         self, session: CentaurusSession, packet: Packet, message: Message, octets: int, now_ns: int
     ) -> None:
         """Hand a valid packet of a session to Level II."""
-        session.heard(octets, packet.clock_ns, now_ns)
+        session.on_packet(octets, packet.clock_ns, now_ns)
         if session.level2.receive(message, now_ns):
             session.compare(packet.clock_ns, now_ns)
         self._after(session, now_ns)

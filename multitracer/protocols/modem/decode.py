@@ -100,16 +100,16 @@ def tells(answer: Answer) -> bool:
     return any(not (is_final(w) or _UNASKED.fullmatch(w) or w == answer.command.upper()) for w in words)
 
 
-def _of_lines(asked: str, lines: list[str], refused: list[str]) -> Decoded:
+def _of_lines(command: str, lines: list[str], refused: list[str]) -> Decoded:
     readings: list[Reading] = []
-    block = asked if asked in _BLOCKS else ""
+    block = command if command in _BLOCKS else ""
     rest: list[str] = []
     for line in lines:
         name, text = prefixed(line) or ("", "")
-        if not asked and not block and name in _BLOCKS:
+        if not command and not block and name in _BLOCKS:
             block = name
         if name in _LINES or name in _REGISTRATIONS:
-            if asked in ("", name) or (asked, name) in _ALSO or _comes_by_itself(name, text):
+            if command in ("", name) or (command, name) in _ALSO or _comes_by_itself(name, text):
                 readings += _attempt(name, partial(_of_line, name, text), refused)
         elif _is_of_block(line, name, block):
             rest.append(line)

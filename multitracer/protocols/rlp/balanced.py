@@ -87,7 +87,7 @@ class BalancedMode:
         self._peer_busy = False
         self._announced = Supervisory.RR
         self._held_since: int | None = None
-        self._heard = False
+        self._has_received = False
         return loss
 
     def hold(self) -> None:
@@ -101,7 +101,7 @@ class BalancedMode:
     @property
     def is_held(self) -> bool:
         """Whether the peer has not been heard since our UA."""
-        return self._held_since is not None and not self._heard
+        return self._held_since is not None and not self._has_received
 
     # -- sending ---------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class BalancedMode:
 
     def receive(self, frame: RlpFrame, octets: bytes) -> None:
         """Obey an S or I+S frame."""
-        self._heard = True
+        self._has_received = True
         polled = frame.command and frame.poll_final
         number = self._send.outstanding(frame.n_r or 0)
         if number is None or (polled and frame.kind is FrameKind.IS):  # a poll travels without information
