@@ -86,30 +86,30 @@ class ToolModem:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
-            said, is_whole = self._said(child, asked_ns + _PATIENCE_NS)
+            output, is_whole = self._output_of(child, asked_ns + _PATIENCE_NS)
         finally:
             child.kill()
             child.wait()
             assert child.stdout is not None
             child.stdout.close()
         result = "OK" if is_whole and child.returncode == 0 else ""
-        if said:
-            answer = Answer(" ".join(command), said, result, asked_ns, time.monotonic_ns())
+        if output:
+            answer = Answer(" ".join(command), output, result, asked_ns, time.monotonic_ns())
             self._log.answer(answer)
         if not is_whole:
             return "silent"
         return None if result else "tool failed"
 
-    def _said(self, child: subprocess.Popen[bytes], until_ns: int) -> tuple[bytes, bool]:
+    def _output_of(self, child: subprocess.Popen[bytes], until_ns: int) -> tuple[bytes, bool]:
         """Return what the tool wrote, and whether it came to its end."""
         assert child.stdout is not None
-        said = b""
+        output = b""
         while self._stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
             piece = os.read(child.stdout.fileno(), _MOST_BYTES)
             if not piece:
-                return said, _ends(child)
-            said = (said + piece)[:_MOST_BYTES]
-        return said, False
+                return output, _ends(child)
+            output = (output + piece)[:_MOST_BYTES]
+        return output, False
 
 
 def _ends(child: subprocess.Popen[bytes]) -> bool:

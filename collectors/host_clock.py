@@ -141,8 +141,8 @@ def _answer(command: list[str], after: str) -> str:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_ASK_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    said = " ".join(done.stdout.decode("ascii", "replace").split())
-    _, found, answer = said.partition(after) if after else ("", said, said)
+    output = " ".join(done.stdout.decode("ascii", "replace").split())
+    _, found, answer = output.partition(after) if after else ("", output, output)
     return answer[:_MOST_SAID] if done.returncode == 0 and found else ""
 
 

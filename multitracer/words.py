@@ -86,8 +86,8 @@ def _long(seconds: int) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
-    said = [f"{number} {unit}" for number, unit in parts if number]
-    return " ".join(said[:2])
+    words = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(words[:2])
 
 
 def _scaled(number: float, unit: str) -> str:

@@ -153,8 +153,8 @@ def recognise(head: bytes, *, path: str) -> Format:
 
 
 def _unknown(head: bytes, path: str) -> str:
-    if head and (said := named(head, path=path)):
-        return said
+    if head and (message := named(head, path=path)):
+        return message
     known = ", ".join(installed().formats)
     what = f"no known format begins with {head[:8]!r}, it looks like {kind_of(head)}"
     return f"{what if head else 'the file is empty'}; installed formats: {known}"

@@ -96,24 +96,24 @@ class Rehearsal:
 
     def _speak(self) -> None:
         elapsed_s = (time.monotonic_ns() - self._began_ns) / NS_PER_S * self._speed
-        said = sentences(place(elapsed_s), time.time_ns())
+        nmea = sentences(place(elapsed_s), time.time_ns())
         if self._mood == "damage":
-            said = said.replace(b"GP", b"GQ")
+            nmea = nmea.replace(b"GP", b"GQ")
         if self._terminal is not None and self._mood != "silent":
             self._terminal.read()
-            self._terminal.write(said)
+            self._terminal.write(nmea)
 
     def _take_control(self) -> bool:
         try:
-            said = os.read(_STANDARD_INPUT, 1 << 16)
+            control = os.read(_STANDARD_INPUT, 1 << 16)
         except BlockingIOError:
             return True
-        *lines, self._control = (self._control + said).split(b"\n")
+        *lines, self._control = (self._control + control).split(b"\n")
         for line in lines:
             event = json.loads(line)
             self._happen(event)
             say_back(did=event)
-        return bool(said)
+        return bool(control)
 
     def _happen(self, event: dict[str, Any]) -> None:
         what = event.get("do")

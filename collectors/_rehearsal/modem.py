@@ -227,14 +227,14 @@ class Rehearsal:
         """Do what standard input says; return whether it goes on."""
         os.set_blocking(_STANDARD_INPUT, False)
         try:
-            said = os.read(_STANDARD_INPUT, 1 << 16)
+            control = os.read(_STANDARD_INPUT, 1 << 16)
         except BlockingIOError:
             return True
-        *lines, self._control = (self._control + said).split(b"\n")
+        *lines, self._control = (self._control + control).split(b"\n")
         for line in lines:
             self.happen(json.loads(line))
             say_back(did=json.loads(line))
-        return bool(said)
+        return bool(control)
 
 
 def _events(path: Path | None) -> list[dict[str, Any]]:

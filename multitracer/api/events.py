@@ -70,8 +70,8 @@ def join_nearest(
     rows = near["row"].reindex(np.arange(len(left))).to_numpy()
     taken = right.reset_index(drop=True).reindex(rows).drop(columns=on)
     renamed = {name: f"{name}{suffix}" if name in left else name for name in taken.columns}
-    beside = taken.rename(columns=renamed).set_axis(range(len(left)))
-    joined = pd.concat([left.reset_index(drop=True), beside], axis=1)
+    nearest = taken.rename(columns=renamed).set_axis(range(len(left)))
+    joined = pd.concat([left.reset_index(drop=True), nearest], axis=1)
     joined = joined.set_axis(left.index)  # only now: its labels may repeat
     joined["distance_s"] = pd.TimedeltaIndex(there.reindex(rows).array - at.array).total_seconds().to_numpy()
     theirs = {renamed[name]: facts for name, facts in _facts(right).items() if name in renamed}

@@ -59,8 +59,8 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
 
 def write_tables_into(folder: str | os.PathLike[str], recording: Recording) -> None:
     """Write the three tables of all connections into a folder, which is made if it is missing."""
-    with replacing_folder(folder) as beside:
-        write_tables(beside, [(part, None) for part in recording.parts])
+    with replacing_folder(folder) as temporary:
+        write_tables(temporary, [(part, None) for part in recording.parts])
 
 
 def write_table(path: Path, table: Table) -> None:

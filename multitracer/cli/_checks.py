@@ -116,8 +116,8 @@ def _first_words(command: list[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"
-    said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-    return said[0] if said else command[0]
+    lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    return lines[0] if lines else command[0]
 
 
 def _install_command(program: str) -> str:

@@ -217,8 +217,8 @@ def _keep(folder: Path, table: Table) -> Path:
     else:
         ending = "parquet"
     path = inside(folder, f"{_TABLES}/{table.schema.name}.{ending}")
-    with replacing(path) as beside:
-        write_table(beside, table)
+    with replacing(path) as temporary:
+        write_table(temporary, table)
     return path
 
 

@@ -200,5 +200,5 @@ def plot_transactions(
         raise click.UsageError("--size is for --figure environment and --figure panels")
     else:
         figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
-    with replacing(output) as beside:
-        write(figure, beside, title=title, theme=theme, as_json=output.endswith(".json"))
+    with replacing(output) as temporary:
+        write(figure, temporary, title=title, theme=theme, as_json=output.endswith(".json"))

@@ -88,10 +88,10 @@ def _draw(found: Aligned, output: str, *, theme: ThemeName) -> None:
     from multitracer.figures.alignment import alignment_figure
 
     figure = alignment_figure(found.clocks, theme=theme)
-    with replacing(output) as beside:
+    with replacing(output) as temporary:
         write(
             figure,
-            beside,
+            temporary,
             title=f"Clocks of {found.recording.name}",
             theme=theme,
             as_json=output.endswith(".json"),

@@ -78,8 +78,8 @@ def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Tra
 
     if sum(len(part.capture.segments) for part in recording.parts) < _WORTH_A_THREAD:
         return Transfer.of(recording, number, reverse=reverse)
-    with ThreadPoolExecutor(1) as beside:
-        clocks = beside.submit(getattr, recording, "clocks")  # kept there; NumPy mostly lets others run
+    with ThreadPoolExecutor(1) as executor:
+        clocks = executor.submit(getattr, recording, "clocks")  # kept there; NumPy mostly lets others run
         found = Transfer.of(recording, number, reverse=reverse)
         assert found.verdicts is not None  # kept there, too
         clocks.result()
@@ -127,9 +127,9 @@ def _show_channel(sheet: Page, found: Diagnosis) -> None:
     """Show how well the channel was used, where the link's log tells."""
     from multitracer.diagnosis.diagnose import channel_use
 
-    said = channel_use(found)
-    if said:
-        sheet.line(said)
+    sentence = channel_use(found)
+    if sentence:
+        sheet.line(sentence)
         sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
         sheet.line()
 

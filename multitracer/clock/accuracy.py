@@ -39,9 +39,9 @@ def accuracy(path: Path, *, source: str, target: str, bound_ns: float) -> str:
     drift = f"{'gains' if skew > 0 else 'loses'} {abs(skew):.2f} ppm"
     steps = max(len(relation.estimates) for relation in path) - 1
     stepped = f", with {steps} step{'s' if steps > 1 else ''} in between" if steps else ""
-    said = f"{time_error(abs(offset))} {ahead} {target}"
+    ahead_by = f"{time_error(abs(offset))} {ahead} {target}"
     more = f" and {drift}" if abs(skew) > _DRIFT_THAT_COUNTS_PPM else ""
     return (
-        f"the clock of {source} was {said}{more}{stepped}; its times are shown on that of {target}, "
+        f"the clock of {source} was {ahead_by}{more}{stepped}; its times are shown on that of {target}, "
         f"± {time_error(bound_ns)} (95 %; {methods}, {evidence:,} observations)"
     )

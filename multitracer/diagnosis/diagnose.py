@@ -245,15 +245,15 @@ def _worst(diagnosis: Diagnosis) -> str:
     lost = max(LOST, key=lambda use: account.seconds[use])
     serious = account.seconds[lost] >= _SERIOUS * account.total_s
     found = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
-    said, cost_s = _dearest_kind(found)
+    kind, cost_s = _dearest_kind(found)
     if not serious and account.seconds[Use.ACCESS] > max(cost_s, account.seconds[lost]):
         return (
             f"For {account.seconds[Use.ACCESS]:.1f} s {account.says(Use.ACCESS)}."  # no finding tells of it
         )
-    if said and cost_s >= _EXPLAINED * account.seconds[lost]:
-        return said
+    if kind and cost_s >= _EXPLAINED * account.seconds[lost]:
+        return kind
     if account.seconds[lost] < _WORTH_SAYING * account.total_s:
-        return said
+        return kind
     return f"For {account.seconds[lost]:.1f} s {account.says(lost)}."
 
 

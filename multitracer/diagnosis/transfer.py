@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.verdicts import Beside, judge
+from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.diagnosis.join.radio_logs import radio_beside
 from multitracer.diagnosis.join.recorded_transfer import Recorded
 from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
@@ -72,14 +72,14 @@ class Transfer(Recorded):
         """
         joined = self.joined if self.receiver is None or self._is_misnumbered else None
         by_link = joined is not None and joined.delivery is not None
-        beside = Beside(
+        logs = OtherLogs(
             receiver=None if by_link else self.receiver,
             arrived=joined.arrived if joined is not None and by_link else None,
             state=self.state if len(self.state) else None,
             events=self.events if len(self.events) else None,
         )
         vantage = self.layers.vantage
-        return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, beside=beside)
+        return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, logs=logs)
 
     @property
     def _is_misnumbered(self) -> bool:

@@ -109,8 +109,8 @@ class Supervisor:
         capturing = [child for child in self._children if child.source.packets]
         if any(_CAPTURE in path.suffix for child in capturing for path in child.logs):
             return None
-        said = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
-        return said[0] if said else "no collector of packets works here"
+        reasons = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
+        return reasons[0] if reasons else "no collector of packets works here"
 
     @property
     def status(self) -> int:

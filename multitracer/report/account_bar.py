@@ -24,13 +24,13 @@ _ORDER = (
 
 def account_bar(found: Diagnosis) -> list[Markup]:
     """Return how the channel was used, the bar and its legend; empty where no link log tells."""
-    said = channel_use(found)
-    if not said:
+    sentence = channel_use(found)
+    if not sentence:
         return []
     account = found.account
     return [
         element("h3", "How the channel was used"),
-        element("p", printable(said)),
+        element("p", printable(sentence)),
         _bar(account),
         element("dl", _legend(account), class_="uses"),
     ]
@@ -50,8 +50,8 @@ def _bar(account: Account) -> Markup:
         )
         for use, seconds, share in shares
     ]
-    said = ", ".join(f"{use.label} {share:.1%}" for use, _, share in shares)
-    return element("div", pieces, class_="account", role="img", aria_label=f"Where the time went: {said}")
+    label = ", ".join(f"{use.label} {share:.1%}" for use, _, share in shares)
+    return element("div", pieces, class_="account", role="img", aria_label=f"Where the time went: {label}")
 
 
 def _class(use: Use) -> str:

@@ -36,29 +36,29 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
         with named(target or "", final):
             yield final
         return
-    beside = place_beside(final)
+    temporary = place_beside(final)
     try:
-        with named(target or "", beside):
-            yield beside
-            beside.replace(final)
+        with named(target or "", temporary):
+            yield temporary
+            temporary.replace(final)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
     final = Path(os.path.realpath(os.fspath(target)))
-    beside = place_beside(final)
+    temporary = place_beside(final)
     try:
-        with named(target, beside):
-            beside.mkdir()
-            yield beside
+        with named(target, temporary):
+            temporary.mkdir()
+            yield temporary
             final.mkdir(exist_ok=True)
-            for made in beside.iterdir():
+            for made in temporary.iterdir():
                 made.replace(final / made.name)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def place_beside(final: Path) -> Path:
@@ -67,14 +67,14 @@ def place_beside(final: Path) -> Path:
 
 
 @contextlib.contextmanager
-def named(target: str | os.PathLike[str], beside: Path) -> Iterator[None]:
+def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
     """Turn a failure to write into an error that names the target, not the file beside it."""
     try:
         yield
     except (MultiTracerError, BrokenPipeError):
         raise
     except OSError as error:
-        if error.filename and not os.fsdecode(error.filename).startswith(str(beside)):
+        if error.filename and not os.fsdecode(error.filename).startswith(str(temporary)):
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
         advice = "make room there or choose another place" if error.errno in _FULL else "choose another place"

@@ -32,12 +32,12 @@ def diagnosis_section(found: Diagnosis, *, origin_ns: int, speed: float, figure:
     figure : bool
         Whether the first figure of the page shows the transfer, so that incidents can lead there.
     """
-    said = found.headline
+    headline = found.headline
     return element(
         "section",
         element("h2", "Why was it slow?"),
-        element("p", printable(said.sentence), class_="lead"),
-        element("p", element("em", "What would help: "), f"{said.help}.", class_="help"),
+        element("p", printable(headline.sentence), class_="lead"),
+        element("p", element("em", "What would help: "), f"{headline.help}.", class_="help"),
         _work(found),
         _transfer(found),
         account_bar(found),
@@ -56,7 +56,7 @@ def _work(found: Diagnosis) -> list[Markup]:
     longest = f" (the {len(group.members):,} longest of them are explained)" if left else ""
     return [
         element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
-        *limits_bar(rows_of_group(group), said="What limited the connections together"),
+        *limits_bar(rows_of_group(group), label="What limited the connections together"),
         *lanes(group),
     ]
 
@@ -72,7 +72,7 @@ def _transfer(found: Diagnosis) -> list[Markup]:
     return [
         element("h3", printable(title)),
         element("p", " ".join([seen, *_cannot_show(limited)]), class_="muted"),
-        *limits_bar(limited.shares, said="What limited the transfer"),
+        *limits_bar(limited.shares, label="What limited the transfer"),
     ]
 
 

@@ -132,5 +132,5 @@ def write(path: str | os.PathLike[str], page: str) -> None:
     InputError
         If it cannot be written.
     """
-    with replacing(path) as beside:
-        beside.write_bytes(page.encode("utf-8", "backslashreplace"))
+    with replacing(path) as temporary:
+        temporary.write_bytes(page.encode("utf-8", "backslashreplace"))

@@ -32,7 +32,7 @@ def trust_section(recording: Recording) -> Markup:
     """Return how far the captures can be trusted, with every reason."""
     trusts = [(part, part.analysis.trust) for part in recording.parts]
     several = len(trusts) > 1
-    said = [
+    notes = [
         element("li", f"{printable(part.point.name)}: " if several else "", printable(note.sentence))
         for part, trust in trusts
         for note in trust.notes
@@ -40,7 +40,7 @@ def trust_section(recording: Recording) -> Markup:
     return element(
         "section",
         element("h2", _SAYS[recording.trust]),
-        element("ul", said[:_NOTES], more(len(said) - _NOTES)) if said else None,
+        element("ul", notes[:_NOTES], more(len(notes) - _NOTES)) if notes else None,
         class_=f"trust {recording.trust}",
         aria_label="How far the capture can be trusted",
     )

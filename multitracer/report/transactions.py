@@ -107,7 +107,7 @@ def transaction_sections(arms: Sequence[Arm]) -> tuple[list[Markup], list[dict[s
             element("h2", "Round-trip time against size"),
             chart(0, charts, says="Round-trip time against message size; the numbers are in the tables."),
         ),
-        *(_beside(*each) for each in compared),
+        *(_comparison(*each) for each in compared),
         element(
             "section",
             element("h2", "How the times are distributed"),
@@ -167,7 +167,7 @@ def _fact(arm: Arm) -> Markup:
     )
 
 
-def _beside(first: Arm, second: Arm, table: Table) -> Markup:
+def _comparison(first: Arm, second: Arm, table: Table) -> Markup:
     """Return the table of ratios of two arms."""
     medians = [dict(_medians(arm)) for arm in (first, second)]
     with_setup = not np.isnan(table["setup_ratio"]).all()

@@ -96,8 +96,8 @@ class Course:
     def _hear(self) -> None:
         """Tell how far the client is."""
         with suppress(BlockingIOError):
-            said = os.read(self._output.fileno(), _READ_BYTES)
-            *lines, self._rest = (self._rest + said).split(b"\n")
+            output = os.read(self._output.fileno(), _READ_BYTES)
+            *lines, self._rest = (self._rest + output).split(b"\n")
             if lines:
                 done, dropped, total = map(int, lines[-1].split())
                 self._progress(done, dropped, total)
@@ -132,5 +132,5 @@ def _say(child: Child, line: bytes) -> None:
 
 
 def _last_words(child: Child) -> str:
-    said = child.words.read_text(errors="replace").strip().removeprefix(READY).strip()
-    return said[-_LAST_WORDS:] or f"exit status {child.process.returncode}"
+    words = child.words.read_text(errors="replace").strip().removeprefix(READY).strip()
+    return words[-_LAST_WORDS:] or f"exit status {child.process.returncode}"

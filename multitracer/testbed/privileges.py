@@ -167,8 +167,8 @@ def _tool(name: str) -> Ability:
 def _collector(name: str, *, needed: bool) -> Ability:
     command = [sys.executable, "-c", _COLLECTOR_CHECK, name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stderr.strip().splitlines()
-    words = said[-1].partition(": ")[2] if done.returncode and said else ""
+    lines = done.stderr.strip().splitlines()
+    words = lines[-1].partition(": ")[2] if done.returncode and lines else ""
     why_not = words.removeprefix(f"{name}: ").partition("; ")[0]  # what would help is for the doctor to say
     return Ability(name, done.returncode == 0, why_not, needed=needed)
 
@@ -205,5 +205,5 @@ def why_no_user_namespace() -> str:
     program = "from multitracer.testbed import privileges as p; print(p.namespaces().why_not)"
     command = [*_USER_NAMESPACE, sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
-    return said[-1] if said else "refused" if done.returncode else ""
+    lines = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+    return lines[-1] if lines else "refused" if done.returncode else ""

@@ -59,12 +59,12 @@ class Damage:
     def _words(self) -> str:
         ranges = self._source.lost_ranges
         begin, end = ranges[0]
-        said = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
+        words = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
         if len(ranges) == 1:
-            return said
+            return words
         total = sum(end - begin for begin, end in ranges)
         least = "at least " if self.is_too_much else ""
-        return f"{said}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
+        return f"{words}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
 
 
 def largest_packet(link_type: int) -> int:

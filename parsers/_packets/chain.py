@@ -73,16 +73,16 @@ def ip_packets(
     return found
 
 
-def by_version(packets: Packets, said: int) -> list[tuple[Packets, int]]:
+def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
     """Return the packets by their IP version, which the header before said, or they say themselves.
 
     The first four bits of a packet decide where the lengths behind them, too, are those of that version.
     """
     here = packets.at < packets.end
-    other = 10 - said
+    other = 10 - expected
     turned = here & (packets.data[packets.at] >> 4 == other)
     if not turned.any():
-        return [(packets, said)]
+        return [(packets, expected)]
     at, room = packets.at, packets.stop - packets.at
     if other == 6:
         payload = u16(packets.data, at + 4)
@@ -90,7 +90,7 @@ def by_version(packets: Packets, said: int) -> list[tuple[Packets, int]]:
     else:
         header, total = (packets.data[at].astype(np.int64) & 0x0F) << 2, u16(packets.data, at + 2)
         turned &= (at + 20 <= packets.end) & (header >= 20) & (total >= header) & (total <= room)
-    parts = [(packets.keep(~turned), said), (packets.keep(turned), other)]
+    parts = [(packets.keep(~turned), expected), (packets.keep(turned), other)]
     return [(part, version) for part, version in parts if len(part)]
 
 

@@ -299,8 +299,8 @@ class _Words:
         self._each: list[dict[str, str]] = [{}, *(words_in(text(bytes(each))) for each in found)]
         self._which = np.zeros(len(size), dtype=np.int64)
         self._which[rest] = which + 1
-        said = np.array(["off" in words for words in self._each])[self._which]
-        self.offset: Ints = np.where(said, self.number("off", MOST, NA), value)
+        is_stated = np.array(["off" in words for words in self._each])[self._which]
+        self.offset: Ints = np.where(is_stated, self.number("off", MOST, NA), value)
 
     def number(self, key: str, most: int, otherwise: int) -> Ints:
         """Return the number behind a word; NA where it makes no sense."""

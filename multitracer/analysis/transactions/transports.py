@@ -98,10 +98,10 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, Any]:
     with_setup = first.with_setup_s(tables[0])
     gap, at_s = cdf_gap(ours, theirs)
     nothing = Interval(*[float("nan")] * 3)
-    setup = nothing if with_setup is None else _beside(np.sort(with_setup), theirs, size, np.divide)
+    setup = nothing if with_setup is None else _compared(np.sort(with_setup), theirs, size, np.divide)
     values = (
-        ("ratio", _beside(ours, theirs, size, np.divide)),
-        ("difference", _beside(ours, theirs, size, np.subtract)),
+        ("ratio", _compared(ours, theirs, size, np.divide)),
+        ("difference", _compared(ours, theirs, size, np.subtract)),
         ("setup_ratio", setup),
     )
     numbers = {f"{name}{end}": n for name, found in values for end, n in zip(_ENDS, found, strict=True)}
@@ -120,7 +120,7 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, Any]:
 _ENDS = ("", "_low", "_high")
 
 
-def _beside(ours: Array, theirs: Array, size: int, operation: np.ufunc) -> Interval:
+def _compared(ours: Array, theirs: Array, size: int, operation: np.ufunc) -> Interval:
     """Return ratio or difference of two medians with its interval."""
     luck = (np.random.default_rng([SEED, size, each]) for each in _DRAW_SEEDS)
     draws = [median_draws(values, random) for values, random in zip((ours, theirs), luck, strict=True)]

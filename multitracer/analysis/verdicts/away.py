@@ -170,5 +170,5 @@ def _echoes(copies: Copies) -> tuple[Array, Array]:
     usable = (copies.report < row) & (first > np.append(-1, stamps)[report]) & (first < bound)
     at = np.searchsorted(echoed, first)
     usable &= at < own.bounds[1:][talk]
-    said = echoed[np.minimum(at, len(echoed) - 1)]
-    return usable & (said < bound), usable & (said >= bound)
+    echo = echoed[np.minimum(at, len(echoed) - 1)]
+    return usable & (echo < bound), usable & (echo >= bound)

@@ -172,13 +172,13 @@ def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
     timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)
-    said: list[bool | None] = [None] * len(copies.talks)
+    is_probing: list[bool | None] = [None] * len(copies.talks)
     for shown, meaning in ((copies.talk[timeout], False), (copies.talk[probe], True)):
         for talk in shown.tolist():
-            said[talk] = meaning
+            is_probing[talk] = meaning
     for talk in np.flatnonzero(~peers_send_sack(copies)).tolist():
-        said[talk] = False
-    return said
+        is_probing[talk] = False
+    return is_probing
 
 
 class _Sender:

@@ -199,23 +199,23 @@ class _Course:
     delay_ns: Array
     noise_ns: float
 
-    def beside(self, row: int, count: int) -> tuple[Array, Array]:
+    def both_sides(self, row: int, count: int) -> tuple[Array, Array]:
         """Return the delays of up to `count` packets before a row and from it on."""
         i = int(np.searchsorted(self.row, row))
         return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
 
     def jump(self, row: int, count: int) -> float:
         """Return by how much B - A jumps at a row, by medians of `count` packets."""
-        before, later = self.beside(row, count)
+        before, later = self.both_sides(row, count)
         return self.sign * float(np.median(later) - np.median(before))
 
     def local_noise(self, row: int) -> float:
         """Return one standard deviation of a packet against its neighbours, near a row."""
-        return _noise(np.concatenate(self.beside(row, _AROUND)))
+        return _noise(np.concatenate(self.both_sides(row, _AROUND)))
 
     def restlessness(self, row: int) -> float:
         """Return how much the delay of a packet differs from that of the fifth after it, near a row."""
-        parts = [part for part in self.beside(row, _AROUND) if len(part) > _BESIDE]
+        parts = [part for part in self.both_sides(row, _AROUND) if len(part) > _BESIDE]
         apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
         return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / 20
 
@@ -264,7 +264,7 @@ def _score(courses: list[_Course], row: int) -> float:
     The clearer direction jumps right there and for good, and so do its least delays of the minutes before and
     after, which those of a queue that comes or goes do not. The other one has to bear it out, see `_agrees`.
     """
-    if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
+    if min(len(part) for course in courses for part in course.both_sides(row, _BESIDE)) < _FEWEST:
         return 0.0
     jumps = [course.jump(row, _BESIDE) for course in courses]
     sigmas = [abs(jump) / course.restlessness(row) for jump, course in zip(jumps, courses, strict=True)]
@@ -308,7 +308,7 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
     weight = wrong**2 / (error**2 + wrong**2)
     shift = one * weight + other * (1 - weight)
     restless = min(
-        float(np.abs(np.diff(part)).mean()) for course in courses for part in course.beside(row, _AROUND)
+        float(np.abs(np.diff(part)).mean()) for course in courses for part in course.both_sides(row, _AROUND)
     )
     return float(shift), float(max(2 * min(error, wrong), abs(one - other), restless / 2))
 
@@ -318,7 +318,7 @@ def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
     found = []
     noise = course.local_noise(row) + 5e3
     for count in _WINDOWS:
-        before, later = course.beside(row, count)
+        before, later = course.both_sides(row, count)
         if min(len(before), len(later)) == count:
             found.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
         if min(len(before), len(later)) == count > _FEWEST:

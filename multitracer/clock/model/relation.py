@@ -199,9 +199,9 @@ def _wander(estimate: Estimate) -> float:
 
 
 def _reason(known: Array, near: Array) -> str:
-    said: list[Any] = []
+    reasons: list[Any] = []
     if not known.all():
-        said.append(f"{np.count_nonzero(~known):,} without a stamp")
+        reasons.append(f"{np.count_nonzero(~known):,} without a stamp")
     if np.any(known & ~near):
-        said.append(f"{np.count_nonzero(known & ~near):,} stamped over 73 years away from all evidence")
-    return "; ".join(said)
+        reasons.append(f"{np.count_nonzero(known & ~near):,} stamped over 73 years away from all evidence")
+    return "; ".join(reasons)

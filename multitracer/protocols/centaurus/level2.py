@@ -161,10 +161,10 @@ class Level2:
         return self._sending.outgoing(now_ns)
 
     def _say_nope(self) -> Nope:
-        said = Nope(self._turn % 256, self._shared.offer)
+        nope = Nope(self._turn % 256, self._shared.offer)
         self._nopes += 1
         self._end_turn(ours=True)
-        return said
+        return nope
 
     def _end_turn(self, *, ours: bool) -> None:
         """Pass the turn on, or end the session."""

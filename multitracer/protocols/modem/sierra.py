@@ -36,7 +36,7 @@ def gstatus(lines: Sequence[str]) -> list[Reading]:
             told_of.setdefault(name, value)
     if not told_of:
         raise AnswerError("!GSTATUS without a pair of name and value; skip it")
-    return [_serving(told_of), *_beside(told_of)]
+    return [_serving(told_of), *_secondary(told_of)]
 
 
 def _serving(pairs: dict[str, str]) -> Reading:
@@ -59,7 +59,7 @@ def _serving(pairs: dict[str, str]) -> Reading:
     )
 
 
-def _beside(pairs: dict[str, str]) -> list[Reading]:
+def _secondary(pairs: dict[str, str]) -> list[Reading]:
     """Return the NR leg, if the modem tells of one."""
     levels = {
         column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
