@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from multitracer.report.beside import replacing_folder
+from multitracer.report.replacing import replacing_folder
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from multitracer.words import no_formula, portable
 

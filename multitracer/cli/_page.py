@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from multitracer.errors import InputError
-from multitracer.report.beside import replacing
+from multitracer.report.replacing import replacing
 from multitracer.words import printable
 
 if TYPE_CHECKING:

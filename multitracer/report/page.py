@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer import __version__
 from multitracer.errors import InputError
-from multitracer.report.beside import replacing
 from multitracer.report.markup import Markup, element, join, json_text, script_hash
+from multitracer.report.replacing import replacing
 
 if TYPE_CHECKING:
     import os
