@@ -138,9 +138,9 @@ def analyse(capture: Capture) -> Analysis:
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
     for group in groups(capture, parts):
-        found = examine(group, capture)
-        summarise(found, columns, capture)
-        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(found)
+        examination = examine(group, capture)
+        summarise(examination, columns, capture)
+        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
     directions = Table(DIRECTIONS, columns)
     connections = _connections(capture, parts, directions, acknowledged)
     return Analysis(capture, parts, connections, directions)

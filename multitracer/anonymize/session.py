@@ -135,9 +135,9 @@ def _manifest(
 
 
 def _host(host: Host, pseudonyms: Pseudonyms) -> Host:
-    found = Host(role=host.role)
-    found.add(logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms))
-    return found
+    renamed = Host(role=host.role)
+    renamed.add(logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms))
+    return renamed
 
 
 def _more(manifest: Manifest, pseudonyms: Pseudonyms) -> dict[str, Any]:

@@ -129,22 +129,22 @@ def epochs(
     number = np.repeat(np.arange(len(instants)), np.maximum(ends - begins, 0))
     cut = frame.iloc[order.index.to_numpy()[rows]].reset_index(drop=True)
     since = (sorted_times[rows] - instants[number]).total_seconds()
-    found: pd.DataFrame = cut.assign(event=number, since_event_s=since)
-    found.attrs = frame.attrs | {"columns": _facts(frame) | _OF_EVENT}
-    return found
+    joined: pd.DataFrame = cut.assign(event=number, since_event_s=since)
+    joined.attrs = frame.attrs | {"columns": _facts(frame) | _OF_EVENT}
+    return joined
 
 
 def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
     """Return a duration; a number is seconds."""
     try:
-        found = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
+        duration = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'") from error
-    if pd.isna(found):
+    if pd.isna(duration):
         raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'")
-    if found < pd.Timedelta(0):
+    if duration < pd.Timedelta(0):
         raise InputError(f"{value!r} is negative; a window reaches from the event both ways")
-    return found
+    return duration
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, dict[str, str]]:

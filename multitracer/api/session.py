@@ -165,9 +165,9 @@ class Session(SessionTables, SessionFigures):
         part, n = self._recording.chosen(connection)
         frame = framed(RTT_SAMPLES, [of_part(part, part.analysis.rtt_samples(n))])
         words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
-        found = frame.assign(provenance=frame["provenance"].map(words))
-        found.attrs = frame.attrs | {"absent": _without_round_trips(part, n)}
-        return found
+        samples = frame.assign(provenance=frame["provenance"].map(words))
+        samples.attrs = frame.attrs | {"absent": _without_round_trips(part, n)}
+        return samples
 
     def series(
         self, connection: int | None = None, *, reverse: bool | None = None
@@ -227,9 +227,11 @@ class Session(SessionTables, SessionFigures):
         >>> session.findings()["cost_s"].is_monotonic_decreasing
         True
         """
-        found = self.diagnose(connection, reverse=reverse)
-        table = found.table()
-        return framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
+        diagnosis = self.diagnose(connection, reverse=reverse)
+        table = diagnosis.table()
+        return framed(
+            table.schema, [Piece(diagnosis.transfer.layers.view.sender.host, table, "the diagnosis")]
+        )
 
     def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
@@ -242,10 +244,12 @@ class Session(SessionTables, SessionFigures):
         >>> limits.groupby("limit")["seconds"].sum().idxmax()
         'link'
         """
-        found = self.diagnose(connection, reverse=reverse)
-        table = found.limited.table
-        frame = framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
-        frame.attrs |= {"view": found.limited.view.label, "total_s": found.limited.total_s}
+        diagnosis = self.diagnose(connection, reverse=reverse)
+        table = diagnosis.limited.table
+        frame = framed(
+            table.schema, [Piece(diagnosis.transfer.layers.view.sender.host, table, "the diagnosis")]
+        )
+        frame.attrs |= {"view": diagnosis.limited.view.label, "total_s": diagnosis.limited.total_s}
         return frame
 
     def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:

@@ -87,7 +87,7 @@ def show_results(plan: Plan, journal: Journal) -> None:
         )
         numbers[experiment, each.vary, each.size_bytes].append(each.number)
     header = ("varied", "size", "ok", "dropped", "RTT median", "RTT longest")
-    page().table(header, [_row(key, found, journal) for key, found in numbers.items()])
+    page().table(header, [_row(key, statistics, journal) for key, statistics in numbers.items()])
 
 
 def _row(key: tuple[int, str, int], numbers: list[int], journal: Journal) -> tuple[str, ...]:

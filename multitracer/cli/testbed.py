@@ -48,18 +48,18 @@ def doctor() -> None:
     from multitracer.cli._page import page
     from multitracer.testbed.doctor import examine
 
-    found = examine()
+    system = examine()
     sheet = page()
-    sheet.line(f"Tier: {found.tier}", bold=True)
-    tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in found.tiers]
+    sheet.line(f"Tier: {system.tier}", bold=True)
+    tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in system.tiers]
     sheet.table(("tier", "here", "how, or why not", "what is lost"), tiers)
     sheet.line()
-    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in found.checks]
+    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in system.checks]
     sheet.table(("what", "", "for"), abilities)
-    for check in found.checks:
+    for check in system.checks:
         if not check.works:
             sheet.line(f"{check.name}: {check.message}; {check.without}")
-    sheet.line(f"What would help: {found.advice or 'nothing is missing'}")
+    sheet.line(f"What would help: {system.advice or 'nothing is missing'}")
 
 
 @command.command(

@@ -165,8 +165,8 @@ def _of_readings(
             claps += written(table)
     if claps and probes:
         claps += probes_in(points, hosts, claps)
-    found = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
-    return [*found, *relations_of_claps(Table.concatenate(CLAPS, claps))]
+    relations = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
+    return [*relations, *relations_of_claps(Table.concatenate(CLAPS, claps))]
 
 
 def _add_links(source: LogSource, graph: ClockGraph) -> None:
@@ -190,12 +190,12 @@ def _add_positions(source: LogSource, graph: ClockGraph) -> None:
 
 def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
     """Return one capture of each host, of several the largest."""
-    found: dict[str, Capture] = {}
+    largest: dict[str, Capture] = {}
     for point, capture in captures:
         host = hosts[point.name]
-        if len(capture.segments) > (len(found[host].segments) if host in found else 0):
-            found[host] = capture
-    return found
+        if len(capture.segments) > (len(largest[host].segments) if host in largest else 0):
+            largest[host] = capture
+    return largest
 
 
 def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:
@@ -223,10 +223,10 @@ def _of_packets(near: Capture, far: Capture, *, evidence: bool) -> list[Estimate
     return with_packets(estimates, near, far) if evidence else estimates
 
 
-def _add(graph: ClockGraph, one: Clock, other: Clock, found: Callable[[], list[Estimate]]) -> None:
+def _add(graph: ClockGraph, one: Clock, other: Clock, estimates: Callable[[], list[Estimate]]) -> None:
     """Add a relation, or why there is none."""
     try:
-        graph.relations.append(Relation(one, other, tuple(found())))
+        graph.relations.append(Relation(one, other, tuple(estimates())))
     except ClockError as error:
         graph.refused.append(f"{one.host} and {other.host or other}: {error}")
 

@@ -51,7 +51,7 @@ _SWITCHES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class AbilityCheck:
     """One thing that a run would like to do, and what follows if it cannot."""
 
     name: str
@@ -82,7 +82,7 @@ class SystemCheck:
     tier: Tier
     """The best one that this process reaches without other rights."""
     tiers: tuple[TierCheck, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[AbilityCheck, ...]
     advice: str
     """The one command that would help most; empty if nothing is missing."""
 
@@ -96,11 +96,11 @@ def examine() -> SystemCheck:
     return SystemCheck(privileges.tier, tiers, checks, _advice(privileges, refused))
 
 
-def _check(ability: Ability, privileges: Privileges) -> Check:
+def _check(ability: Ability, privileges: Privileges) -> AbilityCheck:
     purpose, without = _PURPOSES.get(ability.name, ("", "no run in real time" if ability.needed else ""))
     if ability.needed and privileges.wants_unshare:
         without = "there is in a user namespace"
-    return Check(ability.name, purpose, ability.works, ability.why_not, without)
+    return AbilityCheck(ability.name, purpose, ability.works, ability.why_not, without)
 
 
 def _root(privileges: Privileges) -> TierCheck:

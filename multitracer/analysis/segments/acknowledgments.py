@@ -72,11 +72,11 @@ def _outstanding(group: Group, axis: Axis, coverage: Coverage, position: Array) 
     rows = group.rows[position]
     piece = axis.pieces.timeline.last_before(direction, rows)
     event = axis.acks.timeline.last_before(direction, rows)
-    found = (piece >= 0) & (event >= 0)
-    where = np.flatnonzero(found)
+    is_known = (piece >= 0) & (event >= 0)
+    where = np.flatnonzero(is_known)
     value = axis.acks.value[event[where]]
-    found[where] = (value == axis.acks.highest[event[where]]) & (value < coverage.reach[piece[where]])
-    return np.where(found, event, -1)
+    is_known[where] = (value == axis.acks.highest[event[where]]) & (value < coverage.reach[piece[where]])
+    return np.where(is_known, event, -1)
 
 
 def _third(run: Array) -> Array:

@@ -147,9 +147,9 @@ def _anchor(value: Array, group: Group, pieces: Pieces, position: Array, bounds:
     near = pieces.timeline.last_before(nonempty, group.rows[first])
     seq = reference[nonempty]
     shift = np.zeros(len(nonempty), dtype=np.int64)
-    found = near >= 0
-    seq[found] = group.seq[pieces.position[near[found]]]
-    shift[found] = pieces.start[near[found]]
+    has_near = near >= 0
+    seq[has_near] = group.seq[pieces.position[near[has_near]]]
+    shift[has_near] = pieces.start[near[has_near]]
     shift += (group.ack[first] - seq).view(np.int32)
     value += np.repeat(shift, np.diff(bounds)[nonempty])
     return reference

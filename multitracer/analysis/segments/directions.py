@@ -71,28 +71,28 @@ def _put(column: Array, values: Array) -> None:
     column[there] = values[there]
 
 
-def summarise(found: Examination, columns: dict[str, Array], capture: Capture) -> None:
+def summarise(examination: Examination, columns: dict[str, Array], capture: Capture) -> None:
     """Write the group's directions into their rows of `columns`, in place."""
-    first = found.group.first_direction
+    first = examination.group.first_direction
     _own(columns, "first_ns", "last_ns")
-    if found.group.payload.any():
+    if examination.group.payload.any():
         _own(columns, *_OF_PAYLOAD, *goodput.COLUMNS)
-    if len(found.samples.direction):
+    if len(examination.samples.direction):
         _own(columns, *_OF_ROUND_TRIPS)
-    rows = {name: values[first : first + found.group.directions] for name, values in columns.items()}
-    _sent(found, rows, capture)
-    _again(found, rows)
-    put_window_shift(found, rows, capture)
-    _acknowledgments(found, rows)
-    _round_trips(found, rows, capture)
+    rows = {name: values[first : first + examination.group.directions] for name, values in columns.items()}
+    _sent(examination, rows, capture)
+    _again(examination, rows)
+    put_window_shift(examination, rows, capture)
+    _acknowledgments(examination, rows)
+    _round_trips(examination, rows, capture)
     _vantage(rows)
-    _vantage_by_stamps(found, rows, capture)
-    _absent_round_trips(found, rows)
-    goodput.put_goodput(found, rows, capture)
+    _vantage_by_stamps(examination, rows, capture)
+    _absent_round_trips(examination, rows)
+    goodput.put_goodput(examination, rows, capture)
 
 
-def _sent(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
-    group = found.group
+def _sent(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+    group = examination.group
     _put(rows["packets"], np.diff(group.bounds))
     _put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
     with_payload = np.flatnonzero(group.payload)
@@ -120,59 +120,61 @@ def _first_and_last(
         rows[f"last_{name}"][there] = np.maximum.reduceat(times, begins)
 
 
-def _again(found: Examination, rows: dict[str, Array]) -> None:
+def _again(examination: Examination, rows: dict[str, Array]) -> None:
     """Count what was seen before, and the bytes left as unique."""
-    group, coverage, pieces = found.group, found.coverage, found.axis.pieces
-    refused = np.setdiff1d(found.probes, pieces.position, assume_unique=True)
+    group, coverage, pieces = examination.group, examination.coverage, examination.axis.pieces
+    refused = np.setdiff1d(examination.probes, pieces.position, assume_unique=True)
     _put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
-    _put(rows["zero_window_probes"], group.count(found.probes))
+    _put(rows["zero_window_probes"], group.count(examination.probes))
     position = pieces.position[coverage.late]
     owner = group.direction_of(position)
-    repeats, old = found.repeats_late, coverage.old_payload
+    repeats, old = examination.repeats_late, coverage.old_payload
     np.subtract.at(rows["unique_bytes"], owner, old)
     units = pieces.end[coverage.late] - pieces.start[coverage.late]
     np.add.at(rows["retransmitted_bytes"], owner[repeats], (units - coverage.new)[repeats])
     for name, chosen in (
         ("retransmitted_segments", repeats),
         ("partial_retransmissions", repeats & (coverage.new > 0)),
-        ("out_of_order", found.fills_late),
-        ("capture_duplicates", found.twice_late),
-        ("keep_alives", found.alive_late),
+        ("out_of_order", examination.fills_late),
+        ("capture_duplicates", examination.twice_late),
+        ("keep_alives", examination.alive_late),
     ):
         _put(rows[name], np.bincount(owner[chosen], minlength=group.directions))
-    _empty_probes(found, rows)
+    _empty_probes(examination, rows)
 
 
-def _empty_probes(found: Examination, rows: dict[str, Array]) -> None:
+def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
     """Count probes without a byte as what the window says they are."""
-    closed = window_is_closed(found.group, found.empty_alive) if len(found.closed) else np.False_
-    probing = np.broadcast_to(closed, found.empty_alive.shape)
+    closed = (
+        window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
+    )
+    probing = np.broadcast_to(closed, examination.empty_alive.shape)
     for name, chosen in (("zero_window_probes", probing), ("keep_alives", ~probing)):
-        _put(rows[name], rows[name] + found.group.count(found.empty_alive[chosen]))
+        _put(rows[name], rows[name] + examination.group.count(examination.empty_alive[chosen]))
 
 
-def _acknowledgments(found: Examination, rows: dict[str, Array]) -> None:
+def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
     """Count what the direction's own ACKs and windows say, and what was outstanding."""
-    group, ack_progress, repeats = found.group, found.ack_progress, found.repeats
+    group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),
         ("triple_duplicate_acks", repeats.third),
         ("window_updates", repeats.window_update),
-        ("zero_window_segments", found.closed),
+        ("zero_window_segments", examination.closed),
     ):
         _put(rows[name], group.count(position))
     _put(rows["capture_duplicates"], rows["capture_duplicates"] + group.count(repeats.captured_twice))
     sender = ack_progress.direction ^ 1
     _put(rows["acks_of_unseen"], np.bincount(sender[ack_progress.unseen], minlength=group.directions))
     _put(rows["acks_before_data"], np.bincount(sender[ack_progress.early], minlength=group.directions))
-    _put(rows["max_flight_bytes"], max_flight(found.axis, found.coverage, ack_progress))
-    _unfilled(found, rows)
-    _windows(found, rows)
+    _put(rows["max_flight_bytes"], max_flight(examination.axis, examination.coverage, ack_progress))
+    _unfilled(examination, rows)
+    _windows(examination, rows)
 
 
-def _windows(found: Examination, rows: dict[str, Array]) -> None:
+def _windows(examination: Examination, rows: dict[str, Array]) -> None:
     """Find the largest window; that of a SYN is never scaled."""
-    group = found.group
+    group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
     window = group.window.copy()
     window[syn] = 0
@@ -182,17 +184,17 @@ def _windows(found: Examination, rows: dict[str, Array]) -> None:
     _put(rows["max_window_bytes"], largest)
 
 
-def _unfilled(found: Examination, rows: dict[str, Array]) -> None:
+def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
     """Sum the holes that nothing filled."""
-    holes = found.coverage.holes
-    owner = found.group.direction_of(found.axis.pieces.position[holes.after])
+    holes = examination.coverage.holes
+    owner = examination.group.direction_of(examination.axis.pieces.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
 
 
-def _round_trips(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
     time_ns, resolution_ns = capture.segments["time_ns"], _resolution_ns(capture)
-    group, axis, samples = found.group, found.axis, found.samples
+    group, axis, samples = examination.group, examination.axis, examination.samples
     sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
     rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
     negative = (rtt < 0) & (rtt != NOT_A_TIME)
@@ -253,7 +255,7 @@ def _vantage(rows: dict[str, Array]) -> None:
     rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
 
 
-def _vantage_by_stamps(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Say where the capture point lies of connections that have round trips of one direction at most.
 
     So it is where a capture began behind the handshake and data go one way only.
@@ -261,13 +263,13 @@ def _vantage_by_stamps(found: Examination, rows: dict[str, Array], capture: Capt
     packets = rows["packets"].reshape(-1, 2).min(axis=1)
     untold = (rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS)
     for connection in np.flatnonzero(untold).tolist():
-        place = vantage_by_stamps(found, capture, connection)
+        place = vantage_by_stamps(examination, capture, connection)
         rows["vantage"][2 * connection : 2 * connection + 2] = place, place.opposite
 
 
-def _absent_round_trips(found: Examination, rows: dict[str, Array]) -> None:
+def _absent_round_trips(examination: Examination, rows: dict[str, Array]) -> None:
     """Say why a direction has no round-trip times; near its receiver its samples are that one's own delay."""
-    answered = np.diff(found.axis.acks.bounds) > 0
+    answered = np.diff(examination.axis.acks.bounds) > 0
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
     reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
     reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
@@ -275,13 +277,13 @@ def _absent_round_trips(found: Examination, rows: dict[str, Array]) -> None:
     _put(rows["rtt_absent"], reason)
 
 
-def beginning_acknowledged(found: Examination) -> Array:
+def beginning_acknowledged(examination: Examination) -> Array:
     """Return which directions have their first unit acknowledged."""
-    acks = found.axis.acks
-    acknowledged = np.zeros(found.group.directions, dtype=bool)
+    acks = examination.axis.acks
+    acknowledged = np.zeros(examination.group.directions, dtype=bool)
     answered = np.flatnonzero(np.diff(acks.bounds))
     last = acks.highest[acks.bounds[1:][answered] - 1]
-    acknowledged[answered] = last > found.axis.origin[answered]
+    acknowledged[answered] = last > examination.axis.origin[answered]
     return acknowledged
 
 

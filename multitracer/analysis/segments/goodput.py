@@ -35,9 +35,9 @@ class _Moments(NamedTuple):
     """What got through then; of the first moment of a direction it does not matter."""
 
 
-def put_goodput(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place."""
-    sends = np.bincount(_senders(found), minlength=found.group.directions) > 0
+    sends = np.bincount(_senders(examination), minlength=examination.group.directions) > 0
     arrived = sends & (rows["vantage"] == Vantage.NEAR_RECEIVER)
     for chosen, by, moments in (
         (arrived, GoodputBy.ARRIVED, _arrivals),
@@ -45,32 +45,34 @@ def put_goodput(found: Examination, rows: dict[str, Array], capture: Capture) ->
     ):
         if chosen.any():
             rows["goodput_by"][chosen] = GoodputBy.NOTHING_CAME_THROUGH
-            _put_rates(_timed(moments(found), chosen, found, capture), rows, by, found, capture)
+            _put_rates(
+                _timed(moments(examination), chosen, examination, capture), rows, by, examination, capture
+            )
 
 
-def _senders(found: Examination) -> Array:
-    return found.group.direction_of(np.flatnonzero(found.group.payload))
+def _senders(examination: Examination) -> Array:
+    return examination.group.direction_of(np.flatnonzero(examination.group.payload))
 
 
-def _arrivals(found: Examination) -> _Moments:
-    new = new_bytes(found)
+def _arrivals(examination: Examination) -> _Moments:
+    new = new_bytes(examination)
     position = np.flatnonzero(new > 0)
-    return _Moments(found.group.direction_of(position), position, new[position])
+    return _Moments(examination.group.direction_of(position), position, new[position])
 
 
-def new_bytes(found: Examination) -> Array:
+def new_bytes(examination: Examination) -> Array:
     """Return of each position the payload that was seen for the first time."""
-    coverage, pieces = found.coverage, found.axis.pieces
-    new = found.group.payload.copy()
+    coverage, pieces = examination.coverage, examination.axis.pieces
+    new = examination.group.payload.copy()
     new[pieces.position[coverage.late]] -= coverage.old_payload.astype(np.int32)
-    new[np.setdiff1d(found.probes, pieces.position, assume_unique=True)] = 0
+    new[np.setdiff1d(examination.probes, pieces.position, assume_unique=True)] = 0
     return new
 
 
-def _acknowledged(found: Examination) -> _Moments:
+def _acknowledged(examination: Examination) -> _Moments:
     """Return the ACKs of payload seen for the first time; SYN and FIN, which are none, are cut off."""
-    acks = found.axis.acks
-    begin, end = _payload_range(found)
+    acks = examination.axis.acks
+    begin, end = _payload_range(examination)
     direction = acks.direction[acks.advancing]
     value = np.clip(acks.highest[acks.advancing], begin[direction], end[direction])
     new = np.diff(value, prepend=value[:1])
@@ -80,9 +82,9 @@ def _acknowledged(found: Examination) -> _Moments:
     return _Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
 
 
-def _payload_range(found: Examination) -> tuple[Array, Array]:
+def _payload_range(examination: Examination) -> tuple[Array, Array]:
     """Return where each direction's payload begins and ends on the axis; nothing where it has none."""
-    group, pieces = found.group, found.axis.pieces
+    group, pieces = examination.group, examination.axis.pieces
     carries = np.flatnonzero(group.payload[pieces.position] > 0)
     position, owner = pieces.position[carries], group.direction_of(pieces.position[carries])
     begin, end = np.full(group.directions, np.iinfo(np.int64).max), np.zeros(group.directions, dtype=np.int64)
@@ -92,15 +94,15 @@ def _payload_range(found: Examination) -> tuple[Array, Array]:
     return np.minimum(begin, end), end
 
 
-def _timed(moments: _Moments, chosen: Array, found: Examination, capture: Capture) -> _Moments:
+def _timed(moments: _Moments, chosen: Array, examination: Examination, capture: Capture) -> _Moments:
     """Return the moments of the chosen directions that carry a time."""
-    time_ns = capture.segments["time_ns"][found.group.rows[moments.position]]
+    time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
     return _Moments(*(column[kept] for column in moments))
 
 
 def _put_rates(
-    moments: _Moments, rows: dict[str, Array], by: GoodputBy, found: Examination, capture: Capture
+    moments: _Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
 ) -> None:
     direction = moments.direction
     first = np.flatnonzero(np.diff(direction, prepend=-1))
@@ -108,7 +110,7 @@ def _put_rates(
         return
     last = np.append(first[1:], len(direction)) - 1
     there, time_ns = direction[first], capture.segments["time_ns"]
-    begin, end = (time_ns[found.group.rows[moments.position[each]]] for each in (first, last))
+    begin, end = (time_ns[examination.group.rows[moments.position[each]]] for each in (first, last))
     carried = np.add.reduceat(moments.new_bytes.astype(np.int64), first) - moments.new_bytes[first]
     rows["goodput_by"][there] = GoodputBy.ONE_MOMENT
     lasting = np.flatnonzero(end > begin)

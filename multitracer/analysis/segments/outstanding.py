@@ -36,12 +36,12 @@ class Blocks:
         return Blocks(*(column[mask] for column in columns))
 
 
-def outstanding(found: Examination, order: Array, blocks: Blocks) -> tuple[Array, Array]:
+def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple[Array, Array]:
     """Return the units outstanding after each segment, and the same less what is SACKed.
 
     Parameters
     ----------
-    found : Findings
+    examination : Findings
     order : ndarray of int64, shape (n_segments,)
         Positions, connection after connection, each in capture order.
     blocks : Blocks
@@ -51,14 +51,14 @@ def outstanding(found: Examination, order: Array, blocks: Blocks) -> tuple[Array
     tuple of two ndarrays of int64, shape (n_segments,), in that order
         Of the segment's own direction if it occupies sequence units, else of the one that it acknowledges.
     """
-    group = found.group
+    group = examination.group
     moment_of = np.empty_like(order)
     moment_of[order] = np.arange(len(order))
     direction = group.direction[order] ^ (group.units == 0)[order]
-    sent, acknowledged = _highest_sent(found, moment_of), _highest_acknowledged(found, moment_of)
+    sent, acknowledged = _highest_sent(examination, moment_of), _highest_acknowledged(examination, moment_of)
     flight, known = _chosen(sent, direction), _chosen(acknowledged, direction)
-    never = np.flatnonzero(known < found.axis.lowest[direction])
-    known[never] = first_units(found.axis)[direction[never]]
+    never = np.flatnonzero(known < examination.axis.lowest[direction])
+    known[never] = first_units(examination.axis)[direction[never]]
     flight -= known
     np.maximum(flight, 0, out=flight)
     if not len(blocks.left):
@@ -75,28 +75,28 @@ def _chosen(of_both: Array, direction: Array) -> Array:
     return chosen
 
 
-def _highest_sent(found: Examination, moment_of: Array) -> Array:
+def _highest_sent(examination: Examination, moment_of: Array) -> Array:
     """Return each direction's highest end so far, at every moment; before any, where it begins.
 
     Of all directions with one side, which share a line: each has a stretch of the axis above those before.
     """
-    pieces, firsts = found.axis.pieces, first_units(found.axis)
-    side = found.group.direction[pieces.position] & 1
-    return _rising(found, side, moment_of[pieces.position], found.coverage.reach, firsts)
+    pieces, firsts = examination.axis.pieces, first_units(examination.axis)
+    side = examination.group.direction[pieces.position] & 1
+    return _rising(examination, side, moment_of[pieces.position], examination.coverage.reach, firsts)
 
 
-def _highest_acknowledged(found: Examination, moment_of: Array) -> Array:
+def _highest_acknowledged(examination: Examination, moment_of: Array) -> Array:
     """Return the highest ACK of each direction so far, at every moment; before any, less than `lowest`."""
-    acks = found.axis.acks
-    never = found.axis.lowest - 1
-    return _rising(found, acks.direction & 1, moment_of[acks.position], acks.highest, never)
+    acks = examination.axis.acks
+    never = examination.axis.lowest - 1
+    return _rising(examination, acks.direction & 1, moment_of[acks.position], acks.highest, never)
 
 
-def _rising(found: Examination, side: Array, moment: Array, value: Array, least: Array) -> Array:
+def _rising(examination: Examination, side: Array, moment: Array, value: Array, least: Array) -> Array:
     """Return both sides' values at every moment, each from `least` of its direction upwards."""
-    highest = np.full((2, len(found.group)), _NEVER)
+    highest = np.full((2, len(examination.group)), _NEVER)
     highest[side, moment] = value
-    begins = found.group.bounds[:-1:2]
+    begins = examination.group.bounds[:-1:2]
     highest[:, begins] = np.maximum(highest[:, begins], least.reshape(-1, 2).T)
     return np.maximum.accumulate(highest, axis=1)
 

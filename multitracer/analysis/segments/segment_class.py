@@ -55,7 +55,7 @@ def classify(
         before: nothing leaves a sender out of order.
     """
     flags, kind = segments["flags"], segments["kind"]
-    found = np.full(len(flags), SegmentClass.ACK, dtype=np.uint8)
+    classes = np.full(len(flags), SegmentClass.ACK, dtype=np.uint8)
     fills = (kind & np.uint32(Kind.OUT_OF_ORDER)) != 0
     resent = fills & np.where(segments["reverse"], at_sender[1], at_sender[0])
     resent |= (kind & np.uint32(Kind.RETRANSMISSION)) != 0
@@ -72,5 +72,5 @@ def classify(
         (SegmentClass.RETRANSMISSION, resent),
         (SegmentClass.CAPTURE_DUPLICATE, (kind & np.uint32(Kind.CAPTURE_DUPLICATE)) != 0),
     ):
-        found[mask] = word
-    return found
+        classes[mask] = word
+    return classes

@@ -44,14 +44,14 @@ class Connections:
         self.capture = capture
         self.group = group
         self.shift = shift
-        self.found = examine(group, capture)
+        self.examination = examine(group, capture)
         self.order = _in_capture_order(group)
         """Position of each row of `segments()`."""
         self.rows = group.rows[self.order]
         """Row in the capture of each row of `segments()`."""
         self.bounds = group.bounds[::2]
         """Connection c of the group has rows bounds[c]:bounds[c + 1] of `segments()`."""
-        self.ack = _acks_on_axis(self.found)
+        self.ack = _acks_on_axis(self.examination)
 
     def segments(self) -> Table:
         """Return TCP_SEGMENTS, connection after connection; computed once, however many ask for it."""
@@ -59,21 +59,21 @@ class Connections:
 
     @cached_property
     def _columns(self) -> dict[str, Array]:
-        group, origin = self.group, self.found.axis.origin
+        group, origin = self.group, self.examination.axis.origin
         direction = group.direction
-        start = _starts_on_axis(self.found, direction) - origin[direction]
+        start = _starts_on_axis(self.examination, direction) - origin[direction]
         acknowledged = np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA)
-        flight, flight_sack = outstanding(self.found, self.order, self.blocks)
+        flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
         in_order = {
             "reverse": direction & 1 == 1,
             "seq_bytes": start,
             "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
             "ack_bytes": acknowledged,
             "window_bytes": self._windows(direction),
-            "new_bytes": new_bytes(self.found),
-            "kind": _kinds(self.found, self.capture),
-            "rtt_ns": self._delay(*self.found.exact_pairs()),
-            "rtt_timestamp_ns": self._delay(*echoes(self.found, self.capture)),
+            "new_bytes": new_bytes(self.examination),
+            "kind": _kinds(self.examination, self.capture),
+            "rtt_ns": self._delay(*self.examination.exact_pairs()),
+            "rtt_timestamp_ns": self._delay(*echoes(self.examination, self.capture)),
         }
         columns = {name: self.capture.segments[name][self.rows] for name in SEGMENTS.names}
         columns |= {name: values[self.order] for name, values in in_order.items()}
@@ -83,7 +83,7 @@ class Connections:
         """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
         own, _ = self._own_blocks
         blocks = self.blocks
-        origin = self.found.axis.origin[blocks.direction]
+        origin = self.examination.axis.origin[blocks.direction]
         columns = {
             "row": blocks.moment,
             "left": own["left"],
@@ -145,16 +145,18 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
         "kind": np.zeros(len(segments), dtype=np.uint32),
     }
     for group in groups(capture, partition):
-        found = examine(group, capture)
+        examination = examine(group, capture)
         direction = group.direction
-        columns["seq_bytes"][group.rows] = _starts_on_axis(found, direction) - found.axis.origin[direction]
-        columns["kind"][group.rows] = _kinds(found, capture)
+        columns["seq_bytes"][group.rows] = (
+            _starts_on_axis(examination, direction) - examination.axis.origin[direction]
+        )
+        columns["kind"][group.rows] = _kinds(examination, capture)
     return columns
 
 
-def _starts_on_axis(found: Examination, direction: Array) -> Array:
+def _starts_on_axis(examination: Examination, direction: Array) -> Array:
     """Return where each segment begins, relative to the piece at or before it, else to the reference."""
-    group, pieces, axis = found.group, found.axis.pieces, found.axis
+    group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
     last = np.searchsorted(pieces.position, np.arange(len(group)), side="right") - 1
     known = last >= pieces.bounds[direction]
     near, seq = axis.reference[direction], axis.reference_seq[direction]
@@ -171,9 +173,9 @@ def _in_capture_order(group: Group) -> Array:
     return np.argsort(key, kind="stable")
 
 
-def _acks_on_axis(found: Examination) -> Array:
+def _acks_on_axis(examination: Examination) -> Array:
     """Return where each segment's ACK number lies; any number for a segment without one."""
-    group, acks = found.group, found.axis.acks
+    group, acks = examination.group, examination.axis.acks
     event = np.zeros(len(group), dtype=np.int64)
     event[acks.position] = np.arange(len(acks.position))
     last = np.full(len(group), -1)
@@ -185,25 +187,25 @@ def _acks_on_axis(found: Examination) -> Array:
     return value
 
 
-def _kinds(found: Examination, capture: Capture) -> Array:
-    group, coverage, repeats = found.group, found.coverage, found.repeats
-    late = found.axis.pieces.position[coverage.late]
+def _kinds(examination: Examination, capture: Capture) -> Array:
+    group, coverage, repeats = examination.group, examination.coverage, examination.repeats
+    late = examination.axis.pieces.position[coverage.late]
     rows = group.rows
     sacks = np.isin(rows, capture.sack_blocks["row"], kind="table")
-    closed = window_is_closed(group, found.empty_alive)
-    again = found.repeats_late & ~found.twice_late
-    unseen = found.axis.acks.position[found.axis.acks.advancing[found.ack_progress.unseen]]
+    closed = window_is_closed(group, examination.empty_alive)
+    again = examination.repeats_late & ~examination.twice_late
+    unseen = examination.axis.acks.position[examination.axis.acks.advancing[examination.ack_progress.unseen]]
     kind = np.zeros(len(group), dtype=np.uint32)
     for bit, position in (
         (Kind.DATA, group.payload > 0),
         (Kind.RETRANSMISSION, late[again]),
         (Kind.PARTIAL_RETRANSMISSION, late[again & (coverage.new > 0)]),
-        (Kind.OUT_OF_ORDER, late[found.fills_late]),
-        (Kind.CAPTURE_DUPLICATE, np.concatenate([late[found.twice_late], repeats.captured_twice])),
+        (Kind.OUT_OF_ORDER, late[examination.fills_late]),
+        (Kind.CAPTURE_DUPLICATE, np.concatenate([late[examination.twice_late], repeats.captured_twice])),
         (Kind.DUPLICATE_ACK, repeats.duplicate),
-        (Kind.ZERO_WINDOW, found.closed),
-        (Kind.ZERO_WINDOW_PROBE, np.concatenate([found.probes, found.empty_alive[closed]])),
-        (Kind.KEEP_ALIVE, np.concatenate([late[found.alive_late], found.empty_alive[~closed]])),
+        (Kind.ZERO_WINDOW, examination.closed),
+        (Kind.ZERO_WINDOW_PROBE, np.concatenate([examination.probes, examination.empty_alive[closed]])),
+        (Kind.KEEP_ALIVE, np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]])),
         (Kind.WINDOW_UPDATE, repeats.window_update),
         (Kind.SACK, sacks),
         (Kind.DSACK, np.isin(rows, _dsack_rows(capture))),

@@ -33,9 +33,9 @@ _FINEST_TICK_NS = NS_PER_MS // 10
 """Stamps in microseconds are as far from the capture's as the host is slow."""
 
 
-def vantage_by_stamps(found: Examination, capture: Capture, connection: int) -> Vantage:
+def vantage_by_stamps(examination: Examination, capture: Capture, connection: int) -> Vantage:
     """Return where a connection (of the group, from 0) was captured, as its initiator's direction sees it."""
-    group = found.group
+    group = examination.group
     spreads = []
     for side in (2 * connection, 2 * connection + 1):
         rows = group.rows[group.bounds[side] : group.bounds[side + 1]]

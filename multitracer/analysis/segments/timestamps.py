@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
 
 
-def echoes(found: Examination, capture: Capture) -> tuple[Array, Array]:
+def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
     """Return positions of segments, and of the first ACK that echoes each.
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
     ACK covers that segment.
     """
-    group, axis, segments = found.group, found.axis, capture.segments
+    group, axis, segments = examination.group, examination.axis, capture.segments
     pieces, acks = axis.pieces, axis.acks
     stamped = has(segments["marks"][group.rows], Mark.HAS_TIMESTAMPS)
     piece = np.flatnonzero(stamped[pieces.position])

@@ -41,22 +41,22 @@ def announced_shift(columns: dict[str, Array]) -> Array:
     return np.where(agreed, np.minimum(scale, LARGEST_SHIFT), 0)
 
 
-def put_window_shift(found: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def put_window_shift(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Write the shift of each direction of a group, and how it is known, into its rows, in place."""
     shift = announced_shift(rows)
     there = np.flatnonzero(shift)
     rows["window_shift"][there] = shift[there]
-    unknown = np.flatnonzero(_is_unknown(found, rows, capture) & (rows["packets"] > 0))
+    unknown = np.flatnonzero(_is_unknown(examination, rows, capture) & (rows["packets"] > 0))
     rows["window_shift_by"][unknown] = WindowScaleBy.UNKNOWN
     data = rows["data_segments"].reshape(-1, 2)[:, ::-1].ravel()
     for direction in unknown[data[unknown] >= _FEWEST].tolist():
-        rows["window_shift"][direction] = _least_shift(found, capture, direction)
+        rows["window_shift"][direction] = _least_shift(examination, capture, direction)
         rows["window_shift_by"][direction] = WindowScaleBy.SENT
 
 
-def _is_unknown(found: Examination, rows: dict[str, Array], capture: Capture) -> Array:
+def _is_unknown(examination: Examination, rows: dict[str, Array], capture: Capture) -> Array:
     """Return which directions may be scaled without that a whole SYN says by how much."""
-    group = found.group
+    group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
     whole = syn[~has(capture.segments["marks"][group.rows[syn]], Mark.HEADER_CUT)]
     has_options = group.count(whole) > 0
@@ -64,9 +64,9 @@ def _is_unknown(found: Examination, rows: dict[str, Array], capture: Capture) ->
     return np.asarray(~has_options & ~refused)
 
 
-def _least_shift(found: Examination, capture: Capture, direction: int) -> int:
+def _least_shift(examination: Examination, capture: Capture, direction: int) -> int:
     """Return the least shift of a direction's windows at which all that the other side sent fitted them."""
-    group, pieces = found.group, found.axis.pieces
+    group, pieces = examination.group, examination.axis.pieces
     offers = np.arange(group.bounds[direction], group.bounds[direction + 1], dtype=np.int32)
     offers = offers[has(group.flags[offers], Flag.ACK) & ~has(group.flags[offers], Flag.SYN)]
     begin, end = pieces.bounds[direction ^ 1 : (direction ^ 1) + 2].tolist()
@@ -76,13 +76,13 @@ def _least_shift(found: Examination, capture: Capture, direction: int) -> int:
     times = 1.0
     for first in range(begin, end, _AT_ONCE):
         sent = pieces.position[first : min(first + _AT_ONCE, end)]
-        times = max(times, _most_times(sent, seen.last_known(sent), found))
+        times = max(times, _most_times(sent, seen.last_known(sent), examination))
     return min(int(np.ceil(np.log2(times))), LARGEST_SHIFT)
 
 
-def _most_times(sent: Array, offer: Array, found: Examination) -> float:
+def _most_times(sent: Array, offer: Array, examination: Examination) -> float:
     """Return how many times the unscaled window the farthest of some segments reached."""
-    group = found.group
+    group = examination.group
     known = np.flatnonzero(offer >= 0)
     sent, offer = sent[known], offer[known]
     window = group.window[offer].astype(np.int64)

@@ -223,15 +223,15 @@ def _candidates(keys: Array, flows: Table, connections: Table) -> dict[bytes, tu
     bounds = np.searchsorted(pair[by_pair], np.arange(len(flows) + 1))
     version = flows["ip_version"]
     ends = [(flows[f"address_{end}"], flows[f"port_{end}"]) for end in "ab"]
-    found: dict[bytes, list[Array]] = {}
+    by_address: dict[bytes, list[Array]] = {}
     for side in (0, 1):
         (local, local_port), (remote, remote_port) = ends[side], ends[1 - side]
         sent_by = _keys(version, local, remote, local_port, remote_port)
         for flow in np.flatnonzero(np.isin(sent_by, keys)).tolist():
             own = by_pair[bounds[flow] : bounds[flow + 1]]
             reverse = connections["forward_flow"][own] != 2 * flow + side
-            found.setdefault(bytes(sent_by[flow]), []).append(np.stack([own, reverse]))
-    return {key: _by_start(np.concatenate(parts, axis=1), connections) for key, parts in found.items()}
+            by_address.setdefault(bytes(sent_by[flow]), []).append(np.stack([own, reverse]))
+    return {key: _by_start(np.concatenate(parts, axis=1), connections) for key, parts in by_address.items()}
 
 
 def _main(connections: Table, nameless: Table) -> tuple[Array, Array]:
@@ -242,6 +242,6 @@ def _main(connections: Table, nameless: Table) -> tuple[Array, Array]:
     return largest, (connections["bulk_direction"][largest] == 1) != bool(received > sent)
 
 
-def _by_start(found: Array, connections: Table) -> tuple[Array, Array]:
-    order = np.argsort(connections["start_ns"][found[0]], kind="stable")
-    return found[0][order], found[1][order].astype(bool)
+def _by_start(candidates: Array, connections: Table) -> tuple[Array, Array]:
+    order = np.argsort(connections["start_ns"][candidates[0]], kind="stable")
+    return candidates[0][order], candidates[1][order].astype(bool)

@@ -120,17 +120,17 @@ def rtt_series(samples: Table, *, reverse: bool) -> dict[str, Table]:
     else:
         return {}
     chosen = samples.take(rows)
-    found = {
+    series = {
         "TcpSnd_rtt": series_table(
             "TcpSnd_rtt", chosen["time_ns"], chosen["rtt_ns"], unit="ns", doc=f"samples: {provenance.name}"
         )
     }
     states = reconstruct_rto(chosen)
     for label, (column, doc) in _RECONSTRUCTED.items():
-        found[label] = series_table(
+        series[label] = series_table(
             label, states["time_ns"], states[column], unit="ns", doc=f"{doc}, reconstructed by RFC 6298"
         )
-    return found
+    return series
 
 
 def state_series(state: Table, *, events: Table | None = None) -> dict[str, Table]:
@@ -147,7 +147,7 @@ def state_series(state: Table, *, events: Table | None = None) -> dict[str, Tabl
     """
     polled = state.take((state["method"] != ReadBy.TCP_PROBE) & (state["time_ns"] != NOT_A_TIME))
     both = Table.concatenate(JOINED_STATE, [polled, applied(state, events=events)])
-    found = {}
+    series = {}
     for label, (column, unit, doc) in _STATE.items():
         values = both[column]
         known = values != (NOT_A_TIME if unit == "ns" else NA)
@@ -155,10 +155,10 @@ def state_series(state: Table, *, events: Table | None = None) -> dict[str, Tabl
             known &= both["method"] != ReadBy.TCP_PROBE
         if known.any():
             methods = sorted({ReadBy(method).name.lower() for method in both["method"][known]})
-            found[label] = series_table(
+            series[label] = series_table(
                 label, both["time_ns"][known], values[known], unit=unit, doc=doc, source=", ".join(methods)
             )
-    return found
+    return series
 
 
 def series_table(

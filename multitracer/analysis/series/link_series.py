@@ -43,7 +43,7 @@ def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
         frames["time_ns"][first], frames["offset_bytes"][first] + frames["payload_bytes"][first]
     )
     offset, time_ns = frames["offset_bytes"], frames["time_ns"]
-    found = {
+    series = {
         "data": (time_ns[first], offset[first], "first byte of each frame leaving for the first time"),
         "rexmt": (time_ns[again], offset[again], "first byte of each frame leaving again"),
         "srej": (
@@ -51,8 +51,8 @@ def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
             "first byte of the frame that the receiver asks for again",
         ),
     }
-    found |= _events(events, reached, xoff=_STOPS, xon=_GOES, passing="arriving")
-    return _named("RlpSnd", found)
+    series |= _events(events, reached, xoff=_STOPS, xon=_GOES, passing="arriving")
+    return _named("RlpSnd", series)
 
 
 def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
@@ -77,7 +77,7 @@ def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
     time_ns = frames["time_ns"]
     total = np.cumsum(frames["payload_bytes"][new], dtype=np.int64)
     reached = _Position(time_ns[new], total)
-    found = {
+    series = {
         "data": (time_ns[new], total - frames["payload_bytes"][new], "first byte of each new frame arriving")
     }
     for name, rows, doc in (
@@ -85,9 +85,9 @@ def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
         ("lost", lost, "a slot in which no frame could be decoded"),
         ("srej", asks, "a frame is asked for again"),
     ):
-        found[name] = (time_ns[rows], reached.at(time_ns[rows]), f"{doc}, at the bytes received")
-    found |= _events(events, reached, xoff=("xoff_sent",), xon=("xon_sent",), passing="leaving")
-    return _named("RlpRcv", found)
+        series[name] = (time_ns[rows], reached.at(time_ns[rows]), f"{doc}, at the bytes received")
+    series |= _events(events, reached, xoff=("xoff_sent",), xon=("xon_sent",), passing="leaving")
+    return _named("RlpRcv", series)
 
 
 class _Position:
@@ -104,7 +104,7 @@ class _Position:
         return position
 
 
-_Found = dict[str, "tuple[Array, Array, str]"]
+_Series = dict[str, "tuple[Array, Array, str]"]
 
 
 def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Array]:
@@ -123,7 +123,7 @@ def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Arra
 
 def _events(
     events: Table, reached: _Position, *, xoff: tuple[str, ...], xon: tuple[str, ...], passing: str
-) -> _Found:
+) -> _Series:
     stops, goes = np.isin(events["event"], xoff), np.isin(events["event"], xon)
     resets = _episodes(events["event"])
     chosen = {
@@ -147,9 +147,9 @@ def _episodes(names: Array) -> Array:
     return mask
 
 
-def _named(prefix: str, found: _Found) -> dict[str, Table]:
+def _named(prefix: str, series: _Series) -> dict[str, Table]:
     tables = (
         series_table(f"{prefix}_{name}", time_ns, value, doc=doc, source="rlpdump")
-        for name, (time_ns, value, doc) in found.items()
+        for name, (time_ns, value, doc) in series.items()
     )
     return {table.provenance["label"]: table for table in tables if len(table)}

@@ -41,16 +41,16 @@ class Provenance(IntEnum):
 
 def rtt_samples(connection: Connections) -> Table:
     """Return RTT_SAMPLES of a connection."""
-    found = connection.found
-    pairs = [found.exact_pairs(), echoes(found, connection.capture), _sacked_once(connection)]
+    examination = connection.examination
+    pairs = [examination.exact_pairs(), echoes(examination, connection.capture), _sacked_once(connection)]
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)
     place[connection.order] = np.arange(len(place))
-    time_ns = connection.capture.segments["time_ns"][found.group.rows]
+    time_ns = connection.capture.segments["time_ns"][examination.group.rows]
     columns = {
         "time_ns": time_ns[answer],
-        "reverse": sent >= found.group.bounds[1],
+        "reverse": sent >= examination.group.bounds[1],
         "row": place[sent],
         "answer_row": place[answer],
         "rtt_ns": between_ns(time_ns[sent], time_ns[answer]),
@@ -71,15 +71,15 @@ def _sacked_once(connection: Connections) -> tuple[Array, Array]:
 
 def _named(connection: Connections, blocks: Blocks, first: Array, direction: int) -> tuple[Array, Array]:
     """Return the pairs of one direction's segments."""
-    found = connection.found
-    pieces, reach = found.axis.pieces, found.coverage.reach
+    examination = connection.examination
+    pieces, reach = examination.axis.pieces, examination.coverage.reach
     first = first[blocks.direction[first] == direction]
     first = first[_covers_first(blocks, first, direction)]
     right = blocks.right[first]
     piece = np.minimum(np.searchsorted(reach, right), max(len(reach) - 1, 0))
     exact = np.flatnonzero(reach[piece] == right)
     piece, answer = piece[exact], connection.order[blocks.moment[first[exact]]]
-    rows = found.group.rows
+    rows = examination.group.rows
     latest = pieces.timeline.last_before(np.full(len(piece), direction), rows[answer])
     once = (piece <= latest) & (_first_copy(connection)[piece] > latest)
     once &= (piece == 0) | (pieces.start[piece] >= reach[piece - 1])
@@ -102,9 +102,9 @@ def _covers_first(blocks: Blocks, first: Array, direction: int) -> Array:
 
 def _first_copy(connection: Connections) -> Array:
     """Return for each piece the first later piece that carries any of its units again."""
-    found = connection.found
-    pieces, reach = found.axis.pieces, found.coverage.reach
-    late = found.coverage.late[~found.twice_late]
+    examination = connection.examination
+    pieces, reach = examination.axis.pieces, examination.coverage.reach
+    late = examination.coverage.late[~examination.twice_late]
     left = np.searchsorted(reach, pieces.start[late], side="right")
     right = np.minimum(np.searchsorted(reach, pieces.end[late]) + 1, len(reach))
     touched = np.flatnonzero(left < right)
@@ -114,10 +114,10 @@ def _first_copy(connection: Connections) -> Array:
 
 def _acknowledged_before(connection: Connections, direction: int, answer: Array, end: Array) -> Array:
     """Return whether an ACK before each answer covered `end` already."""
-    acks = connection.found.axis.acks
+    acks = connection.examination.axis.acks
     if not len(acks.highest):
         return np.zeros(len(answer), dtype=bool)
-    rows = connection.found.group.rows[answer]
+    rows = connection.examination.group.rows[answer]
     last = acks.timeline.last_before(np.full(len(answer), direction), rows)
     covered: Array = (last >= 0) & (acks.highest[last] >= end)
     return covered

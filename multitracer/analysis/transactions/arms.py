@@ -237,8 +237,8 @@ def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
         setting = _facts(source, rows) | {"session": f"{source.speed:g}"}
         groups.setdefault(tuple(sorted(setting.items())), []).append((source, rows))
     return [
-        (found[0][0], Table.concatenate(TRANSACTIONS, [rows for _, rows in found]))
-        for found in groups.values()
+        (members[0][0], Table.concatenate(TRANSACTIONS, [rows for _, rows in members]))
+        for members in groups.values()
     ]
 
 

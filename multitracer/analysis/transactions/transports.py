@@ -55,13 +55,13 @@ def pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
 
     Arms of one protocol alone are compared with the first of them.
     """
-    found = []
+    compared = []
     for number, arm in enumerate(arms):
         for other in arms[number + 1 :]:
             alike = (arm.vary, arm.other_bytes) == (other.vary, other.other_bytes)
             if alike and set(arm.sizes) & set(other.sizes) and _worth(arm, other, arms):
-                found.append((arm, other))
-    return found
+                compared.append((arm, other))
+    return compared
 
 
 def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
@@ -104,7 +104,7 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, Any]:
         ("difference", _compared(ours, theirs, size, np.subtract)),
         ("setup_ratio", setup),
     )
-    numbers = {f"{name}{end}": n for name, found in values for end, n in zip(_ENDS, found, strict=True)}
+    numbers = {f"{name}{end}": n for name, estimate in values for end, n in zip(_ENDS, estimate, strict=True)}
     return numbers | {
         "size_bytes": size,
         "count": len(ours),

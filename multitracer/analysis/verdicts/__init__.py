@@ -118,10 +118,10 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
     near = np.isin(vantage, _AT_SENDER)
     for chosen, at_sender in ((side[near], True), (side[~near], False)):
         for rows, talks in Talks.side_by_side(segments, sacks, bounds, chosen):
-            found = _judged(talks, _NOTHING, at_sender=at_sender)
+            judged = _judged(talks, _NOTHING, at_sender=at_sender)
             for name in ("row", "earlier_row", "answer_row"):
-                found.columns[name] = np.append(rows, NA)[found[name]]
-            tables.append(found)
+                judged.columns[name] = np.append(rows, NA)[judged[name]]
+            tables.append(judged)
     return Table.concatenate(VERDICTS, tables)
 
 
@@ -219,8 +219,8 @@ def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
 
 
 def _any(signs: dict[Evidence, Array]) -> Array:
-    found: Array = np.logical_or.reduce(list(signs.values()))
-    return found
+    has_any: Array = np.logical_or.reduce(list(signs.values()))
+    return has_any
 
 
 def _settle_local_drops(cause: Array, necessity: Array) -> None:

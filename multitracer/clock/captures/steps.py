@@ -92,11 +92,11 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
 
 def _largest(ways: Ways, known: list[Step]) -> Step | None:
     """Return the most certain jump: of the places and clocks that could explain it, the one that does."""
-    found = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
-    if not found:
+    places = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
+    if not places:
         return None
-    best = max(score for score, _, _ in found)
-    likely = [(clock, row) for score, clock, row in found if score > best / 2]
+    best = max(score for score, _, _ in places)
+    likely = [(clock, row) for score, clock, row in places if score > best / 2]
     steps = [Step(clock, row, *_measured(_courses(ways, clock), row)) for clock, row in likely]
     step = min(steps, key=lambda one: _roughness(_near(ways, one), one))
     return placed(ways, step) if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
@@ -315,16 +315,16 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
     """Return the jump as one direction tells it in several ways, each with the half-width it claims."""
-    found = []
+    measures = []
     noise = course.local_noise(row) + 5e3
     for count in _WINDOWS:
         before, later = course.both_sides(row, count)
         if min(len(before), len(later)) == count:
-            found.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
+            measures.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
         if min(len(before), len(later)) == count > _FEWEST:
             (low, width), (high, height) = least(before), least(later)
-            found.append((course.sign * (high - low), 3 * (width + height) + 2e4))
-    return found
+            measures.append((course.sign * (high - low), 3 * (width + height) + 2e4))
+    return measures
 
 
 def least(delays: Array) -> tuple[float, float]:

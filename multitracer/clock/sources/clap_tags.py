@@ -40,7 +40,7 @@ def written(readings: Table) -> list[Table]:
 def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
     """Return CLAPS of other hosts' probes that captures hold; files that cannot be read have none."""
     own: dict[str, str] = {t: h for table in known for t, h in zip(table["tag"], table["host"], strict=True)}
-    found = []
+    tables = []
     for point in points:
         host = hosts[point.name]
         first: dict[str, int] = {}
@@ -49,8 +49,8 @@ def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Ta
                 first.setdefault(tag, time_ns)
         stamps = np.array(list(first.values()), dtype=np.int64)
         error = np.full(len(stamps), _STAMPING_NS)
-        found.append(_table(list(first), [host] * len(first), stamps, error, is_probe=True))
-    return found
+        tables.append(_table(list(first), [host] * len(first), stamps, error, is_probe=True))
+    return tables
 
 
 def _probes(paths: Iterable[str]) -> Iterable[tuple[str, int]]:

@@ -55,10 +55,10 @@ def free_running_clocks(
 
 
 def _one(
-    host: str, domain: str, found: Callable[[], list[Estimate]], refused: list[str]
+    host: str, domain: str, estimator: Callable[[], list[Estimate]], refused: list[str]
 ) -> Iterator[Relation]:
     try:
-        estimates = tuple(replace(estimate, points=None) for estimate in found())
+        estimates = tuple(replace(estimate, points=None) for estimate in estimator())
     except ClockError as error:
         refused.append(f"{host} and {host}:{domain}: {error}")
     else:
