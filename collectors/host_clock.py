@@ -142,8 +142,8 @@ def _answer(command: list[str], after: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     output = " ".join(done.stdout.decode("ascii", "replace").split())
-    _, found, answer = output.partition(after) if after else ("", output, output)
-    return answer[:_MOST_SAID] if done.returncode == 0 and found else ""
+    _, separator, answer = output.partition(after) if after else ("", output, output)
+    return answer[:_MOST_SAID] if done.returncode == 0 and separator else ""
 
 
 def _ptp_clocks() -> dict[str, str]:

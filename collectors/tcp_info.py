@@ -105,10 +105,10 @@ class Reader:
         """Return a reading of every chosen socket there is."""
         readings = [r for version in self._ip_versions for r in self._dump(version)]
         chosen = {s.cookie for s in self._owners.choose([r.socket for r in readings])}
-        found = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
+        by_cookie = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
         doubtful = self.known if any(r.socket.interrupted for r in readings) else {}
-        self.known = doubtful | {cookie: r.socket for cookie, r in found.items()}
-        return list(found.values())
+        self.known = doubtful | {cookie: r.socket for cookie, r in by_cookie.items()}
+        return list(by_cookie.values())
 
     def close(self) -> None:
         """Close the netlink socket."""

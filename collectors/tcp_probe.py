@@ -94,7 +94,7 @@ class TcpProbeRecorder:
         return b"".join(row for row in text.splitlines(keepends=True) if self._is_wanted(row))
 
     def _is_wanted(self, row: bytes) -> bool:
-        ends = [b"".join(found) for found in _ADDRESS.findall(row)]
+        ends = [b"".join(address) for address in _ADDRESS.findall(row)]
         return not ends or any(map(self._is_chosen, ends))
 
     def _is_in_networks(self, text: bytes) -> bool:

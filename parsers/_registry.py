@@ -49,20 +49,20 @@ def installed() -> Installed:
     PluginError
         If a public module of this package binds no FORMAT, or repeats a name.
     """
-    found = Installed({}, [])
+    registry = Installed({}, [])
     for module in _own_modules():
-        fmt = _bound(module, module.__name__, taken=found.formats)
-        found.formats[fmt.name] = fmt
+        fmt = _bound(module, module.__name__, taken=registry.formats)
+        registry.formats[fmt.name] = fmt
     for point in _entry_points():
         try:
-            fmt = _bound(point.load(), point.value, taken=found.formats)
+            fmt = _bound(point.load(), point.value, taken=registry.formats)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
-            found.broken.append(
+            registry.broken.append(
                 PluginError(f"format plug-in {point.name} ({point.value}): {_words(error)}; it is left out")
             )
         else:
-            found.formats[fmt.name] = _guarded(fmt, found.broken)
-    return found
+            registry.formats[fmt.name] = _guarded(fmt, registry.broken)
+    return registry
 
 
 def _bound(module: object, name: str, *, taken: Container[str]) -> Format:

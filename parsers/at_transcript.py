@@ -53,8 +53,8 @@ class _Log:
             text = stamp.rest
             if stamp.doubt:
                 self._lines.warn(stamp.doubt)
-        found = _ARROW.match(text)
-        text = text[found.end() if found else 0 :][:_LONGEST]
+        match = _ARROW.match(text)
+        text = text[match.end() if match else 0 :][:_LONGEST]
         if _COMMAND.fullmatch(text):
             self.flush()
             self._command, self._asked_ns = text, self._stamp_ns

@@ -72,8 +72,8 @@ def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
 def _ptp_off_ns(record: dict[str, Any], before: int) -> int:
     """Return how far linuxptp last said that the clock is from its master: it is asked but once a minute."""
     status = record.get("ptp")
-    found = _PTP_OFFSET.match(status) if isinstance(status, str) else None
-    return abs(int(found[1])) if found else before
+    match = _PTP_OFFSET.match(status) if isinstance(status, str) else None
+    return abs(int(match[1])) if match else before
 
 
 def _doubted_by_ptp(record: dict[str, Any], off_ns: int) -> dict[str, Any]:

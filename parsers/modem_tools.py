@@ -100,8 +100,8 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for the output of one of the tools."""
     if head.startswith(b'{"kind":'):
         return "no"
-    found = _MMCLI.search(head) or _QMICLI.search(head) or _UQMI.search(head)
-    return "yes" if found else "no"
+    match = _MMCLI.search(head) or _QMICLI.search(head) or _UQMI.search(head)
+    return "yes" if match else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:

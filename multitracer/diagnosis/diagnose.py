@@ -85,11 +85,11 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
         used = rows_in_words(self.limited.shares)
-        found = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
+        rows = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
         rest = len(self.findings) - _MOST_SHOWN
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
         tables = _html_table(("what limited it", "seconds", "share", "confidence"), used)
-        tables += _html_table(("finding", "cost", "what happened"), found) if found else ""
+        tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
         return f"<p>{escape(self.headline.sentence)}</p>{tables}{more}"
 
     @cached_property
@@ -108,15 +108,15 @@ class Diagnosis:
 
     def table(self) -> Table:
         """Return FINDINGS."""
-        found = self.findings
+        findings = self.findings
         columns = {
-            "kind": [f.kind for f in found],
-            "begin_ns": [f.begin_ns for f in found],
-            "end_ns": [f.end_ns for f in found],
-            "cost_s": [f.cost_s for f in found],
-            "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in found],
-            "evidence": [" ".join(f.evidence) for f in found],
-            "sentence": [f.sentence for f in found],
+            "kind": [f.kind for f in findings],
+            "begin_ns": [f.begin_ns for f in findings],
+            "end_ns": [f.end_ns for f in findings],
+            "cost_s": [f.cost_s for f in findings],
+            "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in findings],
+            "evidence": [" ".join(f.evidence) for f in findings],
+            "sentence": [f.sentence for f in findings],
         }
         dtypes = {column.name: column.dtype for column in FINDINGS}
         return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
@@ -218,9 +218,9 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
             f"connection {number}: {many}, so nobody knows where its time went; choose another one"
         )
     lost_time = account(transfer)
-    found = group.longest if group is not None else limited(transfer, lost_time)
-    conclusions = findings(Case(transfer, lost_time, found))
-    return Diagnosis(transfer, lost_time, conclusions, found, group or alone(found))
+    limits = group.longest if group is not None else limited(transfer, lost_time)
+    conclusions = findings(Case(transfer, lost_time, limits))
+    return Diagnosis(transfer, lost_time, conclusions, limits, group or alone(limits))
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -244,8 +244,8 @@ def _worst(diagnosis: Diagnosis) -> str:
     account = diagnosis.account
     lost = max(LOST, key=lambda use: account.seconds[use])
     serious = account.seconds[lost] >= _SERIOUS * account.total_s
-    found = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
-    kind, cost_s = _dearest_kind(found)
+    serious_ones = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
+    kind, cost_s = _dearest_kind(serious_ones)
     if not serious and account.seconds[Use.ACCESS] > max(cost_s, account.seconds[lost]):
         return (
             f"For {account.seconds[Use.ACCESS]:.1f} s {account.says(Use.ACCESS)}."  # no finding tells of it

@@ -68,22 +68,22 @@ class Held(NamedTuple):
 _MOST_ROWS = 4
 
 
-def held(found: Limited, limit: Limit, part: Part | None = None, *, least: float = WORTH) -> Held | None:
+def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: float = WORTH) -> Held | None:
     """Return what a limit held; None if that was less than a `least` share of T, or not noticeable."""
-    begin, end = stretches(found, limit, part)
-    lengths = (end - begin) * found.transfer.speed / NS_PER_S
+    begin, end = stretches(limited, limit, part)
+    lengths = (end - begin) * limited.transfer.speed / NS_PER_S
     total = float(lengths.sum())
-    if total < _LEAST_S or total < least * found.total_s:
+    if total < _LEAST_S or total < least * limited.total_s:
         return None
     longest = np.sort(begin[np.argsort(-lengths, kind="stable")[:_MOST_ROWS]])
-    time = np.maximum.accumulate(found.transfer.sender["time_ns"])
+    time = np.maximum.accumulate(limited.transfer.sender["time_ns"])
     rows = np.minimum(np.searchsorted(time, longest), len(time) - 1)
-    return Held(int(begin[0]), int(end[-1]), total, total / found.total_s, lengths, tuple(rows.tolist()))
+    return Held(int(begin[0]), int(end[-1]), total, total / limited.total_s, lengths, tuple(rows.tolist()))
 
 
-def stretches(found: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
+def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
     """Return begin and end of each time that a limit, or a part of it, held; data end a pause."""
-    cells = found.cells
+    cells = limited.cells
     mine = cells.limit == limit
     if part is not None:
         mine &= cells.part == part
@@ -92,8 +92,8 @@ def stretches(found: Limited, limit: Limit, part: Part | None = None) -> tuple[A
     opens[1:] = begin[1:] > end[:-1]
     closes = np.append(opens[1:], True)[: len(end)]
     begin, end = begin[opens], end[closes]
-    if limit is not Limit.APPLICATION or found.shown is None or not len(begin):
+    if limit is not Limit.APPLICATION or limited.shown is None or not len(begin):
         return begin, end
-    sent = found.shown.pause.end
+    sent = limited.shown.pause.end
     sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
     return np.unique(np.concatenate([begin, sent])), np.unique(np.concatenate([end, sent]))

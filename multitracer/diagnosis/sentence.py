@@ -76,15 +76,15 @@ class Headline(NamedTuple):
         }
 
 
-def headline_of(found: Limited) -> Headline:
+def headline_of(limited: Limited) -> Headline:
     """Return what is said first of one transfer."""
-    sums = by_limit(found.shares)
+    sums = by_limit(limited.shares)
     limit = next(iter(sums))
-    main = next(row for row in found.shares if row.limit is limit)
+    main = next(row for row in limited.shares if row.limit is limit)
     part = main.part if main.share > _MOSTLY * sums[limit] else Part.NONE
     share = main.share if part else sums[limit]
-    first = _first(found, limit, part, share, main.confidence)
-    rest = [_also(found, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
+    first = _first(limited, limit, part, share, main.confidence)
+    rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
     said = " ".join([first, *rest])
     return Headline(limit, part, share, main.confidence, said, _PART_HELP.get(part, HELP[limit]))
 
@@ -108,37 +108,41 @@ def headline_of_group(group: Group) -> Headline:
     return Headline(limit, part, share, sure, " ".join([first, *rest]), _PART_HELP.get(part, HELP[limit]))
 
 
-def _first(found: Limited, limit: Limit, part: Part, share: float, sure: Confidence) -> str:
-    basis = f"{share:.0%} of {found.total_s:.1f} s, {sure.label}"
+def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confidence) -> str:
+    basis = f"{share:.0%} of {limited.total_s:.1f} s, {sure.label}"
     if limit is Limit.UNKNOWN:
-        return f"What limited it is not known ({basis}): {found.reason or 'nothing in the packets shows it'}."
+        return (
+            f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
+        )
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
-        others = max((row.share for row in found.shares if row.limit is not limit), default=0.0)
+        others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {_ceiling(others)}"
-        return f"The link was the limit{_at_rate(found)} ({basis}); {rest}."
+        return f"The link was the limit{_at_rate(limited)} ({basis}); {rest}."
     begin = "Mostly" if share >= _MOSTLY else "The largest part was"
-    return f"{begin} {_noun(found, limit, part)}: {_what(found, limit, part)} ({basis})."
+    return f"{begin} {_noun(limited, limit, part)}: {_what(limited, limit, part)} ({basis})."
 
 
-def _also(found: Limited, limit: Limit, share: float) -> str:
+def _also(limited: Limited, limit: Limit, share: float) -> str:
     if limit is Limit.UNKNOWN:
-        return f"For {share:.0%} nobody can tell: {found.reason}."
-    return f"{_noun(found, limit).capitalize()} was the limit for {share:.0%}."
+        return f"For {share:.0%} nobody can tell: {limited.reason}."
+    return f"{_noun(limited, limit).capitalize()} was the limit for {share:.0%}."
 
 
 def _ceiling(share: float) -> str:
     return f"{max(int(np.ceil(share * 100)), 1)} %"
 
 
-def _noun(found: Limited, limit: Limit, part: Part = Part.NONE) -> str:
+def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     if limit is not Limit.APPLICATION:
         return _NOUNS[limit]
-    server, client = ("the server", "the client") if found.transfer.reverse else ("the client", "the server")
+    server, client = (
+        ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
+    )
     return client if part is Part.PEER else server
 
 
-def _at_rate(found: Limited) -> str:
-    rate = found.shown.link.rate if found.shown is not None else None
+def _at_rate(limited: Limited) -> str:
+    rate = limited.shown.link.rate if limited.shown is not None else None
     if rate is None:
         return ""
     return f", at {_rate(rate.median)} ({_rate(rate.low)} to {_rate(rate.high)})"
@@ -151,14 +155,14 @@ def _rate(bytes_per_s: float) -> str:
     return f"{bits / 1e3:.3g} kbit/s"
 
 
-def _what(found: Limited, limit: Limit, part: Part) -> str:
+def _what(limited: Limited, limit: Limit, part: Part) -> str:
     """Return what happened, with its numbers."""
-    lengths = _lengths(found, limit, part)
+    lengths = _lengths(limited, limit, part)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION:
         return _of_application(part, lengths)
     if limit is Limit.LINK:
-        return f"it had data queued or in service for {seconds:.1f} s{_at_rate(found)}"
+        return f"it had data queued or in service for {seconds:.1f} s{_at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
         return f"it was closed for {seconds:.1f} s"
     return {
@@ -166,14 +170,14 @@ def _what(found: Limited, limit: Limit, part: Part) -> str:
         Limit.OUTAGE: f"nothing came through for {seconds:.1f} s, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {seconds:.1f} s for it, {count(len(lengths), 'time')}",
         Limit.RECEIVER_WINDOW: f"what was on its way filled it for {seconds:.1f} s",
-        Limit.SENDER_BUFFER: f"it was full for {seconds:.1f} s{_or_window(found)}",
+        Limit.SENDER_BUFFER: f"it was full for {seconds:.1f} s{_or_window(limited)}",
         Limit.SLOW_START: f"for {seconds:.1f} s the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"it kept data back for {seconds:.1f} s though the path had room",
     }[limit]
 
 
-def _or_window(found: Limited) -> str:
-    return ", or the congestion window stood still" if found.view in (View.SENDER, View.RECEIVER) else ""
+def _or_window(limited: Limited) -> str:
+    return ", or the congestion window stood still" if limited.view in (View.SENDER, View.RECEIVER) else ""
 
 
 def _of_application(part: Part, lengths: Array) -> str:
@@ -189,10 +193,10 @@ def _of_application(part: Part, lengths: Array) -> str:
     return f"it had nothing to send for {seconds:.1f} s, in {count(many, 'pause')}"
 
 
-def _lengths(found: Limited, limit: Limit, part: Part) -> Array:
+def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:
     """Return the lengths of a limit's intervals (of one part, if it is named), s."""
-    begin, end = stretches(found, limit, part or None)
-    return np.asarray((end - begin) * found.transfer.speed / NS_PER_S)
+    begin, end = stretches(limited, limit, part or None)
+    return np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
 
 
 def rows_in_words(rows: list[Share]) -> list[tuple[str, str, str, str]]:

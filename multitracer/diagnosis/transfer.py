@@ -47,7 +47,7 @@ class Transfer(Recorded):
         receiver = layers.view.receiver
         sides = recording.hosts.link if recording.inputs.holds("link") else {}
         near, far = data_hosts(recording, layers.view) if sides else (None, None)
-        found = cls(
+        transfer = cls(
             layers,
             layers.segments,
             None if receiver is None else receiver.segments(),
@@ -56,7 +56,7 @@ class Transfer(Recorded):
             sides.get(far or ""),
             recording=recording,
         )
-        return replace(found, radio=tuple(radio_beside(found, recording)))
+        return replace(transfer, radio=tuple(radio_beside(transfer, recording)))
 
     @cached_property
     def joined(self) -> Join | None:

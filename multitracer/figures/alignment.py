@@ -151,13 +151,13 @@ def _evidence(relation: Relation, direction: int, start: int) -> list[Series]:
         edges.append(_envelope(times[-1], values[-1], direction))
     if not sum(map(len, times)):
         return []
-    found = [_sorted(label, role, np.concatenate(times), np.concatenate(values), doc)]
+    drawn = [_sorted(label, role, np.concatenate(times), np.concatenate(values), doc)]
     if direction != TOGETHER:
         corners = [(t, v) for t, v in edges if len(t)]
         name, words = f"envelope {label}", f"convex hull of {label}: the fastest packets"
         times, values = [list(column) for column in zip(*corners, strict=True)]
-        found.append(_sorted(name, f"{role}_envelope", np.concatenate(times), np.concatenate(values), words))
-    return [thin(series) for series in found]
+        drawn.append(_sorted(name, f"{role}_envelope", np.concatenate(times), np.concatenate(values), words))
+    return [thin(series) for series in drawn]
 
 
 def _envelope(time_ns: np.ndarray, value: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:

@@ -186,11 +186,11 @@ def _chosen(arms: Sequence[Arm], size_bytes: int | None) -> list[tuple[Arm, int]
     """Return the arms that have the size, with it; each with a size of its own if none is given."""
     if size_bytes is None:
         return [(arm, default_size(arm)) for arm in arms[:_MOST_ARMS]]
-    found = [(arm, size_bytes) for arm in arms if size_bytes in arm.sizes]
-    if not found:
+    cells = [(arm, size_bytes) for arm in arms if size_bytes in arm.sizes]
+    if not cells:
         there = ", ".join(map(str, sorted({size for arm in arms for size in arm.sizes})))
         raise InputError(f"no transaction of {size_bytes} bytes; there are {there}")
-    return found[:_MOST_ARMS]
+    return cells[:_MOST_ARMS]
 
 
 def _first(table: Table) -> Table:

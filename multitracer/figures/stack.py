@@ -224,12 +224,12 @@ def layout(
 def _domains(panels: list[Panel]) -> list[list[float]]:
     free = 1 - _GAP * (len(panels) - 1)
     total = sum(panel.share for panel in panels)
-    top, found = 1.0, []
+    top, domains = 1.0, []
     for panel in panels:
         bottom = max(0.0, top - free * panel.share / total)
-        found.append([bottom, top])
+        domains.append([bottom, top])
         top = bottom - _GAP
-    return found
+    return domains
 
 
 def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
@@ -247,16 +247,16 @@ def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
 
 def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[dict[str, Any]]:
     """Return a rectangle for each time in which a series of the panel is 1; the longest if there are many."""
-    found = []
+    shapes = []
     for series in (s for s in panel.drawn if s.rare):
         begins = np.flatnonzero(series.value[:-1] == 1)
         seconds = seconds_since(series.time_ns, origin_ns)
         colour = LOOKS[series.role].colour(theme)
-        found += [
+        shapes += [
             _shade(begin, end, colour)
             for begin, end in zip(seconds[begins], seconds[begins + 1], strict=True)
         ]
-    return sorted(found, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
+    return sorted(shapes, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
 
 
 def _shade(begin_s: float, end_s: float, colour: str) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def resolved(host: str, port: int) -> tuple[str, int]:
         If the name is not known.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
+        address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
     except OSError as error:
         raise InputError(f"{host}: not found ({error.strerror}); check the name") from error
-    return str(found[0]), port
+    return str(address[0]), port

@@ -152,8 +152,8 @@ class Supervisor:
         """Wait until something happens; take what was typed."""
         typing = [] if self._view.source is None else [self._view.source]
         speaking = [source for child in self._children for source in child.sources]
-        found = signals.wait(timeout_ns, (*typing, *speaking))
-        if set(typing).intersection(found) and (note := self._view.typed()):
+        ready = signals.wait(timeout_ns, (*typing, *speaking))
+        if set(typing).intersection(ready) and (note := self._view.typed()):
             self._mark(note)
 
     def _begin_work(self, now_ns: int, clapperboard: Clapperboard) -> None:

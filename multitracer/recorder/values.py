@@ -30,8 +30,8 @@ class Newest:
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
     """Return the newest values of a collector; nothing for one that is not known here."""
-    found = _BY_COLLECTOR.get(name)
-    return found(records) if found and records else Newest()
+    reader = _BY_COLLECTOR.get(name)
+    return reader(records) if reader and records else Newest()
 
 
 def _numbers(record: Record, **labels: str) -> dict[str, float]:
@@ -144,8 +144,8 @@ def _whole(value: object) -> int:
 
 
 def _last(records: Iterable[Record], key: str) -> int | None:
-    found = [record[key] for record in records if isinstance(record.get(key), int)]
-    return found[-1] if found else None
+    values = [record[key] for record in records if isinstance(record.get(key), int)]
+    return values[-1] if values else None
 
 
 _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {

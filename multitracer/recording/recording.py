@@ -238,12 +238,12 @@ class Recording:
 
     def largest(self, count: int) -> list[tuple[Part, int]]:
         """Return up to `count` connections, those with the most unique bytes, in order of their numbers."""
-        found: list[tuple[int, Part, int]] = []
+        candidates: list[tuple[int, Part, int]] = []
         for part in self.parts:
             both = part.analysis.unique_bytes()
-            found += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
-        found.sort(key=lambda each: -each[0])
-        return sorted(((p, n) for _, p, n in found[:count]), key=lambda each: each[0].offset + each[1])
+            candidates += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
+        candidates.sort(key=lambda each: -each[0])
+        return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
     def chosen(self, number: int | None) -> tuple[Part, int]:
         """Return the connection with a number; without one that with the most unique bytes.
@@ -260,13 +260,13 @@ class Recording:
         return largest[0]
 
 
-def _names(found: list[tuple[Part, int]]) -> str:
+def _names(candidates: list[tuple[Part, int]]) -> str:
     """Return the connections to choose from, in words."""
     words = []
-    for part, n in found[:_CANDIDATES]:
+    for part, n in candidates[:_CANDIDATES]:
         ends = part.analysis.ends(n)
         words.append(f"{part.offset + n} ({ends.source} -> {ends.destination})")
-    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    more = f" and {len(candidates) - _CANDIDATES} more" if len(candidates) > _CANDIDATES else ""
     return f"{', '.join(words)}{more}; choose one by its number"
 
 

@@ -22,12 +22,12 @@ _ORDER = (
 """Of the bar: what the link did, then what it could not help, then what TCP lost."""
 
 
-def account_bar(found: Diagnosis) -> list[Markup]:
+def account_bar(diagnosis: Diagnosis) -> list[Markup]:
     """Return how the channel was used, the bar and its legend; empty where no link log tells."""
-    sentence = channel_use(found)
+    sentence = channel_use(diagnosis)
     if not sentence:
         return []
-    account = found.account
+    account = diagnosis.account
     return [
         element("h3", "How the channel was used"),
         element("p", printable(sentence)),

@@ -131,12 +131,12 @@ def digests(parts: Sequence[Part]) -> dict[str, str]:
 
     Evidence is named by its content; of more, hashing would take longer than reading.
     """
-    found: dict[str, str] = {}
+    digest_of: dict[str, str] = {}
     left = _HASHED_BYTES
     for path in (Path(file.path) for part in parts for file in part.capture.files):
         with suppress(OSError):  # gone since it was read
             if path.is_file() and path.stat().st_size <= left:
                 left -= path.stat().st_size
                 with path.open("rb") as stream:
-                    found[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+                    digest_of[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digest_of

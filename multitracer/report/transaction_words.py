@@ -57,7 +57,7 @@ def comparison_sentence(first: Arm, second: Arm, table: Table, *, name: str = "r
     known = {row["size_bytes"]: (_verdict(row, name), row) for row in rows}
     parts = []
     for verdict in _VERDICTS:
-        here = [row for found, row in known.values() if found == verdict]
+        here = [row for each_verdict, row in known.values() if each_verdict == verdict]
         if here:
             parts.append(_part(verdict, here, [row["size_bytes"] for row in rows], first, second, name))
     subject = f"With the set-up of its connection {first.name}" if name == "setup_ratio" else first.name

@@ -251,13 +251,13 @@ def _influences(arms: Sequence[Arm]) -> Markup:
     """Return how the RTT went with the radio, within the sizes of each arm."""
     body = []
     for arm in arms[:_MOST_FACTS]:
-        found = [influence(arm, name) for name in RADIO]
-        cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in found]
+        influences = [influence(arm, name) for name in RADIO]
+        cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in influences]
         body.append(
             (
                 arm.name,
                 *(cell.replace("-", "−") for cell in cells),
-                f"{max(each.transactions for each in found):,}",
+                f"{max(each.transactions for each in influences):,}",
             )
         )
     return element("div", _table(_INFLUENCE_HEADS, body, texts=(0,)), class_="scroll")

@@ -102,14 +102,14 @@ def required() -> Privileges:
     PreflightError
         If it is not, with what would help.
     """
-    found = probe()
-    if found.tier == "plain" or found.wants_unshare:
-        lacking = next(ability for ability in found.missing if ability.needed)
-        way = "start me with `unshare -Urnm`" if found.wants_unshare else "run as root"
+    privileges = probe()
+    if privileges.tier == "plain" or privileges.wants_unshare:
+        lacking = next(ability for ability in privileges.missing if ability.needed)
+        way = "start me with `unshare -Urnm`" if privileges.wants_unshare else "run as root"
         raise PreflightError(
             f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual"
         )
-    return found
+    return privileges
 
 
 def in_user_namespace() -> bool:

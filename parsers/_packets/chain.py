@@ -57,20 +57,20 @@ def ip_packets(
     steps : mapping of int to Step
         What takes each kind of header off.
     """
-    found: list[tuple[Packets, int]] = []
+    by_family: list[tuple[Packets, int]] = []
     pending = [(packets, np.full(len(packets), kind))]
     for _ in range(_MOST_HEADERS):
         following = []
         for part, kinds in pending:
             for number, same in _alike(part, kinds, steps, ledger):
                 if number in (IPV4, IPV6):
-                    found += by_version(same, 4 if number == IPV4 else 6)
+                    by_family += by_version(same, 4 if number == IPV4 else 6)
                 else:
                     following.append(steps[number](same, ledger))
         pending = [(part, kinds) for part, kinds in following if len(part)]
     for part, _ in pending:
         ledger.dropped(f"more than {_MOST_HEADERS} headers before IP", len(part))
-    return found
+    return by_family
 
 
 def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
@@ -109,7 +109,7 @@ def _count_unknown(kinds: Ints, ledger: Ledger) -> None:
     link_types, counts = np.unique(kinds[kinds >= _LINK] - _LINK, return_counts=True)
     for link_type, count in zip(link_types.tolist(), counts.tolist(), strict=True):
         ledger.dropped(f"link type {link_type} not decoded", count)
-    ledger.found_each(kinds[kinds < _LINK], _ETHERTYPES, "ethertype 0x{:04x}")
+    ledger.count_each(kinds[kinds < _LINK], _ETHERTYPES, "ethertype 0x{:04x}")
 
 
 def ethertype_step(name: str, *, length: int, at: int) -> Step:

@@ -114,9 +114,9 @@ class _BurstLog:
         keys, pieces = _key(events, queued), _key(events, self._piece)
         order = np.argsort(pieces, kind="stable")
         last = np.searchsorted(pieces[order], keys, side="right") - 1
-        found = (last >= 0) & (np.append(pieces[order], NA)[last] == keys)
+        has_piece = (last >= 0) & (np.append(pieces[order], NA)[last] == keys)
         begin = self._time[queued]
-        end = np.where(found, np.append(self._time[self._piece[order]], NA)[last], begin)
+        end = np.where(has_piece, np.append(self._time[self._piece[order]], NA)[last], begin)
         return _disjoint(begin, np.maximum(end, begin), queued)
 
     def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
@@ -217,8 +217,8 @@ class _BurstLog:
         order = np.argsort(keys, kind="stable")
         wanted = _key(self._near.events, events)
         place = np.searchsorted(keys[order], wanted)
-        found = np.append(keys[order], NA)[place] == wanted
-        return np.where(found, np.append(sent[order], NA)[place], NA)
+        has_segment = np.append(keys[order], NA)[place] == wanted
+        return np.where(has_segment, np.append(sent[order], NA)[place], NA)
 
 
 def _key(events: Table, rows: Array) -> Array:

@@ -257,9 +257,11 @@ class Recorded:
         near, far = ((place.part.analysis, place.connection) for place in places)
         own_reverse = reverse != places[0].is_turned
         is_turned = self.receiver_place.is_turned
-        found = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
+        matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
         sent, arrived = (_connection_rows(*each) for each in (near, far))
-        return Pairs(found, _renumbered(found["near_row"], sent), _renumbered(found["far_row"], arrived))
+        return Pairs(
+            matched, _renumbered(matched["near_row"], sent), _renumbered(matched["far_row"], arrived)
+        )
 
 
 def _connection_rows(analysis: Analysis, number: int) -> Array:

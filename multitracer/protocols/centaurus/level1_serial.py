@@ -96,10 +96,10 @@ class SerialMaster(SerialWorker):
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
         """Take octets of a line."""
         for address, octets_of_packet in self._frames(octets, line):
-            found = self._unsealed(octets_of_packet, bytes((address[1],)))
-            if found is None:
+            unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
+            if unsealed is None:
                 continue
-            packet, message = found
+            packet, message = unsealed
             session = self.sessions.get((address, packet.session))
             if session is None or packet.from_initiator:
                 self.counters.unknown_session += 1
@@ -109,8 +109,8 @@ class SerialMaster(SerialWorker):
 
     def _note_answer(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures = 0
-        if not peer.found:
-            peer.found = True
+        if not peer.answers_polls:
+            peer.answers_polls = True
             self._shared.events.append(PeerFound(now_ns, peer.address))
 
     def next_timer(self) -> int | None:
@@ -136,9 +136,9 @@ class SerialMaster(SerialWorker):
         silent = session.level2.is_unanswered
         super()._end(session, cause, now_ns)
         self._visiting = None
-        waits = any(len(peer.outgoing) for peer in self._order if peer.found)
+        waits = any(len(peer.outgoing) for peer in self._order if peer.answers_polls)
         self._visit_ns = now_ns if waits else now_ns + self.config.visit_ns
-        if not session.peer.found:
+        if not session.peer.answers_polls:
             self._probe_ns = now_ns + _PROBE_PAUSES * self.config.probe_ns
         elif silent:
             self._note_silence(session.peer, now_ns)
@@ -146,7 +146,7 @@ class SerialMaster(SerialWorker):
     def _note_silence(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures += 1
         if peer.failures >= _LOST_AFTER:
-            peer.found, peer.failures = False, 0
+            peer.answers_polls, peer.failures = False, 0
             self._shared.events.append(PeerLost(now_ns, peer.address))
 
     def _begin_sessions(self, now_ns: int) -> bool:
@@ -165,10 +165,10 @@ class SerialMaster(SerialWorker):
 
     def _next_stop(self, now_ns: int) -> MetPeer | None:
         """Return whom to visit: the known in turn, and now and then one who has not answered yet."""
-        any_found = any(peer.found for peer in self._order)
+        any_found = any(peer.answers_polls for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
         for i, peer in enumerate(self._order):
-            if peer.found or probes:
+            if peer.answers_polls or probes:
                 self._order.append(self._order.pop(i))
                 return peer
         return None
@@ -204,10 +204,10 @@ class SerialSlave(SerialWorker):
         for address, octets_of_packet in self._frames(octets, line):
             if address != self.master:
                 continue  # another slave's
-            found = self._unsealed(octets_of_packet, bytes((address[1],)))
-            if found is None:
+            unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
+            if unsealed is None:
                 continue
-            packet, message = found
+            packet, message = unsealed
             session = self.sessions.get((address, packet.session))
             if session is None and isinstance(message, Poll) and packet.from_initiator:
                 session = self._polled(packet, now_ns)

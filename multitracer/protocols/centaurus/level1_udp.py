@@ -86,10 +86,10 @@ class UdpWorker(Worker):
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
         """Take one datagram."""
-        found = self._unsealed(octets)
-        if found is None:
+        unsealed = self._unsealed(octets)
+        if unsealed is None:
             return
-        packet, message = found
+        packet, message = unsealed
         session = self.sessions.get((address, packet.session))
         if session is None and isinstance(message, Obj) and packet.from_initiator:
             session = self._opened(packet, message, address, now_ns)
@@ -184,8 +184,8 @@ class UdpWorker(Worker):
         return False
 
     def _ports_of(self, host: Address) -> list[Address]:
-        found = (address for address in self.peers if host_of(address) == host)
-        return [address for _, address in zip(range(_EVICTION_TRIES), found, strict=False)]
+        addresses = (address for address in self.peers if host_of(address) == host)
+        return [address for _, address in zip(range(_EVICTION_TRIES), addresses, strict=False)]
 
     def _forget(self, peer: MetPeer) -> None:
         for part in list(peer.acceptance.partials.values()):

@@ -19,7 +19,7 @@ _AMPLIFICATION = 3
 class MetPeer(Peer):
     """A peer with what Level I knows of it."""
 
-    __slots__ = ("due_ns", "failures", "found", "heard_ns", "is_waiting", "session")
+    __slots__ = ("answers_polls", "due_ns", "failures", "heard_ns", "is_waiting", "session")
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
@@ -29,7 +29,7 @@ class MetPeer(Peer):
         self.is_waiting = False
         """Whether it waits for a session of ours."""
         self.due_ns: int | None = None
-        self.found = False
+        self.answers_polls = False
         """Serial: whether it answers polls."""
         self.failures = 0
         """Serial: polls left unanswered in a row."""

@@ -83,8 +83,8 @@ def decode(command: str, raw: bytes) -> Decoded:
     raw : bytes
         Everything that came, with echo, final result and whatever was not asked for in the middle.
     """
-    if found := _TOOL.match(command):
-        return _of_tool(found[1], raw)
+    if match := _TOOL.match(command):
+        return _of_tool(match[1], raw)
     lines = lines_of(raw)
     refused = ["more lines than any answer has"] if len(lines) > MOST_LINES else []
     usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]

@@ -70,8 +70,8 @@ def _secondary(pairs: dict[str, str]) -> list[Reading]:
 
 
 def _real(text: str | None) -> float | None:
-    found = _NUMBER.match(text or "")
-    return float(found[0]) if found else None
+    match = _NUMBER.match(text or "")
+    return float(match[0]) if match else None
 
 
 def _integer(text: str | None) -> int | None:
@@ -80,8 +80,8 @@ def _integer(text: str | None) -> int | None:
 
 
 def _in_parentheses(text: str | None) -> int | None:
-    found = _IN_PARENTHESES.search(text or "")
-    return int(found[1]) if found else None
+    match = _IN_PARENTHESES.search(text or "")
+    return int(match[1]) if match else None
 
 
 def wprssi(lines: Sequence[str]) -> list[Reading]:

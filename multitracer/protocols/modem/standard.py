@@ -47,7 +47,7 @@ def cesq(fields: Fields) -> list[Reading]:
     """Read `+CESQ` (clause 8.69): a row for each technology that has a value, one empty row if none has."""
     quality = fields.integer(1, 0, 7)
     ber = None if quality is None else BER_PCT[quality]
-    found = [
+    by_rat = [
         (
             "GSM",
             reported(rssi_dbm=index_db(fields.integer(0, 0, 63), zero=-111.0), rxqual=quality, ber_pct=ber),
@@ -77,7 +77,7 @@ def cesq(fields: Fields) -> list[Reading]:
     ]
     if len(fields) < 6:
         raise AnswerError("+CESQ has 6 or 9 fields; skip the line")
-    return [{"rat": rat, **columns} for rat, columns in found if columns] or [{}]
+    return [{"rat": rat, **columns} for rat, columns in by_rat if columns] or [{}]
 
 
 def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:

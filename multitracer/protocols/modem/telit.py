@@ -102,7 +102,7 @@ def servinfo(fields: Fields) -> list[Reading]:
 
 def moni(lines: Sequence[str]) -> list[Reading]:
     """Read #MONI: a table of cells for GSM, one line of name:value for LTE."""
-    texts = [found[1] for line in lines if (found := prefixed(line)) and found[0] == "#MONI"]
+    texts = [parts[1] for line in lines if (parts := prefixed(line)) and parts[0] == "#MONI"]
     cells = [_cell(row[1], row[2].split()) for text in texts if (row := _CELL.fullmatch(text))]
     if cells:
         return cells

@@ -39,8 +39,8 @@ def mmcli(document: Any) -> list[Reading]:
     signal = signal.get("signal") if isinstance(signal, dict) else None
     if not isinstance(signal, dict):
         raise AnswerError("no modem.signal in it; give `mmcli -m N --signal-get -J`")
-    found = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
-    return [reading for reading in found if len(reading) > 1] or [{}]
+    readings = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
+    return [reading for reading in readings if len(reading) > 1] or [{}]
 
 
 def uqmi(document: Any) -> list[Reading]:
@@ -52,14 +52,14 @@ def uqmi(document: Any) -> list[Reading]:
         If it is another document.
     """
     parts = document if isinstance(document, list) else [document]
-    found = [
+    readings = [
         _levels(_SECTIONS[part["type"]], part)
         for part in parts[:16]
         if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _SECTIONS
     ]
-    if not found:
+    if not readings:
         raise AnswerError("no signal of a known type in it; give `uqmi --get-signal-info`")
-    return found
+    return readings
 
 
 def _levels(rat: str, pairs: Any) -> Reading:
@@ -92,8 +92,8 @@ def qmicli(lines: list[str]) -> list[Reading]:
     """
     sections: list[Reading] = []
     for line in lines:
-        if (found := _QMI_SECTION.fullmatch(line.strip())) and found[1].lower() in _SECTIONS:
-            sections.append({"rat": _SECTIONS[found[1].lower()]})
+        if (match := _QMI_SECTION.fullmatch(line.strip())) and match[1].lower() in _SECTIONS:
+            sections.append({"rat": _SECTIONS[match[1].lower()]})
         elif (value := _QMI_VALUE.fullmatch(line.rstrip())) and sections and value[1].lower() in _COLUMNS:
             column = _COLUMNS[value[1].lower()]
             sections[-1] |= reported(**{column: _possible(column, float(value[2]))})
