@@ -107,12 +107,12 @@ class ToolModem:
         while self._stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
             piece = os.read(child.stdout.fileno(), _MOST_BYTES)
             if not piece:
-                return output, _ends(child)
+                return output, _has_ended(child)
             output = (output + piece)[:_MOST_BYTES]
         return output, False
 
 
-def _ends(child: subprocess.Popen[bytes]) -> bool:
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
     try:
         child.wait(1.0)
     except subprocess.TimeoutExpired:

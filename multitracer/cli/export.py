@@ -78,12 +78,12 @@ def segments(file: str, receiver: str | None, form: str) -> None:
     """
     from multitracer.cli._page import standard_output
     from multitracer.cli._reading import load
-    from multitracer.cli._segments import both_ends, write_segments
+    from multitracer.cli._segments import both_captures, write_segments
 
     del form
     recording = load(Reading((file,)))
     if receiver is not None:
-        recording = both_ends(recording, load(Reading((receiver,))))
+        recording = both_captures(recording, load(Reading((receiver,))))
     write_segments(standard_output(), recording)
 
 

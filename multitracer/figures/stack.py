@@ -281,8 +281,8 @@ def value_range(panel: Panel) -> list[float] | None:
     That is when one reaches more than twice as high, or three times where the axis begins at 0. `figure.js`
     does the same for each view.
     """
-    ends = [_ends(series) for series in panel.drawn if not series.bound]
-    bounds = [_ends(series) for series in panel.drawn if series.bound]
+    ends = [_extremes(series) for series in panel.drawn if not series.bound]
+    bounds = [_extremes(series) for series in panel.drawn if series.bound]
     if not ends and not bounds:
         return None
     low, high = min(e[0] for e in ends or bounds), max(e[1] for e in ends or bounds)
@@ -294,7 +294,7 @@ def value_range(panel: Panel) -> list[float] | None:
     return [float(bottom * panel.unit.scale), float((high + room) * panel.unit.scale)]
 
 
-def _ends(series: Series) -> tuple[int, int]:
+def _extremes(series: Series) -> tuple[int, int]:
     columns = [series.value] if series.until is None else [series.value, series.until]
     return min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)
 
@@ -331,7 +331,7 @@ def _key(panel: Panel, base: dict[str, Any], theme: ThemeName) -> dict[str, Any]
 def _bounds_above(panel: Panel, base: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a note on the bounds that leave the picture at its top."""
     top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
-    names = [series.label for series in panel.drawn if series.bound and _ends(series)[1] > top]
+    names = [series.label for series in panel.drawn if series.bound and _extremes(series)[1] > top]
     if not names:
         return []
     place = {"x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom", "name": BOUND_NOTE}

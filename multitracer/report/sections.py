@@ -73,13 +73,13 @@ def _facts(drawn: Drawn) -> list[Markup]:
     return [
         _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
         _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
-        *(_at_receiver(row) if drawn.is_at_receiver else [_again(again, row["data_segments"])]),
+        *(_at_receiver(row) if drawn.is_at_receiver else [_retransmitted(again, row["data_segments"])]),
         _rtt_fact(drawn),
         _in_flight(drawn, window),
     ]
 
 
-def _again(again: int, segments: int) -> Markup:
+def _retransmitted(again: int, segments: int) -> Markup:
     more = f"{share(again, segments)} of them all" if again else "nothing was sent twice"
     return _fact("Retransmitted", count(again, "segment"), more)
 

@@ -81,7 +81,7 @@ def summarise(examination: Examination, columns: dict[str, Array], capture: Capt
         _own(columns, *_OF_ROUND_TRIPS)
     rows = {name: values[first : first + examination.group.directions] for name, values in columns.items()}
     _sent(examination, rows, capture)
-    _again(examination, rows)
+    _retransmissions(examination, rows)
     put_window_shift(examination, rows, capture)
     _acknowledgments(examination, rows)
     _round_trips(examination, rows, capture)
@@ -120,7 +120,7 @@ def _first_and_last(
         rows[f"last_{name}"][there] = np.maximum.reduceat(times, begins)
 
 
-def _again(examination: Examination, rows: dict[str, Array]) -> None:
+def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
     """Count what was seen before, and the bytes left as unique."""
     group, coverage, pieces = examination.group, examination.coverage, examination.axis.pieces
     refused = np.setdiff1d(examination.probes, pieces.position, assume_unique=True)

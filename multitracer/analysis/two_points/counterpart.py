@@ -62,7 +62,7 @@ class Counterparts:
 
     def of(self, connection: int) -> Counterpart | None:
         """Return a connection of the near capture (from 1) in the far one, None if it is not there."""
-        candidates = self._by_ends.get(_ends(self.near, connection), [])
+        candidates = self._by_endpoints.get(_endpoints(self.near, connection), [])
         other = self._most_alike(connection, candidates)
         if other is None:
             other = self._translated(connection)
@@ -80,10 +80,10 @@ class Counterparts:
         return Counterparts(self.near, self.far, RENUMBERED)
 
     @cached_property
-    def _by_ends(self) -> dict[bytes, list[int]]:
+    def _by_endpoints(self) -> dict[bytes, list[int]]:
         numbers: dict[bytes, list[int]] = {}
         for number in range(1, len(self.far.connections) + 1):
-            numbers.setdefault(_ends(self.far, number), []).append(number)
+            numbers.setdefault(_endpoints(self.far, number), []).append(number)
         return numbers
 
     def _most_alike(self, connection: int, candidates: list[int]) -> int | None:
@@ -140,7 +140,7 @@ class Counterparts:
         return bool(np.isin(answers, _keys_one_way(self.far, other, self.fields, reverse=False)).any())
 
 
-def _ends(analysis: Analysis, number: int) -> bytes:
+def _endpoints(analysis: Analysis, number: int) -> bytes:
     """Return the endpoints of a connection without their VLAN, the same whoever was seen first."""
     pair = int(analysis.connections["forward_flow"][number - 1]) >> 1
     flows = analysis.capture.flows

@@ -104,7 +104,7 @@ class MdlpEntity:
         """Return what is to be sent now, or None."""
         if self._control:
             return replace(self._control.popleft(), n_r=self._v_r)
-        frame = None if self._is_resetting else self._again() or self._new(now_ns)
+        frame = None if self._is_resetting else self._retransmitted() or self._new(now_ns)
         if frame is None and (self._is_resetting or not self._owes_ack(now_ns)):
             return None
         self._unacknowledged = 0
@@ -115,7 +115,7 @@ class MdlpEntity:
     def _owes_ack(self, now_ns: int) -> bool:
         return self._is_ack_due or (self._ack_at_ns is not None and now_ns >= self._ack_at_ns)
 
-    def _again(self) -> Frame | None:
+    def _retransmitted(self) -> Frame | None:
         while self._resend:
             number, cause = self._resend.popleft()
             if number in self._unacked:

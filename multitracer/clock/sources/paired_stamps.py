@@ -50,7 +50,7 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
     offset = to_ns - from_ns
     low, high = offset - error_ns, offset + error_ns
     parts, begin = [], 0
-    ends = _ends_of_agreement(low.tolist(), high.tolist())
+    ends = _agreement(low.tolist(), high.tolist())
     _check_steps(len(ends), method)
     for end in [*ends, len(offset)]:
         rows = slice(begin, end)
@@ -74,7 +74,7 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
     return parts
 
 
-def _ends_of_agreement(low: list[int], high: list[int]) -> list[int]:
+def _agreement(low: list[int], high: list[int]) -> list[int]:
     """Return where the intervals [low, high] have nothing in common any more with those before."""
     ends = []
     least, most = low[0], high[0]

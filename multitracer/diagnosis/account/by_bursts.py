@@ -136,7 +136,7 @@ class _BurstLog:
             begin[empty], end[empty], Use.OTHER, (end - begin)[empty] * per_ns,
             source="near.events", row=burst[empty],
         )  # fmt: skip
-        again = self._again(burst[stretch])
+        again = self._repeated_share(burst[stretch])
         again[events["attempts"][piece[which]] > 1] = 1.0
         spans = begin[stretch], end[stretch]
         return Uses.together([own, *self._of_pieces(spans, which, seconds, again)])
@@ -162,7 +162,7 @@ class _BurstLog:
             source="near.events", row=row, ended_row=ender,
         )  # fmt: skip
 
-    def _again(self, burst: Array) -> Array:
+    def _repeated_share(self, burst: Array) -> Array:
         """Return which part of each burst repeats a block of the one before, which failed."""
         cause, blocks = self._near.events["cause"][self._sent], self._near.events["blocks"][self._sent]
         failed = np.concatenate([[False], np.isin(cause[:-1], _FAILED)])

@@ -147,9 +147,9 @@ class BalancedMode:
         if self._t1_expired():
             return self._poll()
         header = self._supervisory_header()
-        number = None if self._polls else self._send.next_again(busy=self._peer_busy)
+        number = None if self._polls else self._send.next_retransmission(busy=self._peer_busy)
         if number is not None:
-            return self._send_again(header, number)
+            return self._retransmit(header, number)
         return self._send_new(header) if self._may_send_new() else self._send_alone(header)
 
     def _may_send_new(self) -> bool:
@@ -189,10 +189,10 @@ class BalancedMode:
         code = Supervisory.SREJ if self._config.recovery == "srej" else Supervisory.REJ
         return code << 1 | missing % MODULUS << 10 | COMMAND
 
-    def _send_again(self, header: int, number: int) -> bytes:
+    def _retransmit(self, header: int, number: int) -> bytes:
         if self._send.attempts(number) > self._n2:
             raise ExhaustedError(number % MODULUS, self._send.attempts(number))
-        sdu, attempt, cause = self._send.send_again(number, tick=self._journal.tick)
+        sdu, attempt, cause = self._send.retransmit(number, tick=self._journal.tick)
         frame = seal(header | number % MODULUS << 3, sdu.info, octets=self._config.frame_octets)
         return self._journal.sent(frame, sdu.offset_bytes, attempt, cause)
 
