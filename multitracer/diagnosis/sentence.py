@@ -85,8 +85,8 @@ def headline_of(limited: Limited) -> Headline:
     share = main.share if part else sums[limit]
     first = _first(limited, limit, part, share, main.confidence)
     rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
-    said = " ".join([first, *rest])
-    return Headline(limit, part, share, main.confidence, said, _PART_HELP.get(part, HELP[limit]))
+    sentence = " ".join([first, *rest])
+    return Headline(limit, part, share, main.confidence, sentence, _PART_HELP.get(part, HELP[limit]))
 
 
 def headline_of_group(group: Group) -> Headline:

@@ -153,9 +153,9 @@ def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Arr
     lost, added = np.flatnonzero(outcome == Outcome.LOST), np.flatnonzero(outcome == Outcome.ONLY_FAR)
     if not len(lost) or not len(added):
         return
-    found = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
-    outcome[lost[found.near[left[lost]]]] = Outcome.RECUT
-    outcome[added[found.far[right[added]]]] = Outcome.RECUT
+    recut_rows = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
+    outcome[lost[recut_rows.near[left[lost]]]] = Outcome.RECUT
+    outcome[added[recut_rows.far[right[added]]]] = Outcome.RECUT
 
 
 def _others(count: int, index: Array) -> Array:

@@ -79,6 +79,6 @@ def _among_first(stretches: Bytes, edges: Array, most: Array) -> Array:
     order = np.argsort(piece, kind="stable")
     ordered = piece[order]
     rank = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
-    found = many == 0
-    found[of[order[rank < most[ordered]]]] = True
-    return np.asarray(found)
+    is_first = many == 0
+    is_first[of[order[rank < most[ordered]]]] = True
+    return np.asarray(is_first)
