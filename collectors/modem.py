@@ -9,7 +9,7 @@ The log is JSON lines, times are those of CLOCK_MONOTONIC. First a header, then 
 
 - `answer`: a command, the two stamps around its answer, the answer `raw` (one character for each octet) with
   its final `result`, and what is `shown` of it for people; readers decode `raw` again,
-- `unasked`: what the modem said by itself, such as RING or a change of its cell,
+- `unsolicited`: what the modem said by itself, such as RING or a change of its cell,
 - `port`: opened or lost; `modem`: what it says of itself, and the profile that fits,
 - `missed`: a round of questions that had no answer, and why,
 - `clock`, each second and at the end: the two clocks, and how many rounds were made and missed so far,
@@ -34,7 +34,7 @@ from collectors._ready import ready
 from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import PreflightError
-from multitracer.protocols.modem import Answer, Unasked, decode, tells
+from multitracer.protocols.modem import Answer, Unsolicited, decode, tells
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class ModemLog:
             **more,
         )
 
-    def unasked(self, unasked: Unasked) -> None:
+    def unsolicited(self, unsolicited: Unsolicited) -> None:
         """Write what came by itself."""
-        self._log.record(kind="unasked", at_ns=unasked.at_ns, raw=unasked.raw.decode("latin-1"))
+        self._log.record(kind="unasked", at_ns=unsolicited.at_ns, raw=unsolicited.raw.decode("latin-1"))
 
     def port(self, state: str, path: str, **more: str) -> None:
         """Write that a port was opened or lost."""
@@ -197,7 +197,7 @@ class SerialModem:
 
     def _open(self, path: str) -> Line:
         port = Port(path, baud=self._baud)
-        return Line(port, self._stop, on_unasked=self._log.unasked, patience_s=self._patience_s)
+        return Line(port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s)
 
     def _meet(self, line: Line) -> None:
         """Learn what modem this is, choose its profile, and prepare it."""

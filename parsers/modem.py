@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from multitracer.protocols.modem import UNASKED, decode
+from multitracer.protocols.modem import UNSOLICITED, decode
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.clock_pairs import is_time
@@ -43,7 +43,7 @@ class _Log(CollectorLog):
         if kind == "answer":
             is_used = self._answer(record)
         elif kind == "unasked":
-            is_used = self._radio(UNASKED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
+            is_used = self._radio(UNSOLICITED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
         else:
             is_used = self._port(record) if kind in ("port", "modem") else False
         if not is_used:

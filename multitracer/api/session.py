@@ -344,8 +344,8 @@ class Session(SessionTables, SessionFigures):
         )
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
         warnings = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
-        if (untold := len(self.warnings) - _MOST_ROWS) > 0:
-            warnings += f"<p>! and {untold:,} more in <code>.warnings</code></p>"
+        if (hidden := len(self.warnings) - _MOST_ROWS) > 0:
+            warnings += f"<p>! and {hidden:,} more in <code>.warnings</code></p>"
         return (
             f"<b>{escape(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
             f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{warnings}"

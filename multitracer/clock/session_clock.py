@@ -17,7 +17,7 @@ import numpy as np
 from multitracer.clock.captures.packet_evidence import with_packets
 from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.contradictions import contradictions, part_false_kernels
-from multitracer.clock.doctor.whole_recording import doctors_round
+from multitracer.clock.doctor.whole_recording import examine_recording
 from multitracer.clock.model.graph import ClockGraph
 from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
 from multitracer.clock.sources.clap_tags import probes_in, written
@@ -134,7 +134,7 @@ def clocks_of(
         graph.relations += relations_of_logs(source, largest, graph.refused)
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(source, captures, hosts, graph)
-    complaints = doctors_round(source, captures, hosts, graph, chosen) if thorough else ()
+    complaints = examine_recording(source, captures, hosts, graph, chosen) if thorough else ()
     if thorough and source.folder is not None:
         sender = _sender(source, captures, hosts, graph).host
         graph.relations += free_running_clocks(source, largest, sender, graph.refused)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.verdicts import OtherLogs, judge
-from multitracer.diagnosis.join.radio_logs import radio_beside
+from multitracer.diagnosis.join.radio_logs import radio_tables
 from multitracer.diagnosis.join.recorded_transfer import Recorded
 from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
 from multitracer.recording.layers import Layers, data_hosts
@@ -56,7 +56,7 @@ class Transfer(Recorded):
             sides.get(far or ""),
             recording=recording,
         )
-        return replace(transfer, radio=tuple(radio_beside(transfer, recording)))
+        return replace(transfer, radio=tuple(radio_tables(transfer, recording)))
 
     @cached_property
     def joined(self) -> Join | None:

@@ -27,7 +27,7 @@ from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_error import time_error_band
 from multitracer.figures.time_sequence import cut, time_sequence_panels
-from multitracer.figures.trends import Fit, add_trends, unasked_trends
+from multitracer.figures.trends import Fit, add_trends, default_trends
 from multitracer.sender import TCP_PHASES
 from multitracer.tables import Table
 from multitracer.tcp import Vantage
@@ -170,7 +170,7 @@ def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
     for panel in panels:
         if panel.key == "sequence":
             drawn = [series.between(view.from_ns, view.to_ns) for series in panel.drawn]
-            panel.series.extend(unasked_trends(drawn))
+            panel.series.extend(default_trends(drawn))
 
 
 def _chosen(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:

@@ -42,7 +42,7 @@ class Fit:
     named: bool = False
 
 
-def unasked_trends(drawn: Iterable[Series]) -> list[Series]:
+def default_trends(drawn: Iterable[Series]) -> list[Series]:
     """Return a line through each group's data, where a line is determined."""
     return [
         _line(series, f"{series.label} trend")

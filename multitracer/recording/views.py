@@ -158,7 +158,7 @@ def _receiver(sender: Place, others: list[Place]) -> Place | None:
     for suits in (
         lambda place: place.vantage is Vantage.NEAR_RECEIVER,
         lambda place: place.vantage is Vantage.UNKNOWN,
-        _is_beside_receiver,
+        _is_at_receiver,
     ):
         for place in others:
             if suits(place):
@@ -166,7 +166,7 @@ def _receiver(sender: Place, others: list[Place]) -> Place | None:
     return None
 
 
-def _is_beside_receiver(place: Place) -> bool:
+def _is_at_receiver(place: Place) -> bool:
     row = 2 * (place.connection - 1) + place.reverse
     rtt_ns = int(place.part.analysis.directions["rtt_min_ns"][row])
     return place.vantage is Vantage.BETWEEN and rtt_ns != NOT_A_TIME and rtt_ns <= _NO_DISTANCE_NS

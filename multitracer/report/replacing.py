@@ -36,7 +36,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
         with named(target or "", final):
             yield final
         return
-    temporary = place_beside(final)
+    temporary = temporary_path(final)
     try:
         with named(target or "", temporary):
             yield temporary
@@ -49,7 +49,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
 def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
     final = Path(os.path.realpath(os.fspath(target)))
-    temporary = place_beside(final)
+    temporary = temporary_path(final)
     try:
         with named(target, temporary):
             temporary.mkdir()
@@ -61,7 +61,7 @@ def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def place_beside(final: Path) -> Path:
+def temporary_path(final: Path) -> Path:
     """Return where to write what will become `final`: hidden, in the same folder, this process's own."""
     return final.with_name(f".{final.name}.{os.getpid()}.tmp")
 

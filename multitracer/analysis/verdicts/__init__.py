@@ -28,8 +28,8 @@ from multitracer.analysis.verdicts.answers import (
     sacked_before,
     sooner_than_answers_ns,
 )
-from multitracer.analysis.verdicts.arrivals import arrived_at, came_at, had_before, told_in_time
-from multitracer.analysis.verdicts.away import passed_before, trigger_away, untold
+from multitracer.analysis.verdicts.arrivals import acknowledged_in_time, arrived_at, came_at, had_before
+from multitracer.analysis.verdicts.away import passed_before, trigger_away, unacknowledged_at_sender
 from multitracer.analysis.verdicts.copies import Copies
 from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
@@ -207,7 +207,7 @@ def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
         lost, unclear = arrived[Evidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
     else:
         proofs[Evidence.PASSED_BEFORE] = passed_before(copies)
-        lost, unclear = untold(copies)
+        lost, unclear = unacknowledged_at_sender(copies)
     within_ns = sooner_than_answers_ns(copies) if at_sender else 0
     proofs[Evidence.EARLY_STAMP] = left_before(copies, within_ns)
     proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), within_ns=within_ns)
@@ -250,7 +250,7 @@ def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Ar
     came = came_at(segments, receiver, reverse=reverse)
     arrived = arrived_at(segments, came, reverse=reverse)
     had, known = had_before(copies, arrived)
-    in_time = told_in_time(copies, receiver, came, reverse=reverse)
+    in_time = acknowledged_in_time(copies, receiver, came, reverse=reverse)
     necessity[known] = np.where(
         had[known], np.where(in_time[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )

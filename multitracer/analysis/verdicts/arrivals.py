@@ -62,7 +62,7 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     return arrived
 
 
-def told_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
+def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
     """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.

@@ -121,7 +121,7 @@ def passed_before(copies: Copies) -> Array:
     return before
 
 
-def untold(copies: Copies) -> tuple[Array, Array]:
+def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
     """Return of which no ACK seems to have reached the sender before their own; and of which that is open.
 
     Of those that had been acknowledged when they passed. What the sender echoes next tells. Else when it goes

@@ -19,7 +19,7 @@ _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
 """Layer -> the table whose rows tell when its log was written."""
 
 
-def doctors_round(
+def examine_recording(
     source: LogSource,
     captures: Sequence[tuple[Point, Capture]],
     hosts: dict[str, str],

@@ -78,7 +78,7 @@ class Silence:
         first, last = self._logged
         return np.asarray((self.begin >= first) & (self.begin < last))
 
-    def untold(self) -> Uses:
+    def unlogged(self) -> Uses:
         """Return what lies beyond the link's log."""
         return self.uses(np.flatnonzero(~self._is_known & (self._outage < 0)), Use.UNKNOWN)
 

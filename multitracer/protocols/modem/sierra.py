@@ -24,7 +24,7 @@ _DIAGNOSTIC = {"LTE": "LTE", "WCDMA": "UMTS", "GSM": "GSM", "ENDC": "LTE", "NR5G
 
 def gstatus(lines: Sequence[str]) -> list[Reading]:
     """Read the lines of AT!GSTATUS?; a level without a receiver's name belongs to the one on its left."""
-    told_of: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in lines:
         left = ""
         for pair in _BETWEEN_PAIRS.split(line):
@@ -33,10 +33,10 @@ def gstatus(lines: Sequence[str]) -> list[Reading]:
                 continue
             name = f"{left} {key}" if key == "RSRP (dBm)" and left else key
             left = key.rpartition(" ")[0] if key.endswith("RSSI") else ""
-            told_of.setdefault(name, value)
-    if not told_of:
+            values.setdefault(name, value)
+    if not values:
         raise AnswerError("!GSTATUS without a pair of name and value; skip it")
-    return [_serving(told_of), *_secondary(told_of)]
+    return [_serving(values), *_secondary(values)]
 
 
 def _serving(pairs: dict[str, str]) -> Reading:
