@@ -12,6 +12,12 @@ Rules of the file, those of the account with what such a link logs
 4. As everywhere: a gap takes the class of what ended it.
 
 What the link carried and the far capture does not show was lost behind the link, and was `wasted`.
+
+Why these rules. An outage goes first because a side that sends into it delivers nothing, whatever its log
+says. A burst has no fixed place for a packet, so its time is split in proportion to the pieces in it. Time
+without a burst has two reasons that help differently: a busy channel (`access`: the cell) and a slow or
+repeated answer (`arq`: the radio); the log says for which of them a side waited. What is left is TCP's
+own silence, and what ended a silence is what it waited for.
 """
 
 from __future__ import annotations
