@@ -10,8 +10,8 @@ from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from multitracer.clock.model.graph import Path
 
-_ROUNDS_UP = 0.9995
-_DRIFT_THAT_COUNTS_PPM = 0.005
+_ROUNDS_UP = 0.9995  # with three digits 999.5 µs is shown as 1 ms
+_DRIFT_THAT_COUNTS_PPM = 0.005  # less would be shown as 0.00 or 0.01 ppm
 
 
 def span(ns: float) -> str:

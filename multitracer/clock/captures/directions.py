@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LEAST_PACKETS = 3
 """In each direction; with fewer nothing is said of the clocks."""
 _MOST_PAIRS_OF_HOSTS = 512
+"""Bounds the time on a capture of a port scan; pairs with most packets come first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 _IP_BYTES = {4: 20, 6: 40}
 _FARTHEST_BYTES = 1 << 17
+"""Two windows without scaling: a larger gap is no hole, but a number gone astray."""
 _APART = 1 << 40
+"""Far beyond the 2^32 of sequence space: flows that lie so far apart in one array never mix."""
 _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
+"""RFC 9293, 3.1; RFC 7323, 3.2 with two NOPs; RFC 2018, 3 with two NOPs."""
 
 
 def ip_lengths(capture: Capture, rows: Array) -> Array:

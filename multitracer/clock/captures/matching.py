@@ -40,9 +40,10 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
 _LEAST_PAIRS = 20
 """With fewer exact pairs there is no order to keep."""
 _ASTRAY_ROWS = 2_000
+"""IP identifications come round after 65,536; 2,000 rows keep that far off and let a long queue pass."""
 _MOST_ROWS = 1 << 18
 """Of more packets some runs are looked at: the clocks of two hosts need no more evidence."""
-_RUN_ROWS = 1 << 10
+_RUN_ROWS = 1 << 10  # A run must hold both directions and some round trips. Not measured
 _ENOUGH = 0.95
 """Of the packets that could be paired: the weaker identities are not tried for the rest."""
 

@@ -31,14 +31,18 @@ if TYPE_CHECKING:
     Zones = Sequence[tuple[int, int]]
 
 _REACH = 12
+"""More would carry one wrong match farther; fewer miss the queue of a burst. Not measured."""
 _CAUTION = 0.002
+"""On top of two standard errors of the rate, for bytes that are not seen (padding). Not measured."""
 _FEW = 6
-_STRAY = 0.01
+"""Packets that must agree before a delay counts as the least: one or two may be mistaken matches."""
+_STRAY = 0.01  # share of mistaken matches that is tolerated. Not measured
 _TILT = 0.02
-_APART_NS = 1e6
+"""Of the longest wait: an error of the rate tilts the delays of long waits. Not measured."""
+_APART_NS = 1e6  # A host's own jitter: stamps 1 ms apart are no sign of a queue
 _STRETCH = 2 * _REACH
 """Packets: a mistake reaches no farther than this."""
-_WITNESSES = 3
+_WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
 _RANGE = ("seq", "payload_bytes")
 
 

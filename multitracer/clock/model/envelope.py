@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _BLOCK = 64
+"""Points a block: the square root of some thousand, at which both passes cost about the same."""
 
 
 def lower_hull(time_ns: Array, delay_ns: Array) -> Array:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 METHOD = "slots of the link"
 PHASE_SHARE = 0.05
 """Both sides are taken to stamp a slot at the same place in it, to this share of its length (assumption)."""
-_FEWEST = 50
-_WINDOWS = 200
-_SIGMAS = 1.96
+_FEWEST = 50  # one second of 20 ms slots
+_WINDOWS = 200  # parts whose medians make the line; each has ten slots or more. Not measured
+_SIGMAS = 1.96  # 95 % of a normal distribution
 _MAD_SIGMA = 1.4826
 """From the median deviation to the standard deviation of normal noise."""
 _OF_A_MEDIAN = 1.2533

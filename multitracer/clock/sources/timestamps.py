@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 METHOD = "TCP timestamps"
 USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
+"""RFC 7323, 5.4 allows 1 to 1000; most are the HZ of a kernel."""
 _NEAR = 0.02
 """A host's clock is not farther from its nominal rate; a measured rate farther off is of another kind."""
 

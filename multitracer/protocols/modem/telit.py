@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.modem.grammar import Reading
 
-_POWER = (-160.0, 0.0)
+_POWER = (-160.0, 0.0)  # dBm, as in `quectel`
 _IMSI = re.compile(r"\d{14,15}")
 _CELL = re.compile(r"(S|N\d)\s+(.*)")
 _LEVEL = re.compile(r"(-?\d{1,3})dbm", re.IGNORECASE)
