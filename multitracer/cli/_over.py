@@ -60,7 +60,7 @@ def over_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--capture", is_flag=True, help="With --over: record packets and TCP state, too."),
         click.option(
             "--seed", type=click.IntRange(min=0), metavar="N",
-            help="With --over: of the link's chance. Default: the scenario's.",
+            help="With --over: seed of the link's random numbers. Default: the scenario's.",
         ),
         click.option(
             "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."

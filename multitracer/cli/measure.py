@@ -174,8 +174,8 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     means that every transaction ran, dropped ones included; 1 that the server cannot be reached.
 
     With --over both ends run on this machine, a modelled link between them: under the kernel's TCP in two
-    network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. What the
-    link's modem said stands in every line.
+    network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
+    line holds the readings of the link's modem.
     """
     from dataclasses import fields
 
