@@ -390,7 +390,7 @@ def changed_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield str(error)
             continue
         if not path.is_file():
-            yield f"{path}: listed in the manifest, but not there"
+            yield f"{path}: listed in the manifest, but missing"
         elif log.bytes is not None and path.stat().st_size != log.bytes:
             yield f"{path}: {path.stat().st_size} bytes, {log.bytes} when it was recorded"
         elif log.sha256 is not None and checksum(path) != log.sha256.lower():

@@ -57,5 +57,5 @@ def _failed_slots(table: Table) -> list[int]:
 def _slot_ns(frames: Mapping[str, Table]) -> int:
     told = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
     if len(told) > 1 or not told[0].isdigit():
-        raise InputError(f"error trace: the logs tell slots of {' and '.join(told)} ns; one number is needed")
+        raise InputError(f"error trace: the logs have slots of {' and '.join(told)} ns; one number is needed")
     return int(told[0])

@@ -109,7 +109,7 @@ def _between(
     yield from parts
     if _is_emptied(whole, parts):
         recording.notes.append(
-            "no TCP segment lies between --from and --to; the numbers are those of nothing"
+            "no TCP segment lies between --from and --to; all numbers are of an empty capture"
         )
 
 
@@ -138,7 +138,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
     for part in recording.parts:
         cut.add(part.point, part.capture.between(*bounds_ns))
     if _is_emptied(recording.captures, cut.captures):
-        cut.notes.append("no TCP segment lies between begin and end; the numbers are those of nothing")
+        cut.notes.append("no TCP segment lies between begin and end; all numbers are of an empty capture")
     return cut, bounds_ns
 
 

@@ -155,7 +155,9 @@ class Recording:
         yield
         for path, state in before.items():
             if not os.path.isfile(path) or _STATE(os.stat(path)) != state:  # noqa: PTH113, PTH116
-                self.notes.append(f"{path}: changed while it was read; these are its records of that moment")
+                self.notes.append(
+                    f"{path}: changed while it was read; its records up to that moment are used"
+                )
 
     def warn_once(self, sentence: str) -> None:
         """Add a warning, unless it is there."""
@@ -277,7 +279,7 @@ def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:
         yield f"{log.path}: {warning}"
     reasons = [book.get("damaged") for book in books]
     for reason in dict.fromkeys(reason for reason in reasons if reason):
-        yield f"{log.path}: damaged: {reason}; what precedes it is used"
+        yield f"{log.path}: damaged: {reason}; the part before it is used"
 
 
 def _speed(stated: object) -> float | None:

@@ -225,7 +225,7 @@ def _difference(row: dict[str, Any]) -> tuple[str, str]:
 def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Markup]:
     asked = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
     if not asked:
-        why = "Nothing is known of the radio: no modem was asked while these transactions ran."
+        why = "The state of the radio is unknown: no modem was polled while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
     charts += [both_themes(partial(panels, asked)), both_themes(partial(overlay, asked))]
     place = len(charts) - 2

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 METHOD = "two captures"
-SYMMETRY = "± takes the two ways for equally long; the bounds by causality do not"
+SYMMETRY = "± assumes equal delays in both directions; the bounds by causality do not"
 SLOWEST_NS_PER_BYTE = 1.15e6
 """A link slower than 7 kb/s is not thought of unless its own arrivals show it."""
 _FASTEST_NS_PER_BYTE = 1e-2  # 800 Gbit/s: nothing is faster
@@ -67,7 +67,7 @@ _DOUBTED = 0.7
 _MOST_HIDDEN = 4  # bounds the time. Not measured
 _LARGE_NS = 1e9
 """Larger than any contradiction of a believable attempt: one with a note is the last choice."""
-_EXCLUDED = "what the queues seemed to tell is impossible; all that causality allows is the error"
+_EXCLUDED = "the delays of the queues contradict causality; the error is all that causality allows"
 _CROSSED = (
     "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
 )

@@ -89,5 +89,5 @@ def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),
         evidence=int(np.count_nonzero(estimate.covers(stamps))),
-        notes=(f"where in a slot each side stamps it is taken to agree to {phase_ns / 1e6:.1f} ms",),
+        notes=(f"both sides are assumed to stamp the same point of a slot, to {phase_ns / 1e6:.1f} ms",),
     )

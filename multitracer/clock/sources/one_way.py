@@ -81,6 +81,6 @@ def heard(from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns
         method=method,
         evidence=len(from_ns),
         lower_ns=base + round(-level),
-        notes=(f"the promptest stamp is taken to have been under way for {delay_ns / 1e6:.0f} ms at most",),
+        notes=(f"the fastest stamp is assumed to have travelled for {delay_ns / 1e6:.0f} ms at most",),
         points=Evidence(from_ns, to_ns, np.full(len(from_ns), BACKWARD, dtype=np.int8)),
     )

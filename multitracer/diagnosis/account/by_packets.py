@@ -9,7 +9,7 @@ Rules of the file
 - A copy of which neither is known left no trace: it follows the one before it, after the time of its octets
   at the transfer's rate. Copies but the last are `redundant`; with the receiver's capture, copies that did
   not arrive are `wasted`.
-- What the link itself did (arq, xoff, outage) cannot be told apart from `useful`.
+- What the link itself did (arq, xoff, outage) cannot be distinguished from `useful`.
 - One direction alone, or a capture made at the receiver, does not tell when the sender waited: all of the
   time is `unknown` then.
 """
