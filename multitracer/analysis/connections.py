@@ -70,7 +70,12 @@ class Partition:
 
 
 def opens(flags: Array) -> Array:
-    """Return which segments may open a connection: those with SYN, and neither RST nor FIN."""
+    """Return which segments may open a connection: those with SYN, and neither RST nor FIN.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_segments,)
+    """
     opening: Array = (flags & np.uint16(Flag.SYN | Flag.RST | Flag.FIN)) == Flag.SYN
     return opening
 

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Array) -> Array:
-    """Return which late pieces are the very packet that last began at their first unit."""
+    """Return which late pieces are the very packet that last began at their first unit.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_late,)
+        Over `coverage.late`.
+    """
     late = coverage.late
     if not len(late):
         return np.zeros(0, dtype=bool)

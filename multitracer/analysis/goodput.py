@@ -59,7 +59,13 @@ def _arrivals(found: Findings) -> _Moments:
 
 
 def new_bytes(found: Findings) -> Array:
-    """Return of each position the payload that was seen for the first time."""
+    """Return of each position the payload that was seen for the first time.
+
+    Returns
+    -------
+    ndarray of int32, bytes, shape (n_segments,)
+        0 and more, in the order of the group.
+    """
     coverage, pieces = found.coverage, found.axis.pieces
     new = found.group.payload.copy()
     new[pieces.position[coverage.late]] -= coverage.old_payload.astype(np.int32)

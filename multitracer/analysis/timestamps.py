@@ -24,6 +24,10 @@ def echoes(found: Findings, capture: Capture) -> tuple[Array, Array]:
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
     ACK covers that segment.
+
+    Returns
+    -------
+    segment, ack : ndarray of int64, shape (n_samples,)
     """
     group, axis, segments = found.group, found.axis, capture.segments
     pieces, acks = axis.pieces, axis.acks

@@ -25,7 +25,12 @@ _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
 
 
 def ip_lengths(capture: Capture, rows: Array) -> Array:
-    """Return the length of each IP packet, float64; options by what the segment says of them."""
+    """Return the length of each IP packet, float64; options by what the segment says of them.
+
+    Returns
+    -------
+    ndarray of float64, bytes, shape of `rows`
+    """
     segments, flows = capture.segments, capture.flows
     version = flows["ip_version"][segments["flow"][rows] >> 1]
     size = np.where(version == 6, _IP_BYTES[6], _IP_BYTES[4]) + _TCP_BYTES

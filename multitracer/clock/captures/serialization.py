@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_GROUPS = 24  # A median over 24 groups, so that up to half of them may lie in disturbed times
+_GROUPS = 24  # a median over 24 groups, so that up to half of them may lie in disturbed times
 _LEAST_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ
 _LEAST_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not measured
 _LARGEST_DIFFERENCE = 0.02
