@@ -255,7 +255,12 @@ def _acknowledged_end(transfer: Transfer) -> int:
 
 
 def next_occupying(transfer: Transfer, rows: Array) -> Array:
-    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does."""
+    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does.
+
+    Returns
+    -------
+    ndarray of int64, shape of `rows`
+    """
     table = transfer.sender
     occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]
     at = np.searchsorted(occupying, np.where(rows == NA, len(table), rows))
