@@ -214,9 +214,7 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         why = "; ".join(file.untimed for file in transfer.layers.part.capture.files if file.untimed)
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.layers.part.offset + transfer.layers.connection
-        raise InputError(
-            f"connection {number}: {many}, so nobody knows where its time went; choose another one"
-        )
+        raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
     books = account(transfer)
     found = group.longest if group is not None else limited(transfer, books)
     told = findings(Case(transfer, books, found))

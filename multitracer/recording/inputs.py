@@ -294,7 +294,7 @@ class _Search:
 
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each log that cannot be used or is gone, and one for all that nobody knows."""
-        yield from (f"{sentence}; passed over" for sentence in self._unusable)
+        yield from (f"{sentence}; skipped" for sentence in self._unusable)
         yield from self._gone()
         if self._unknown:
             names = ", ".join(self._unknown[:_NAMED])

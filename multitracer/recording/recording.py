@@ -168,7 +168,7 @@ class Recording:
         """Take note of a folder's file that cannot be used; one that the user named must be readable."""
         if self.folder is None:
             raise error
-        self.notes.append(f"{error}; passed over")
+        self.notes.append(f"{error}; skipped")
 
     @cached_property
     def hosts(self) -> HostLogs:

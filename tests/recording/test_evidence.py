@@ -95,9 +95,9 @@ def test_a_folder_in_a_hosts_folder_and_a_dead_link_are_named(folder: Path) -> N
     (folder / "fixed").symlink_to(folder / "mobile")
     (folder / "mobile" / "tcp-1.pcap").symlink_to(folder / "absent")
     assert sorted(open_recording(folder).warnings) == [
-        f"{folder}/fixed: a link to a folder, or to nothing; passed over",
-        f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; passed over",
-        f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; passed over",
+        f"{folder}/fixed: a link to a folder, or to nothing; skipped",
+        f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; skipped",
+        f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; skipped",
     ]
 
 

@@ -45,5 +45,5 @@ def _reading(recording: Recording, folder: Path, name: str) -> dict[str, int] | 
         counters = json.loads(text)["kernel"]
         return {counter: count for counter, count in counters.items() if type(count) is int}
     except (MultiTracerError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        recording.notes.append(f"{paths[0]}: not what nstat writes ({error}); passed over")
+        recording.notes.append(f"{paths[0]}: not what nstat writes ({error}); skipped")
         return None
