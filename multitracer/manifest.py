@@ -198,7 +198,7 @@ _LONGEST_SHOWN = 60
 
 
 class _Reader:
-    """Makes the classes of JSON values, and keeps a sentence for each thing that was passed over."""
+    """Makes the classes of JSON values, and keeps a sentence for each thing that was skipped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -263,7 +263,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Be a modem until told to stop."""
+    """Act as a modem until stopped."""
     chosen = _options(argv)
     told = Told()
     provider: Provider = told if chosen.told else Drive(speed=chosen.speed)

@@ -78,7 +78,7 @@ class Case:
 
     @cached_property
     def delays(self) -> Delays | None:
-        """How long the data waited; None where no capture tells."""
+        """How long the data waited; None if no capture shows it."""
         return data_delays(self.transfer)
 
     @cached_property

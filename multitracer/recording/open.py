@@ -53,7 +53,7 @@ def open_recording(
     Raises
     ------
     MultiTracerError
-        If nothing can be read. In a folder, a file that cannot be read is passed over with a warning as long
+        If nothing can be read. In a folder, a file that cannot be read is skipped with a warning as long
         as another one can.
     """
     return read_recording(find_inputs(*paths), window=window, max_packets=max_packets, progress=progress)
@@ -155,7 +155,7 @@ def warn_of_empty(recording: Recording, window: Window) -> None:
 def _captures(
     recording: Recording, max_packets: int | None, progress: Progress | None
 ) -> Iterator[tuple[Point, Capture]]:
-    """Read the capture points one after the other; one that cannot be read is passed over in a folder."""
+    """Read the capture points one after the other; one that cannot be read is skipped in a folder."""
     failure: MultiTracerError | None = None
     read = False
     for point in recording.inputs.points:

@@ -53,7 +53,7 @@ class Recording:
     sender_point : str or None
         The capture point that the user says is at the sender of most data, the others being at the receiver.
     notes : list of str
-        What was passed over or cannot be told, a sentence each; it grows while logs are parsed.
+        What was skipped or is unknown, a sentence each; it grows while logs are parsed.
     """
 
     inputs: Inputs

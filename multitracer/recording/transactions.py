@@ -1,4 +1,4 @@
-"""The transactions of a recording, and what tells its arm of an experiment apart from others."""
+"""The transactions of a recording, and what distinguishes its arm of an experiment from others."""
 
 from __future__ import annotations
 

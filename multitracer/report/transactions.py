@@ -70,7 +70,7 @@ class Measured:
     command : str
         The command line.
     notes : sequence of str
-        What was passed over when the input was read.
+        What was skipped when the input was read.
     links : mapping of str to str
         Reports of the sessions' captures: name, file beside the page.
     """

@@ -268,7 +268,7 @@ def lost_behind(copies: Copies) -> Array:
 
 
 def behind_proved(copies: Copies, proved: Array) -> Array:
-    """Return which continue a run of copies, each where the last ended, of which one before came in vain.
+    """Return which continue a run of copies, each where the last ended, of which one before came needlessly.
 
     Then the ACKs of the first copies are arriving, at the pace of the link: a narrow one spaces them as far
     apart as answers to the second copies would be.

@@ -83,7 +83,7 @@ def undisputed(copies: Copies, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Copies, reported: Array) -> Array:
-    """Return of which the first ACK answers a copy in vain: this one, or a later copy of its range.
+    """Return of which the first ACK answers an unneeded copy: this one, or a later copy of its range.
 
     Returns
     -------

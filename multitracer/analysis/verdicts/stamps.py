@@ -84,7 +84,7 @@ class Stamped:
 
 
 def tick_ns(stamped: Stamped) -> Array:
-    """Return per talk how long a tick of the host that sent them is; NA if that cannot be told.
+    """Return per talk how long a tick of the host that sent them is; NA if that is unknown.
 
     Returns
     -------

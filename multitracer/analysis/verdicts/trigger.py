@@ -181,7 +181,7 @@ def causes(copies: Copies, trigger: Trigger) -> tuple[Array, Array]:
 
 
 def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
-    """Return per talk whether its sender was seen to probe; None if nothing tells."""
+    """Return per talk whether its sender was seen to probe; None if it is unknown."""
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
     timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)

@@ -136,7 +136,7 @@ def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
 
 
 def _signs(a: Capture, rows: Array, difference: Array) -> Array:
-    """Return +1 for packets from A's side, -1 for those to it, 0 where that cannot be told.
+    """Return +1 for packets from A's side, -1 for those to it, 0 where that is unknown.
 
     Of each pair of hosts the way round is taken in which a packet and the next one back have both taken
     time; only neighbours are compared, so that a clock that jumps misleads nobody.

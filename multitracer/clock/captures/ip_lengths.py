@@ -64,7 +64,7 @@ def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Arra
     Returns
     -------
     ndarray of float64, shape (n_packets,)
-        Bytes between the segment and all that was sent before it; 0 where that cannot be told.
+        Bytes between the segment and all that was sent before it; 0 where that is unknown.
     """
     payload = payload_bytes.astype(np.int64)
     gap = _ahead(flow, seq, payload)

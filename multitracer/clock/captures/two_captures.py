@@ -189,7 +189,7 @@ def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways
 
 
 def _quickest_ns(side: Side) -> float:
-    """Return how long the shortest packet of a direction is on its link, at the least; 0 if nothing tells."""
+    """Return how long the shortest packet of a direction is on its link, at the least; 0 if it is unknown."""
     return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
 
 

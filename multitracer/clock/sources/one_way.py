@@ -1,4 +1,4 @@
-"""A clock that is only heard: its stamps arrive after a delay that nothing measures.
+"""A clock that is only received: its stamps arrive after a delay that nothing measures.
 
 The rate is known well, from the line that all stamps stay below and the level on which most of the promptest
 lie. The offset is known up to the least delay, which has to be assumed: its half is added, and is its

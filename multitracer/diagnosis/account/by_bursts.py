@@ -202,7 +202,7 @@ class _Books:
         return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
 
     def _why_lost(self, rows: Array, rest: Array) -> Array:
-        """Return why what was carried in vain did not arrive.
+        """Return why what was carried needlessly did not arrive.
 
         The far log tells what was lost behind the link; the data link's setting up anew threw the rest away.
         """
@@ -228,7 +228,7 @@ class _Books:
 
 
 def _key(events: Table, rows: Array) -> Array:
-    """Return what tells packets apart; below -1 where the log does not say."""
+    """Return what distinguishes packets; below -1 where the log does not say."""
     ip_id, seq = events["ip_id"][rows], events["seq"][rows]
     return np.where((ip_id == NA) | (seq == NA), -2 - rows, (ip_id << _KEY_BITS) | np.maximum(seq, 0))
 

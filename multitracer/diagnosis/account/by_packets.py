@@ -160,7 +160,7 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_v
 
 
 def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, in_vain: Array) -> Array:
-    """Return which part of the copies in vain fits between the known departures around each segment.
+    """Return which part of the unneeded copies fits between the known departures around each segment.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _MOST_LINES = 10_000
 def counters_of(recording: Recording) -> dict[str, dict[str, int]]:
     """Return by how much each counter grew on each host whose folder holds nstat's two readings.
 
-    What is damaged is passed over with a warning of the recording.
+    What is damaged is skipped with a warning of the recording.
     """
     if recording.folder is None:
         return {}

@@ -55,7 +55,7 @@ _NOUNS = {
 
 
 class Headline(NamedTuple):
-    """What is said first."""
+    """The first sentence."""
 
     limit: Limit
     part: Part
@@ -90,7 +90,7 @@ def headline_of(found: Limited) -> Headline:
 
 
 def headline_of_group(group: Group) -> Headline:
-    """Return what is said first of several connections that were one piece of work."""
+    """Return the first sentence of several connections that were one piece of work."""
     total = max(group.total_s, 1e-12)
     sums: dict[Limit, float] = {}
     for (limit, _), (seconds, _) in group.seconds.items():

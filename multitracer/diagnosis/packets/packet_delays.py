@@ -62,7 +62,7 @@ class Delays(NamedTuple):
 
 
 def data_delays(transfer: Transfer) -> Delays | None:
-    """Return the delays of the data; None where no capture tells them."""
+    """Return the delays of the data; None if no capture shows them."""
     if transfer.data_pairs is not None and transfer.receiver is not None:
         return _one_way(transfer, transfer.data_pairs, _is_full(transfer), at_sender=True)
     if transfer.layers.vantage is Vantage.NEAR_RECEIVER:

@@ -1,7 +1,7 @@
 """Answers of Telit modems: #RFSTS, #SERVINFO, #MONI.
 
 Source: Telit AT reference guides (GM862, UC864, LE910) and recorded lines. One name stands for the layouts of
-three technologies, which are told apart by their fields. The subscriber's number (IMSI) is passed over.
+three technologies, which are distinguished by their fields. The subscriber's number (IMSI) is skipped.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
     datagram : bytes
         What one `recv` returned.
     sequence : int, optional
-        Answers to other questions than this one are passed over (a late answer to one that was given up).
+        Answers to other questions than this one are skipped (a late answer to one that was given up).
 
     Raises
     ------

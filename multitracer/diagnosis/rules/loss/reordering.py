@@ -77,7 +77,7 @@ def _late(case: Case) -> _Late:
 
 
 def _is_ambiguous(table: Table, sent: Array) -> Array:
-    """Return which packets were sent again as they are, with nothing that tells the copies apart.
+    """Return which packets were sent again as they are, with nothing that distinguishes the copies.
 
     No IP identification (IPv6) and no timestamps: which of them arrived nobody knows.
     """
