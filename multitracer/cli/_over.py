@@ -101,5 +101,5 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **told)
     except InterruptedRunError as stop:
-        click.echo("interrupted; the same command goes on behind the last finished transaction", err=True)
+        click.echo("interrupted; the same command continues after the last finished transaction", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop

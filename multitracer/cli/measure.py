@@ -44,7 +44,7 @@ def _centaurus_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option(
             "--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="CentaurusComm: a secret of 16 bytes or more that both ends have; others are not heard.",
+            help="CentaurusComm: a secret of both ends, 16 bytes or more; messages without it are ignored.",
         ),
         click.option(
             "--extension", "extensions", multiple=True, type=click.Choice(list(_EXTENSIONS)),
@@ -162,7 +162,7 @@ def serve(protocol: Any, listen: tuple[str, ...], folder: Path | None, **options
 @click.option(
     "-o", "--output", "folder", required=True, metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Session folder: new, or of a run that was interrupted, which then goes on.",
+    help="Session folder: new, or of an interrupted run, which then continues.",
 )  # fmt: skip
 @over_options
 @_centaurus_options
