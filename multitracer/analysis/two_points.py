@@ -6,8 +6,7 @@ Rules of the file
   timestamp value; VLAN tags and link headers may differ, addresses may not (no NAT between the points).
 - The n-th packet with an identity at one point is the n-th with it at the other: a copy beyond the other
   point's count was made (or captured twice) on the way, or lost there.
-- Without an identification (IPv6) the copies of a segment look alike: of these the first were lost, for TCP
-  repeats what was lost.
+- Without an identification (IPv6) the copies of a segment look alike: `alike.py` says which arrived.
 - A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
   direction that both show; before the first and after the last of those, one point did not listen.
 - Payload that segmentation offload cut or joined between the points is told by its bytes (`recut.py`).
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.alike import Copies, arrivals
 from multitracer.analysis.recut import recut
 from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -113,7 +113,7 @@ def compare(
     sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
     fields = _fields(*sides)
     near_key, far_key = _identities(*sides[:2], fields), _identities(*sides[2:], fields)
-    near_index, far_index = _last_joined(near_key, far_key, is_alike=sides[0]["ip_id"][near_rows] <= 0)
+    near_index, far_index = _all_joined(sides, near_key, far_key)
     pairs = _pairs((near, near_rows, near_key[1]), (far, far_rows, far_key[1]), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
@@ -208,21 +208,24 @@ def _joined(
     return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
 
 
+_Sides = tuple["Table", "Array", "Table", "Array"]
 _Named = tuple["Array", "Array"]
 """What tells each packet, and how many with the same identity came before it."""
 
 
-def _last_joined(near: _Named, far: _Named, *, is_alike: Array) -> tuple[Array, Array]:
-    """Return what `_joined` does; of copies that are alike, since nothing tells them, the last arrived."""
-    (near_key, near_copy), (far_key, far_copy) = near, far
-    keys, many = np.unique(far_key, return_counts=True)
-    at = np.searchsorted(keys, near_key)
-    there = np.append(keys, 0)[at] == near_key
-    arrived = np.where(there, np.append(many, 0)[at], 0)
-    lost = np.where(is_alike, np.maximum(copies(near_key)[1] - arrived, 0), 0)
-    left = np.flatnonzero(near_copy >= lost)
-    near_index, far_index = join(near_key[left], (near_copy - lost)[left], far_key, far_copy)
-    return left[near_index], far_index
+def _all_joined(sides: _Sides, near: _Named, far: _Named) -> tuple[Array, Array]:
+    """Return what `_joined` does; nothing but their times tells copies without an identification apart."""
+    near_table, near_rows, far_table, far_rows = sides
+    is_alike = near_table["ip_id"][near_rows] <= 0
+    if not is_alike.any():
+        return join(*near, *far)
+    told, alike = np.flatnonzero(~is_alike), np.flatnonzero(is_alike)
+    near_index, far_index = join(near[0][told], near[1][told], *far)
+    times = near_table["time_ns"][near_rows], far_table["time_ns"][far_rows]
+    left, arrived = arrivals(Copies(near[0][alike], times[0][alike]), Copies(far[0], times[1]))
+    both = np.concatenate([told[near_index], alike[left]])
+    order = np.argsort(both, kind="stable")
+    return both[order], np.concatenate([far_index, arrived])[order]
 
 
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
