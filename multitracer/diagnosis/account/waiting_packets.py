@@ -1,7 +1,7 @@
 """Rule 3 of the account: when packets waited for the link, and when the far end had stopped it.
 
-The balance of the queue begins with the log, before the SYN: a packet waits from the slot after it entered the
-interface queue until the first transmission of its last octet, or until a reset flushes it.
+The balance of the queue begins with the log, before the SYN: a packet waits from the slot after it entered
+the interface queue until the first transmission of its last octet, or until a reset flushes it.
 """
 
 from __future__ import annotations
