@@ -23,10 +23,11 @@ SA, SB, X = 0x80, 0x40, 0x20
 """Status bits: SA for circuits 107/108, SB for 105/109, X for flow control active."""
 _STATUS = SA | SB | X
 _EMPTY, _FULL, _BREAK, _BREAK_ACK, _TWO_OCTETS = 31, 30, 29, 28, 27
+"""3GPP TS 27.002, status octet: address values."""
 _LONGEST_COUNT = 23
 """Most characters that one address octet of a 240-bit frame counts; 24 are "full"."""
-_LONGEST_TWO_OCTET_COUNT = 63
-_XON, _XOFF = 0x11, 0x13
+_LONGEST_TWO_OCTET_COUNT = 63  # six bits hold the count
+_XON, _XOFF = 0x11, 0x13  # ITU-T T.50: DC1 and DC3
 _ROOM_ABOVE_XOFF_BYTES = 2 * 61 * 66
 """What may still come after the peer was stopped: two windows of the longest frames. A peer that sends
 more than that has its frames refused."""

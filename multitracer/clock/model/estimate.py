@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Stamps = NDArray[np.int64]
     Array = NDArray[Any]
 
-PPM = 1e-6
+PPM = 1e-6  # parts per million
 MOST_SKEW_PPM = 500.0
 """The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp.frame import MODULUS, FrameError
 
-_END = 0
+_END = 0  # TS 24.022, 5.2.2.6: types of the parameters
 _VERSION, _IWF_TO_MS, _MS_TO_IWF, _T1, _N2, _T2, _COMPRESSION, _T4, _OPTIONAL = range(1, 10)
-_MS_PER_UNIT = 10
+"""The same."""
+_MS_PER_UNIT = 10  # the same: T1, T2 and T4 in units of 10 ms
 
 
 @dataclass(frozen=True, slots=True)

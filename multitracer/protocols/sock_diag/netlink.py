@@ -17,7 +17,7 @@ from multitracer.protocols.sock_diag.words import TcpState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IpVersion = Literal[4, 6]
+IpVersion = Literal[4, 6]  # the version field of the IP header
 
 NETLINK_SOCK_DIAG = 4
 """The protocol number of the netlink socket that carries these messages."""
@@ -28,15 +28,18 @@ _SOCKET = struct.Struct("=BBBB48sIIIII")
 _ATTRIBUTE = struct.Struct("=HH")
 
 _NOOP, _ERROR, _DONE, _OVERRUN, _BY_FAMILY = 1, 2, 3, 4, 20
+"""linux/netlink.h: NLMSG_*; linux/sock_diag.h: SOCK_DIAG_BY_FAMILY."""
 _REQUEST_FLAG, _DUMP, _DUMP_INTERRUPTED = 0x01, 0x300, 0x10
-_TCP = 6
+"""linux/netlink.h: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR."""
+_TCP = 6  # IANA protocol numbers
 _FAMILY: dict[IpVersion, int] = {4: 2, 6: 10}
 _VERSION: dict[int, IpVersion] = {2: 4, 10: 6}
-_MAPPED = b"\0" * 10 + b"\xff\xff"
+_MAPPED = b"\0" * 10 + b"\xff\xff"  # RFC 4291, 2.5.5.2
 
-_INFO, _VEGAS, _CONGESTION = 2, 3, 4
+_INFO, _VEGAS, _CONGESTION = 2, 3, 4  # linux/inet_diag.h: INET_DIAG_INFO, _VEGASINFO, _CONG
 _WANTED = 1 << (_INFO - 1) | 1 << (_VEGAS - 1) | 1 << (_CONGESTION - 1)
-_BYTECODE = 1
+"""linux/inet_diag.h: bit n - 1 asks for extension n."""
+_BYTECODE = 1  # linux/inet_diag.h: INET_DIAG_REQ_BYTECODE
 
 ACTIVE = (
     TcpState.ESTABLISHED,
@@ -50,7 +53,7 @@ ACTIVE = (
 )
 """The states in which a socket has a sender's variables."""
 
-_ANY_ACTIVE = sum(1 << state for state in ACTIVE)
+_ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as idiag_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
     datagram : bytes
         What one `recv` returned.
     sequence : int, optional
-        Answers to other questions than this one are passed over (a late answer to one that was given up).
+        Answers to other questions than this one are skipped (a late answer to one that was given up).
 
     Raises
     ------

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from multitracer.capture import Flag
 from multitracer.errors import RemoteProtocolError
 
-IP_HEADER_BYTES = 20
-TCP_HEADER_BYTES = 20
-TCP_PROTOCOL = 6
+IP_HEADER_BYTES = 20  # RFC 791, 3.1, without options
+TCP_HEADER_BYTES = 20  # RFC 9293, 3.1, without options
+TCP_PROTOCOL = 6  # IANA protocol numbers
 
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 """The ECN field of the IP header (RFC 3168, section 5)."""
@@ -26,10 +26,11 @@ NOT_ECT, ECT_1, ECT_0, CE = range(4)
 _IP = struct.Struct("!BBHHHBBH4s4s")
 _TCP = struct.Struct("!HHIIHHHH")
 _TIMESTAMPS = struct.Struct("!BBBBII")
-_DONT_FRAGMENT = 0x4000
-_TTL = 64
+_DONT_FRAGMENT = 0x4000  # RFC 791, 3.1
+_TTL = 64  # RFC 1700: the default; Linux' too
 
 _END, _NOP, _MSS, _WINDOW_SCALE, _SACK_PERMITTED, _SACK, _TIMESTAMP = 0, 1, 2, 3, 4, 5, 8
+"""RFC 9293, 3.2; RFC 7323; RFC 2018."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import IntFlag
 from typing import NamedTuple
 
-TCP = 6
-FIN, SYN, RST, PSH, ACK, URG = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
-IP_OCTETS = 20
-TCP_OCTETS = 20
+TCP = 6  # IANA protocol numbers
+FIN, SYN, RST, PSH, ACK, URG = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  # RFC 9293, 3.1
+IP_OCTETS = 20  # RFC 791, 3.1, without options
+TCP_OCTETS = 20  # RFC 9293, 3.1, without options
 SLOTS = 16
 """MAX_STATES of the reference implementation."""
-MOST_SLOTS = 256
+MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
 
 
 class Change(IntFlag):
