@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,20 @@ class Flag(IntFlag):
     ECE = 0x40
     CWR = 0x80
     NS = 0x100
+
+
+class IpProtocol(IntEnum):
+    """Protocol numbers of IP (IANA, Assigned Internet Protocol Numbers), of those that are named here."""
+
+    ICMP = 1
+    IGMP = 2
+    TCP = 6
+    UDP = 17
+    GRE = 47
+    ESP = 50
+    ICMPV6 = 58
+    OSPF = 89
+    SCTP = 132
 
 
 class Mark(IntFlag):

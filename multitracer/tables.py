@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+    """Of any dtype: a column, or what was computed of one."""
+    Times = NDArray[np.int64]
+    """Points in time or durations, ns."""
+    Numbers = NDArray[np.int64]
+    """Row numbers, byte counts, sequence numbers that were unwrapped."""
+    Mask = NDArray[np.bool_]
+    """Which rows are meant."""
 
 NA = -1
 """The missing value of a signed integer column that is marked `na`."""

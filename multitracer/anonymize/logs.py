@@ -12,6 +12,7 @@ import numpy as np
 import parsers
 from multitracer.anonymize.packets import anonymous
 from multitracer.errors import FormatError
+from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp.frame import is_information
 from multitracer.radio import POSITION, RADIO
@@ -28,7 +29,8 @@ _ROAD_COLUMNS = ("heading_deg", "altitude_m")
 """With the speed, they would tell the road that was driven."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
 _UDP_GSMTAP_BYTES = 20 + 8 + 16
-_GSMTAP_TYPE, _GSM_RLP = 20 + 8 + 2, 0x14
+_GSMTAP_TYPE = 20 + 8 + 2
+"""Where in a packet the type of its GSMTAP payload is."""
 _KEPT_OCTETS = 4
 _COMMENT = "# multitracer "
 """What stands before a JSON object in the text of a kernel's trace."""
@@ -74,7 +76,7 @@ def link(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 
 def _holds_contents(packet: parsers.IpPacket) -> bool:
     octets = packet.data[_UDP_GSMTAP_BYTES:]
-    is_frame = len(octets) > _KEPT_OCTETS and packet.data[_GSMTAP_TYPE] == _GSM_RLP
+    is_frame = len(octets) > _KEPT_OCTETS and packet.data[_GSMTAP_TYPE] == GsmtapType.GSM_RLP
     return is_frame and is_information(octets)
 
 

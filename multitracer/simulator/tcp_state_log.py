@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from multitracer import __version__
 from multitracer.protocols.sock_diag import TcpState
 from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH, LAYOUT
+from multitracer.protocols.sock_diag.words import SocketTimer
 from multitracer.protocols.tcp.congestion import UNLIMITED_BYTES
 from multitracer.protocols.tcp.state import CaState, State
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -40,7 +41,6 @@ _STATES = {
     State.LAST_ACK: TcpState.LAST_ACK,
     State.TIME_WAIT: TcpState.TIME_WAIT,
 }
-_RETRANSMISSION_TIMER, _PROBE_TIMER = 1, 4
 
 
 def tcp_info_fields(connection: Connection) -> dict[str, int]:
@@ -170,7 +170,10 @@ class TcpStateLog:
 
 def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     sender = connection.sender
-    for number, due_ns in ((_RETRANSMISSION_TIMER, sender.retransmit_ns), (_PROBE_TIMER, sender.persist_ns)):
+    for number, due_ns in (
+        (SocketTimer.RETRANSMISSION, sender.retransmit_ns),
+        (SocketTimer.ZERO_WINDOW_PROBE, sender.persist_ns),
+    ):
         if due_ns is not None:
             return number, max(0, due_ns - now_ns) // NS_PER_MS
     return 0, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.capture import Capture, Mark, SourceFile
+from multitracer.capture import Capture, IpProtocol, Mark, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, Ints, Mask
     from parsers._packets.tcp import Segments
 
-_TCP = 6
+_TCP = IpProtocol.TCP.value
 _MOST_TUNNELS = 4
 _PROBED_RECORDS, _PROBED_SEGMENTS = 4000, 1000
 _MOST_UNCLEAR = 20_000
@@ -38,17 +38,7 @@ _MOST_UNCLEAR = 20_000
 _FEWEST_SEGMENTS = 10
 """So many tell a file's rule from an odd packet."""
 _NEARLY_ALL = 0.9
-_NAMES = {
-    1: "icmp",
-    2: "igmp",
-    6: "tcp",
-    17: "udp",
-    47: "gre",
-    50: "esp",
-    58: "icmpv6",
-    89: "ospf",
-    132: "sctp",
-}
+_NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 
 @dataclass(slots=True)

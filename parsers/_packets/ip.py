@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.capture import Mark
+from multitracer.capture import IpProtocol, Mark
 from parsers._packets.layers import Packets, headers, joined, u16, u32
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _IPV6 = np.dtype(
         ("destination", ">u8", 2),
     ]
 )
-_TCP = 6
+_TCP = IpProtocol.TCP.value
 _MORE_FRAGMENTS = 0x2000
 _OFFSET = 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60

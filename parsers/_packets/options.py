@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.tcp.packet import OptionKind
 from parsers._packets.layers import rows, u16, u32
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 _PADDED_TIMESTAMPS = 0x0101080A
 _PADDED_SACK = 0x010105
-_END, _NOP, _MSS, _WINDOW_SCALE, _SACK_PERMITTED, _SACK = 0, 1, 2, 3, 4, 5
-_TIMESTAMPS, _MPTCP, _FAST_OPEN, _EXPERIMENTAL = 8, 30, 34, 254
 _FAST_OPEN_MAGIC = 0xF989
 _MOST_OPTIONS = 40
 
@@ -93,11 +92,11 @@ def _walk(data: Bytes, first: Ints, stop: Ints, row: Ints, options: Options) -> 
     for _ in range(_MOST_OPTIONS):
         inside = at < stop[row]
         kind = data[at]
-        inside &= kind != _END
+        inside &= kind != OptionKind.END.value
         row, at, kind = row[inside], at[inside], kind[inside]
         if not len(row):
             return
-        single = kind == _NOP
+        single = kind == OptionKind.NOP.value
         length = np.where(single, 1, data[at + 1])
         good = single | ((length >= 2) & (at + length <= stop[row]))
         row, at, kind, length = row[good], at[good], kind[good], length[good]
@@ -110,25 +109,25 @@ def _note(data: Bytes, at: Ints, kind: Ints, length: Ints, row: Ints, options: O
     for code in np.flatnonzero(np.bincount(kind, minlength=256)).tolist():
         here = kind == code
         which, position, size = row[here], at[here], length[here]
-        if code == _TIMESTAMPS:
+        if code == OptionKind.TIMESTAMPS:
             _note_timestamps(data, position[size == 10], which[size == 10], options)
-        elif code == _SACK:
+        elif code == OptionKind.SACK:
             good = (size >= 10) & (size & 7 == 2)
             options.sack_at[which[good]] = position[good] + 2
             options.sack_blocks[which[good]] = (size[good] - 2) >> 3
-        elif code == _MSS:
+        elif code == OptionKind.MSS:
             good = size == 4
             options.mss_bytes[which[good]] = u16(data, position[good] + 2)
-        elif code == _WINDOW_SCALE:
+        elif code == OptionKind.WINDOW_SCALE:
             good = size == 3
             options.window_scale[which[good]] = data[position[good] + 2]
-        elif code == _SACK_PERMITTED:
+        elif code == OptionKind.SACK_PERMITTED:
             options.sack_permitted[which] = True
-        elif code == _MPTCP:
+        elif code == OptionKind.MPTCP:
             options.mptcp[which] = True
-        elif code == _FAST_OPEN:
+        elif code == OptionKind.FAST_OPEN:
             options.fast_open[which] = True
-        elif code == _EXPERIMENTAL:
+        elif code == OptionKind.EXPERIMENTAL:
             good = size >= 4
             options.fast_open[which[good]] |= u16(data, position[good] + 2) == _FAST_OPEN_MAGIC
 

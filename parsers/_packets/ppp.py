@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.ppp import PppProtocol
 from parsers._packets.chain import IPV4, IPV6, PPP, SNAP, ethertypes
 from parsers._packets.layers import u16
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Ints, Ledger, Packets
 
 _MPLS = 0x8847
-_NAMES = {
-    0x002D: "vj-compressed tcp",
-    0x002F: "vj-uncompressed tcp",
+_MPLS_IN_PPP = 0x0281
+_IP, _IPV6 = PppProtocol.IP.value, PppProtocol.IPV6.value
+_NAMES: dict[int, str] = {
+    PppProtocol.VJ_COMPRESSED: "vj-compressed tcp",
+    PppProtocol.VJ_UNCOMPRESSED: "vj-uncompressed tcp",
     0x003D: "ppp multilink",
     0x00FD: "ppp ccp",
 }
@@ -45,9 +48,9 @@ def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     first = packets.data[packets.at].astype(np.int64)
     short = first & 1 == 1
     protocol = np.where(short, first, u16(packets.data, packets.at))
-    known = np.isin(protocol, (0x0021, 0x0057, 0x0281))
+    known = np.isin(protocol, (_IP, _IPV6, _MPLS_IN_PPP))
     ledger.found_each(protocol[~known], _NAMES, "ppp protocol 0x{:04x}")
-    kinds = np.select([protocol == 0x0021, protocol == 0x0057], [IPV4, IPV6], _MPLS)
+    kinds = np.select([protocol == _IP, protocol == _IPV6], [IPV4, IPV6], _MPLS)
     return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
 
 

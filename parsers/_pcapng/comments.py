@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.pcap_file import OptionCode
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, Ints, Mask
 
-_COMMENT = 1
 _MOST_OPTIONS = 64
 
 
@@ -28,7 +28,7 @@ def comments(data: Bytes, at: Ints, end: Ints, *, big_endian: Mask) -> list[tupl
             break
         code, length = _heads(data, at, big)
         fits = (code != 0) & (at + 4 + length <= end)
-        for i in np.flatnonzero(fits & (code == _COMMENT)).tolist():
+        for i in np.flatnonzero(fits & (code == OptionCode.COMMENT.value)).tolist():
             begin = int(at[i]) + 4
             found.append((int(index[i]), data[begin : begin + int(length[i])].tobytes()))
         at = at + 4 + (length + 3 & ~3)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.pcap_file import BlockType
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import largest_packet
 from parsers._packets.decode import Records
 from parsers._packets.layers import rows
 from parsers._pcapng.comments import comments
 from parsers._pcapng.times import times_ns
-from parsers._pcapng.walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
+from parsers._pcapng.walk import PACKET_AT, is_spliced
 
 if TYPE_CHECKING:
     from parsers._capture.window import Window
@@ -115,7 +116,7 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
     captured, original = words[:, 5], words[:, 6]
     time_ns = times_ns(words[:, 3] << 32 | words[:, 4], interface, sections.resolutions)
     packet_at = np.full(len(start), PACKET_AT)
-    simple = kind == SIMPLE_PACKET
+    simple = kind == BlockType.SIMPLE_PACKET.value
     if simple.any():
         snap = _of_each(interface, [i.snap_length or _NO_LIMIT for i in sections.source.interfaces])
         packet_at[simple] = _SIMPLE_PACKET_AT
@@ -154,8 +155,8 @@ def _is_big_endian(walked: Walked) -> Mask:
 
 def _interfaces(words: Ints, walked: Walked, sections: Sections) -> tuple[Ints, Mask]:
     """Return the interface of each packet, and whether it had been described before."""
-    number = np.where(words[:, 0] == SIMPLE_PACKET, 0, words[:, 2])
-    obsolete = words[:, 0] == OBSOLETE_PACKET
+    number = np.where(words[:, 0] == BlockType.SIMPLE_PACKET.value, 0, words[:, 2])
+    obsolete = words[:, 0] == BlockType.OBSOLETE_PACKET.value
     if obsolete.any():  # 16 bits of interface, then 16 bits of drop count
         first_half = np.where(_is_big_endian(walked), number >> 16, number & 0xFFFF)
         number = np.where(obsolete, first_half, number)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from multitracer.capture import IpProtocol
 from multitracer.link import LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapType
+from multitracer.protocols.l2r import Address
+from multitracer.protocols.pcap_file import OptionCode
 from multitracer.protocols.rlp.fcs import position_tables
 from multitracer.protocols.rlp.frame import (
     FCS_OCTETS,
@@ -33,7 +36,6 @@ from parsers._rlpdump.log import (
     IP_OCTETS,
     MOST,
     MOST_ATTEMPTS,
-    UDP,
     UDP_OCTETS,
     Record,
     number,
@@ -50,12 +52,11 @@ if TYPE_CHECKING:
 _PACKET_AT = 28
 """Where in its block a packet begins."""
 _HEADERS = IP_OCTETS + UDP_OCTETS + GSMTAP_OCTETS
-_COMMENT = 1
 _LONGEST_COMMENT = 64
 _MOST_DIGITS = len(str(MOST))
 _NANOSECONDS = (False, 9, 0)
-_FULL, _EMPTY = 30, (28, 29, 31)
-"""Addresses of a status octet: the field is full of characters, or has none (3GPP TS 27.002)."""
+_FULL, _NONE = Address.FULL.value, [each.value for each in (Address.EMPTY, Address.BREAK, Address.BREAK_ACK)]
+"""The field is full of characters, or has none."""
 
 
 class Packets(NamedTuple):
@@ -176,7 +177,7 @@ def _is_gsmtap(data: Bytes, packet: Ints) -> Mask:
     """Return which packets have IPv4, UDP and GSMTAP headers of the usual lengths."""
     udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
     to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
-    found: Mask = (data[packet] == 0x45) & (data[packet + 9] == UDP) & to_port
+    found: Mask = (data[packet] == 0x45) & (data[packet + 9] == IpProtocol.UDP.value) & to_port
     found &= (data[tap] == 2) & (data[tap + 1] * 4 == GSMTAP_OCTETS)
     return found
 
@@ -187,7 +188,7 @@ def _comment(data: Bytes, at: Ints, end: Ints) -> tuple[Ints, Mask]:
     has_none = (end - at < 4) | (u2[at] == 0)
     length = np.where(has_none, 0, u2[at + 2].astype(np.int64))
     behind = at + 4 + (np.minimum(length, _LONGEST_COMMENT) + 3 & ~3)
-    has_one = (u2[at] == _COMMENT) & (length <= _LONGEST_COMMENT) & (at + 4 + length <= end)
+    has_one = (u2[at] == OptionCode.COMMENT.value) & (length <= _LONGEST_COMMENT) & (at + 4 + length <= end)
     has_one &= (end - behind < 4) | (u2[np.minimum(behind, len(u2) - 1)] == 0)
     return length, has_none | has_one
 
@@ -275,7 +276,7 @@ def _characters(packets: Packets, length: int) -> Ints:
     found = np.where(status == _FULL, length - 6, 0)
     told = packets.kept > 2
     found[~told] = 0
-    for i in np.flatnonzero(told & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
+    for i in np.flatnonzero(told & (status != _FULL) & ~np.isin(status, _NONE)).tolist():
         at, kept = int(packets.at[i]), int(packets.kept[i])
         found[i] = payload_bytes(packets.data[at + 2 : at + min(kept, length)].tobytes(), length - 5)
     return found

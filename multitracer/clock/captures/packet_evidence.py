@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.captures.directions import both_ways
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Evidence
+from multitracer.clock.model.estimate import EventDirection, Evidence
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.units import NS_PER_S
 
@@ -30,7 +30,10 @@ def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> 
     rows = np.concatenate([ways.out.row, ways.back.row])
     order = np.argsort(rows, kind="stable")  # as captured: a clock that was set back repeats its stamps
     others = np.concatenate([ways.out.other_row, ways.back.other_row])
-    direction = np.repeat(np.array([FORWARD, BACKWARD], dtype=np.int8), [len(ways.out), len(ways.back)])
+    direction = np.repeat(
+        np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
+        [len(ways.out), len(ways.back)],
+    )
     start, end = near.segments["time_ns"][rows[order]], far.segments["time_ns"][others[order]]
     index = _intervals(estimates, start, end, direction[order])
     parts = [np.flatnonzero(index == i) for i in range(len(estimates))]

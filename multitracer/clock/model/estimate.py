@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +34,16 @@ PPM = 1e-6
 MOST_SKEW_PPM = 500.0
 """The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
 
-FORWARD, BACKWARD, TOGETHER = 1, -1, 0
-"""Of `Evidence.direction`: which clock stamped first."""
+
+class EventDirection(IntEnum):
+    """Which of two clocks stamped an event first."""
+
+    BACKWARD = -1
+    """`to`: a packet on its way back."""
+    TOGETHER = 0
+    """Neither: a bracketed reading."""
+    FORWARD = 1
+    """`from`: a packet on its way there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +55,8 @@ class Evidence:
     from_ns, to_ns : ndarray of int64, ns
         The two stamps of each event.
     direction : ndarray of int8
-        FORWARD: the event reached `from` first (a packet on its way there), so ``to - from`` is at least the
-        offset; BACKWARD: at most the offset; TOGETHER: both at once (a bracketed reading).
+        An `EventDirection` each. FORWARD: the event reached `from` first, so ``to - from`` is at least the
+        offset; BACKWARD: at most the offset; TOGETHER: both at once.
     corrected_ns : ndarray of int64, ns, optional
         ``to - from`` without what is known of the way (serialization time); by default the plain difference.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.clock.model.causal_bounds import corridor
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate
+from multitracer.clock.model.estimate import Estimate, EventDirection
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 
@@ -46,8 +46,8 @@ def relate_link(capture: Capture, events: Table) -> list[Estimate]:
     ClockError
         If too few packets are named by both, or only packets of one direction.
     """
-    parts = [_shared(capture, events, kind, FORWARD) for kind in _SENT]
-    parts += [_shared(capture, events, kind, BACKWARD) for kind in _RECEIVED]
+    parts = [_shared(capture, events, kind, EventDirection.FORWARD) for kind in _SENT]
+    parts += [_shared(capture, events, kind, EventDirection.BACKWARD) for kind in _RECEIVED]
     start, end, direction = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(start) < _LEAST:
         raise ClockError(

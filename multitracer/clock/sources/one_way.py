@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.clock.model.envelope import envelope
-from multitracer.clock.model.estimate import BACKWARD, PPM, Estimate, Evidence
+from multitracer.clock.model.estimate import PPM, Estimate, EventDirection, Evidence
 from multitracer.clock.model.skew_posterior import skew_posterior, window_lows
 from multitracer.errors import ClockError
 
@@ -80,5 +80,5 @@ def heard(from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns
         evidence=len(from_ns),
         lower_ns=base + round(-level),
         notes=(f"the promptest stamp is taken to have been under way for {delay_ns / 1e6:.0f} ms at most",),
-        points=Evidence(from_ns, to_ns, np.full(len(from_ns), BACKWARD, dtype=np.int8)),
+        points=Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.BACKWARD, dtype=np.int8)),
     )

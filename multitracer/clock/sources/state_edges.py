@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.capture import Flag
 from multitracer.clock.model.causal_bounds import corridor
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate
+from multitracer.clock.model.estimate import Estimate, EventDirection
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 
@@ -106,7 +106,10 @@ def _of_connection(capture: Capture, state: Table, ends: Ends) -> Columns:
     return (
         np.concatenate([time[place], time[place[~last] + 1]]),
         np.concatenate([state["read_after_ns"][after], state["read_before_ns"][before]]),
-        np.repeat(np.array([FORWARD, BACKWARD], dtype=np.int8), [len(after), len(before)]),
+        np.repeat(
+            np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
+            [len(after), len(before)],
+        ),
     )
 
 

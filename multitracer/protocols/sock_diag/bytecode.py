@@ -13,6 +13,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
+from multitracer.protocols.sock_diag.words import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _JUMP = 1
 _SOURCE = 7
 _DESTINATION = 8
-_FAMILY = {4: 2, 6: 10}
+_FAMILY = {4: Family.INET, 6: Family.INET6}
 _ANY_PORT = -1
 _OPERATION_BYTES = 4
 _MOST_BYTES = 0xFFFF - _OPERATION_BYTES
