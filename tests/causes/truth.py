@@ -71,7 +71,7 @@ class Verdict:
     def _edges(self) -> Times:
         t = self.transfer
         calls = [when for _, begin, end, _ in t.calls for when in (begin, end)]
-        spans_ = np.concatenate([each.ravel() for each in self._spans().values()] or [np.zeros(0)])
+        spans_ = np.concatenate([each.ravel() for each in self._spans().values()] or [np.zeros(0, np.int64)])
         events = np.concatenate((
             t.enter_ns, t.ack_ns, np.array(calls), t.polls["time_ns"], spans_, [t.handshake_end_ns],
         )).astype(np.int64)  # fmt: skip
