@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.anonymize.pseudonyms import Pseudonyms
-    from multitracer.tables import Table
+    from multitracer.tables import Json, Table
 
 _POSITION_DIGITS = 2
 _ROAD_COLUMNS = ("heading_deg", "altitude_m")
@@ -100,7 +100,7 @@ def _line(line: str, pseudonyms: Pseudonyms) -> str:
     return pseudonyms.in_addresses(line)
 
 
-def in_document(value: Any, pseudonyms: Pseudonyms) -> Any:
+def in_document(value: Json, pseudonyms: Pseudonyms) -> Json:
     """Return a JSON value with its strings mapped, names of machines and command lines included."""
     if isinstance(value, str):
         return pseudonyms.in_words(value)
@@ -111,7 +111,7 @@ def in_document(value: Any, pseudonyms: Pseudonyms) -> Any:
     return value
 
 
-def _member(key: str, value: Any, pseudonyms: Pseudonyms) -> Any:
+def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
     if key in ("host", "node") and isinstance(value, str) and value not in ("mobile", "fixed"):
         return pseudonyms.name(value, kind="host")
     if key == "command" and isinstance(value, list):
@@ -166,7 +166,7 @@ def _csv_lines(table: Table) -> Iterator[str]:
         yield ",".join(_cell(value) for value in row.values())
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     text = "" if value is None else str(value)
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 

@@ -9,7 +9,7 @@ import binascii
 import json
 import struct
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.protocols.sock_diag import TcpState
@@ -142,7 +142,7 @@ class TcpStateLog:
         ended = {"kind": "end", "reason": "the run is over", "reads": self._reads, "missed": 0}
         return self._clock_line(now_ns) + _line(ended)
 
-    def _record(self, socket: Socket, fields: dict[str, int], blob: bytes, now_ns: int) -> dict[str, Any]:
+    def _record(self, socket: Socket, fields: dict[str, int], blob: bytes, now_ns: int) -> dict[str, object]:
         connection = socket.connection
         timer, expires_ms = _timer(connection, now_ns)
         read_ns = self._clock.monotonic_ns(now_ns)
@@ -179,5 +179,5 @@ def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def _line(record: dict[str, object]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -17,7 +17,8 @@ from parsers._packets.layers import rows, u16, u32
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Mask, Numbers
+    from parsers._packets.layers import Bytes
 
 _PADDED_TIMESTAMPS = 0x0101080A
 _PADDED_SACK = 0x010105
@@ -32,9 +33,9 @@ class Options:
     has_timestamps: Mask
     tsval: NDArray[np.uint32]
     tsecr: NDArray[np.uint32]
-    sack_at: Ints
+    sack_at: Numbers
     """Where the first SACK block lies in the data."""
-    sack_blocks: Ints
+    sack_blocks: Numbers
     mptcp: Mask
     mss_bytes: NDArray[np.int32]
     window_scale: NDArray[np.int16]
@@ -58,7 +59,7 @@ class Options:
         )
 
 
-def read_options(data: Bytes, at: Ints, length: Ints, *, odd: Mask) -> Options:
+def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Options:
     """Return the options that begin at `at` and are `length` bytes long.
 
     Parameters
@@ -86,7 +87,7 @@ def read_options(data: Bytes, at: Ints, length: Ints, *, odd: Mask) -> Options:
     return options
 
 
-def _walk(data: Bytes, first: Ints, stop: Ints, row: Ints, options: Options) -> None:
+def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Options) -> None:
     """Read the options of the segments `row` one by one, in step."""
     at = first[row]
     for _ in range(_MOST_OPTIONS):
@@ -104,7 +105,7 @@ def _walk(data: Bytes, first: Ints, stop: Ints, row: Ints, options: Options) -> 
         at = at + length
 
 
-def _note(data: Bytes, at: Ints, kind: Ints, length: Ints, row: Ints, options: Options) -> None:
+def _note(data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: Options) -> None:
     """Note one option of each segment `row`."""
     for code in np.flatnonzero(np.bincount(kind, minlength=256)).tolist():
         here = kind == code
@@ -132,13 +133,13 @@ def _note(data: Bytes, at: Ints, kind: Ints, length: Ints, row: Ints, options: O
             options.fast_open[which[good]] |= u16(data, position[good] + 2) == _FAST_OPEN_MAGIC
 
 
-def _note_timestamps(data: Bytes, position: Ints, which: Ints, options: Options) -> None:
+def _note_timestamps(data: Bytes, position: Numbers, which: Numbers, options: Options) -> None:
     options.has_timestamps[which] = True
     options.tsval[which] = u32(data, position + 2)
     options.tsecr[which] = u32(data, position + 6)
 
 
-def sack_pairs(data: Bytes, options: Options) -> tuple[Ints, NDArray[np.uint32], NDArray[np.uint32]]:
+def sack_pairs(data: Bytes, options: Options) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the index of the segment, left and right edge of each SACK block, in the order of the option."""
     row = np.flatnonzero(options.sack_blocks)
     count = options.sack_blocks[row]

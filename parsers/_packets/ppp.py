@@ -15,7 +15,8 @@ from parsers._packets.chain import IPV4, IPV6, PPP, SNAP, ethertypes
 from parsers._packets.layers import u16
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Ledger, Packets
 
 _MPLS = 0x8847
 _MPLS_IN_PPP = 0x0281
@@ -29,7 +30,7 @@ _NAMES: dict[int, str] = {
 _NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
 
 
-def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """PPP as in HDLC: address and control FF 03, unless compressed away; Cisco HDLC by its own addresses."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     first = packets.data[packets.at]
@@ -42,7 +43,7 @@ def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return inside.keep(whole), kinds[whole]
 
 
-def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take the protocol field off, of one byte if it is compressed."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP protocol"))
     first = packets.data[packets.at].astype(np.int64)
@@ -54,14 +55,14 @@ def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
 
 
-def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """PPP of Linux pppd: a direction, then PPP, with the control field or without (LINKTYPE_PPP_PPPD)."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     control = packets.data[packets.at + 1] == 0x03
     return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
 
 
-def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Frame relay with a two-byte address: RFC 2427, or an EtherType as Cisco does."""
     packets = packets.keep(ledger.whole(packets, 5, "frame relay header"))
     data, at = packets.data, packets.at

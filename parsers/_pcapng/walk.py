@@ -19,9 +19,10 @@ from parsers._pcapng.blocks import SECTION_HEADER, byte_order
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multitracer.tables import Mask, Numbers
     from parsers._capture.lanes import Following
     from parsers._capture.window import Window
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Sections
 
 PACKET_AT = 28
@@ -75,14 +76,14 @@ class Walked:
         """Whether what follows says nothing until a section begins."""
         self.odd: list[tuple[int, int, int]] = []
         """Begin, end and type of blocks that are laid out as packets, but do not say that they are."""
-        self._pieces: list[Ints] = []
+        self._pieces: list[Numbers] = []
         self.begin_section(sections)
 
     def begin_section(self, sections: Sections) -> None:
         """Note that the packets from here on belong to the current section."""
         self.sections.append(Section(self.count, sections.order, sections.base))
 
-    def add(self, starts: Ints | list[int]) -> None:
+    def add(self, starts: Numbers | list[int]) -> None:
         """Note where packet blocks begin."""
         self._pieces.append(np.asarray(starts, np.int64))
         self.count += len(starts)
@@ -91,11 +92,11 @@ class Walked:
         """Return the section of the packet with this index."""
         return next(section for section in reversed(self.sections) if section.first <= packet)
 
-    def starts(self) -> Ints:
+    def starts(self) -> Numbers:
         """Return where all packet blocks begin."""
         return np.concatenate([*self._pieces, np.empty(0, np.int64)])
 
-    def each(self, values: list[int]) -> Ints:
+    def each(self, values: list[int]) -> Numbers:
         """Return for each packet that one of `values`, one per section, which is its section's."""
         firsts = [s.first for s in self.sections]
         return np.repeat(np.array(values, np.int64), np.diff([*firsts, self.count]))
@@ -112,14 +113,14 @@ class _EnhancedPackets:
         kinds = np.ndarray((len(data) - 3,), self.order + "u4", data, strides=(1,))
         lengths = np.ndarray((len(data) - 7,), self.order + "u4", data, offset=4, strides=(1,))
 
-        def following(at: Ints) -> Ints:
+        def following(at: Numbers) -> Numbers:
             length = lengths[at]
             packet = (kinds[at] == _ENHANCED) & (length >= 32) & (length & 3 == 0)
             return at + np.where(packet, length, _FAR)
 
         return following
 
-    def plausible(self, data: Bytes, at: Ints) -> Mask:
+    def plausible(self, data: Bytes, at: Numbers) -> Mask:
         """Return where a block with the same sane length at both ends may begin."""
         following = self.following(data)(at)
         inside = (following - at <= _LARGEST_SPECULATED) & (following <= len(data))

@@ -7,7 +7,7 @@ frame that can be. `Log.packet` reads all others, one at a time; both make the s
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,8 @@ from parsers._rlpdump.log import (
 )
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Array, Document, Mask, Numbers
+    from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Resolution
     from parsers._rlpdump.log import Log
 
@@ -64,21 +64,21 @@ class Packets(NamedTuple):
 
     data: Bytes
     """The window that holds them."""
-    number: Ints
-    time_ns: Ints
-    kind: Ints
+    number: Numbers
+    time_ns: Numbers
+    kind: Numbers
     """Type of GSMTAP."""
     uplink: Mask
-    tick: Ints
-    at: Ints
+    tick: Numbers
+    at: Numbers
     """Where the frame or line begins."""
-    kept: Ints
+    kept: Numbers
     """Its octets that are there."""
-    length: Ints
+    length: Numbers
     """Its octets."""
-    comment: Ints
+    comment: Numbers
     """Where the comment begins."""
-    comment_bytes: Ints
+    comment_bytes: Numbers
 
     def where(self, chosen: Array) -> Packets:
         """Return the packets that a mask or positions choose."""
@@ -137,7 +137,9 @@ def _little(data: Bytes, dtype: str) -> Array:
     return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
 
 
-def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution]) -> tuple[Packets, Mask]:
+def _laid_out(
+    data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
+) -> tuple[Packets, Mask]:
     """Return the packets that are laid out as usual, and which of the blocks these are.
 
     A packet with a line has no comment in a log of rlpdump; with one it is none of the usual.
@@ -173,7 +175,7 @@ def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution])
     return found, usual
 
 
-def _is_gsmtap(data: Bytes, packet: Ints) -> Mask:
+def _is_gsmtap(data: Bytes, packet: Numbers) -> Mask:
     """Return which packets have IPv4, UDP and GSMTAP headers of the usual lengths."""
     udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
     to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
@@ -182,7 +184,7 @@ def _is_gsmtap(data: Bytes, packet: Ints) -> Mask:
     return found
 
 
-def _comment(data: Bytes, at: Ints, end: Ints) -> tuple[Ints, Mask]:
+def _comment(data: Bytes, at: Numbers, end: Numbers) -> tuple[Numbers, Mask]:
     """Return the length of each block's comment, and where there is no other option."""
     u2 = _little(data, "<u2")
     has_none = (end - at < 4) | (u2[at] == 0)
@@ -226,14 +228,14 @@ def _frames(log: Log, packets: Packets, length: int) -> tuple[dict[str, Array], 
     return columns, can_be
 
 
-_NOTHING: dict[str, Any] = {
+_NOTHING: Document = {
     "kind": "", "function": "", "command": False, "poll_final": False, "n_s": NA, "n_r": NA,
     "payload_bytes": 0,
 }  # fmt: skip
 """What a slot without a frame says."""
 
 
-def _is_intact(data: Bytes, at: Ints, length: int) -> Mask:
+def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
     """Return which whole frames have the FCS that fits (3GPP TS 24.022, clause 4.4)."""
     octets = rows(data, at, length).view(np.uint8).reshape(len(at), length)
     zeros, tables = position_tables(length - FCS_OCTETS)
@@ -270,7 +272,7 @@ _UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits,
 """Names of functions by their bits; empty for those that nobody assigned."""
 
 
-def _characters(packets: Packets, length: int) -> Ints:
+def _characters(packets: Packets, length: int) -> Numbers:
     """Return how many characters the information field of each frame carries."""
     status = packets.data[packets.at + 2] & 0x1F
     found = np.where(status == _FULL, length - 6, 0)
@@ -301,9 +303,9 @@ class _Words:
         self._which = np.zeros(len(size), dtype=np.int64)
         self._which[rest] = which + 1
         said = np.array(["off" in words for words in self._each])[self._which]
-        self.offset: Ints = np.where(said, self.number("off", MOST, NA), value)
+        self.offset: Numbers = np.where(said, self.number("off", MOST, NA), value)
 
-    def number(self, key: str, most: int, otherwise: int) -> Ints:
+    def number(self, key: str, most: int, otherwise: int) -> Numbers:
         """Return the number behind a word; NA where it makes no sense."""
         usual = None if otherwise == NA else str(otherwise)
         values = np.array([number(words.get(key, usual), most) for words in self._each])
@@ -316,14 +318,14 @@ class _Words:
         return np.asarray(values[self._which])
 
 
-def _texts(data: Bytes, at: Ints, size: Ints) -> Array:
+def _texts(data: Bytes, at: Numbers, size: Numbers) -> Array:
     """Return octets as byte strings."""
     octets = rows(data, at, _LONGEST_COMMENT).view(np.uint8).reshape(len(at), _LONGEST_COMMENT).copy()
     octets[np.arange(_LONGEST_COMMENT) >= size[:, None]] = 0
     return octets.view(f"S{_LONGEST_COMMENT}").reshape(len(at))
 
 
-def _leading_offset(data: Bytes, at: Ints, size: Ints) -> tuple[Ints, Ints]:
+def _leading_offset(data: Bytes, at: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
     """Return the number of each comment that begins `off=NUMBER`, else NA, and where the rest begins."""
     width = 4 + _MOST_DIGITS + 1
     octets = rows(data, at, width).view(np.uint8).reshape(len(at), width)

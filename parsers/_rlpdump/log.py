@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -249,7 +249,7 @@ class Log:
 
     def tables(self, damaged: str | None, *, name: str) -> dict[str, Table]:
         """Return both tables, with what a reader should know of the log."""
-        provenance: dict[str, Any] = {
+        provenance: dict[str, object] = {
             "path": self.path,
             "format": name,
             "header": self.header,
@@ -309,7 +309,7 @@ def _numbers(values: list[str]) -> Array:
     return np.array([number(value, MOST) for value in values], dtype=np.int64)
 
 
-def _table(schema: Schema, rows: Rows | _Events, provenance: dict[str, Any]) -> Table:
+def _table(schema: Schema, rows: Rows | _Events, provenance: dict[str, object]) -> Table:
     """Return rows in order of time, those of one instant in order of the log."""
     columns = rows.columns()
     order = np.argsort(columns["frame"], kind="stable")

@@ -27,9 +27,8 @@ from tests.causes.spans import inside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from tests.causes.spans import Spans, Times
+    from multitracer.tables import Mask, Times
+    from tests.causes.spans import Spans
 
 LIMITS = (
     "handshake", "outage", "link", "recovery", "receiver-window", "sender-buffer", "application",
@@ -88,7 +87,7 @@ class Verdict:
             }  # fmt: skip
         return self._found
 
-    def _set(self, where: NDArray[np.bool_], limit: str) -> None:
+    def _set(self, where: Mask, limit: str) -> None:
         self.codes[where] = _CODE[limit]
 
     def _label(self) -> None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.model.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Estimate
+    from multitracer.tables import Array
 
 _LONGEST_DELAY_NS = 10 * NS_PER_S
 

@@ -8,7 +8,7 @@ assumed of the delays but their sign.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from multitracer.errors import ClockError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
     Cloud = tuple[Array, Array]
 
 _HALVINGS = 60

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from multitracer.errors import ClockError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Stamps = NDArray[np.int64]
-    Array = NDArray[Any]
+    from multitracer.tables import Array, Times
+
+    Stamps = Times
 
 PPM = 1e-6
 MOST_SKEW_PPM = 500.0
@@ -162,22 +163,38 @@ class Estimate:
         tilt = self.skew_uncertainty_ppm * PPM * (self.first_ns - self.pivot)
         return math.sqrt(max(0.0, self.uncertainty_ns**2 - tilt**2))
 
-    def at(self, from_ns: Array | int) -> Any:
+    @overload
+    def at(self, from_ns: int | np.int64) -> np.int64: ...
+    @overload
+    def at(self, from_ns: Array) -> Array: ...
+    def at(self, from_ns: Array | int | np.int64) -> Array | np.int64:
         """Return stamps of `to` (int64, ns) for stamps of `from`; beyond the interval the line goes on."""
         stamps = np.asarray(from_ns, dtype=np.int64)
-        drift = np.rint(self.skew_ppm * PPM * (stamps - self.first_ns)).astype(np.int64)
+        drift: Array = np.rint(self.skew_ppm * PPM * (stamps - self.first_ns)).astype(np.int64)
         return stamps + self.offset_ns + drift
 
-    def offset_at(self, from_ns: Array | int) -> Any:
+    @overload
+    def offset_at(self, from_ns: int | np.int64) -> np.int64: ...
+    @overload
+    def offset_at(self, from_ns: Array) -> Array: ...
+    def offset_at(self, from_ns: Array | int | np.int64) -> Array | np.int64:
         """Return ``to - from`` (int64, ns) at stamps of `from`."""
         return self.at(from_ns) - np.asarray(from_ns, dtype=np.int64)
 
-    def bound_ns(self, from_ns: Array | int) -> Any:
+    @overload
+    def bound_ns(self, from_ns: int | np.int64) -> np.float64: ...
+    @overload
+    def bound_ns(self, from_ns: Array) -> Array: ...
+    def bound_ns(self, from_ns: Array | int | np.int64) -> Array | np.float64:
         """Return the half-width (float64, ns) of the 95 % interval of the offset at stamps of `from`."""
         away = (np.asarray(from_ns, dtype=np.int64) - self.pivot).astype(np.float64)
         return np.hypot(self.at_pivot_ns, self.skew_uncertainty_ppm * PPM * away)
 
-    def covers(self, from_ns: Array | int) -> Any:
+    @overload
+    def covers(self, from_ns: int | np.int64) -> np.bool_: ...
+    @overload
+    def covers(self, from_ns: Array) -> Array: ...
+    def covers(self, from_ns: Array | int | np.int64) -> Array | np.bool_:
         """Return whether stamps of `from` lie in the interval."""
         stamps = np.asarray(from_ns, dtype=np.int64)
         return (stamps >= self.first_ns) & (stamps <= self.last_ns)

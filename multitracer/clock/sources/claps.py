@@ -22,8 +22,7 @@ from multitracer.tables import Column, Schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.model.estimate import Array
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 CLAPS = Schema(
     "claps",

@@ -7,7 +7,7 @@ so that every packet bounds the offset from one side and the two kinds together 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +17,9 @@ from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
-    Array = NDArray[Any]
 
 METHOD = "link log: packets handed over"
 _SLACK_NS = 2e6

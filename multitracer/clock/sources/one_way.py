@@ -7,7 +7,7 @@ error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from multitracer.clock.model.skew_posterior import skew_posterior, window_lows
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 LEAST_STAMPS = 20
 _CAUTION = 2.0

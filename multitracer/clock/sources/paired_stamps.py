@@ -20,7 +20,7 @@ from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array
 
 UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""

@@ -8,7 +8,7 @@ packets. tcp_probe reads before it applies its segment; that reading lies *at* t
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
-    Array = NDArray[Any]
     Columns = tuple[Array, Array, Array]
     Ends = tuple[bytes, bytes, int, int]
 

@@ -16,7 +16,7 @@ What the link carried and the far capture does not show was lost behind the link
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.hosts import LinkSide
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array, Document, Table
 
 _FAILED = ("collision", "undecoded")
 _KEY_BITS = 32
@@ -184,7 +184,7 @@ class _Books:
         new = np.where(mine, (fresh / payload)[at], 0.0)
         of_packet = np.bincount(at[mine], seconds[mine], minlength=len(rows))
         brought = np.where(mine, fresh[at] * seconds / np.maximum(of_packet[at], 1e-12), 0.0)
-        facts: dict[str, Any] = {
+        facts: Document = {
             "source": np.where(mine, "sender", "near.events"),
             "row": np.where(mine, row, self._piece[which]),
         }
