@@ -1,7 +1,8 @@
 """From tables of segments to what TCP did; table in, table out, no I/O.
 
-Read `kind.py` first (what can be said of a segment), then `tcp.py` (the entry), then `kernel.py` (the steps).
-What each number means, and where it differs from other tools, is in docs/analysis.md and docs/differences.md.
+Read `kind.py` first (what can be said of a segment), then `tcp.py` (the entry), then
+`segments/examination.py` (the steps). What each number means is in docs/analysis.md, and where it differs
+from other tools in docs/differences.md.
 """
 
 from multitracer.analysis.kind import Kind

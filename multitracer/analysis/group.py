@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture, Mark
+    from multitracer.tables import Array
 
 GROUP_ROWS = 1 << 18
 """How many segments a group holds at most, unless one connection alone has more."""
@@ -116,8 +116,8 @@ class Timeline:
 
     def last_before(self, direction: Array, row: Array) -> Array:
         """Return the index of the direction's last item before `row`; -1 where there is none."""
-        found = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
-        return np.where(found >= self.bounds[direction], found, -1)
+        last = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
+        return np.where(last >= self.bounds[direction], last, -1)
 
 
 def has(flags: Array, flag: Flag | Mark) -> Array:

@@ -25,9 +25,8 @@ import numpy as np
 from multitracer.tcp import Initiator
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 _FTP_DATA = 20
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768
@@ -80,12 +79,12 @@ def assumed(
     """
     pair = forward_flow >> 1
     flow, basis = forward_flow.copy(), np.full(len(pair), Initiator.FIRST_SENDER, dtype=np.uint8)
-    told = (
+    rules = (
         (Initiator.DATA, _less(sent_bytes[:, 0], sent_bytes[:, 1])),
         (Initiator.PORTS, _by_ports(capture.flows, pair)),
         (Initiator.OTHER_CONNECTIONS, _by_answers(capture.flows, pair, answering)),
     )
-    for rule, side in told:  # the strongest last
+    for rule, side in rules:  # the strongest last
         tells = side != _UNTOLD
         flow[tells] = 2 * pair[tells] + side[tells]
         basis[tells] = rule

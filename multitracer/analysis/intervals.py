@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array as Array  # noqa: PLC0414
+    from multitracer.tables import Array
 
 
 IMPLAUSIBLE = 1 << 30
@@ -148,8 +148,8 @@ def span_minimum(values: Array, low: Array, high: Array) -> Array:
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()
     for k in range(int(level.max(initial=-1)) + 1):
-        asked = np.flatnonzero(level == k)
-        result[asked] = np.minimum(table[low[asked]], table[high[asked] - (1 << k)])
+        chosen = np.flatnonzero(level == k)
+        result[chosen] = np.minimum(table[low[chosen]], table[high[chosen] - (1 << k)])
         half = 1 << k
         if half < len(table):
             table = np.minimum(table[:-half], table[half:])

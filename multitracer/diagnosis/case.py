@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
-from multitracer.diagnosis.packets.packet_delays import Delays, data_delays, lost_rows
+from multitracer.diagnosis.packets.packet_delays import Delays, data_delays, lost_places
+from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -53,13 +55,13 @@ class Case:
 
     transfer: Transfer
     account: Account
-    found: Limited | None = None
+    known_limits: Limited | None = None
     """What limited it, where that is known already."""
 
     @cached_property
     def limited(self) -> Limited:
         """What limited it."""
-        return limited(self.transfer, self.account) if self.found is None else self.found
+        return limited(self.transfer, self.account) if self.known_limits is None else self.known_limits
 
     @property
     def uses(self) -> Table:
@@ -79,12 +81,27 @@ class Case:
     @cached_property
     def delays(self) -> Delays | None:
         """How long the data waited; None where no capture tells."""
-        return data_delays(self.transfer)
+        return data_delays(self.transfer, self.segments)
+
+    @cached_property
+    def segments(self) -> WireSegments:
+        """The data as the path carried them."""
+        seen = self.limited.seen
+        if seen is not None and seen.segments is not None:
+            return seen.segments
+        return wire_segments(self.transfer, self.full_bytes, offered_bytes(self.transfer))
+
+    @cached_property
+    def full_bytes(self) -> int:
+        """Payload of a full segment; what devices cut or joined is larger."""
+        if self.limited.seen is not None:
+            return self.limited.seen.mss_bytes
+        return max(int(self.transfer.sender["payload_bytes"][self.transfer.data].max(initial=0)), 1)
 
     @cached_property
     def lost(self) -> Array:
-        """Rows of `sender` with data that were lost on their way, but for those of a dead time."""
-        return lost_rows(self.transfer, self.dead_times)
+        """Places in `segments` of what was lost on its way, but for what was lost in a dead time."""
+        return lost_places(self.transfer, self.segments, self.dead_times)
 
     def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
         """Return the link time of some uses within an interval of recorded time."""

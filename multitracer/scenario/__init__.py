@@ -7,10 +7,10 @@ summary. Read `model.py` first; the bundled scenarios are the files in `bundled/
 from __future__ import annotations
 
 from multitracer.scenario.library import bundled_links, bundled_names, load_scenario, read_error_trace
-from multitracer.scenario.model import Clock, Scenario, Traffic
+from multitracer.scenario.model import HostClock, Scenario, Traffic
 
 __all__ = [
-    "Clock",
+    "HostClock",
     "Scenario",
     "Traffic",
     "bundled_links",

@@ -96,7 +96,19 @@ def delay_step(d: Draw) -> None:
     delay = d.rtt_s * 5e8 + d.log(0.02, 0.3) * _NS
     d.data.append(["step", int(at * _NS), int(d.rate_bps), int(delay)])
     d.finding = "path-change"
-    d.bulk()
+    if d.random.random() < 0.4:
+        d.bulk()  # its own queue may hide the step
+    else:
+        _little(d)
+
+
+def _little(d: Draw) -> None:
+    """Let the sender write less than the link carries, often in a round trip."""
+    every = d.rtt_s / d.random.uniform(10, 20)
+    size = int(min(d.log(100, 1400), 0.4 * d.rate_bps / 8 * every))
+    d.sender["nodelay"] = True
+    one = [["send", max(size, 20)], ["wait", every, "pace"]]
+    d.programs([["repeat", int(d.seconds / every), one], ["close"]], [["drain"], ["close"]])
 
 
 @_kind("link", control=True)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import span_minimum
+from multitracer.analysis.verdicts import Necessity
 from multitracer.diagnosis.bottleneck.loss_causes import Losses
 from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
 from multitracer.diagnosis.packets.packet_delays import all_delays
@@ -29,11 +31,20 @@ _DEEPER = 3.0
 """Times that delay which the path's queue must have been seen to reach: else it may be full with it ..."""
 _FLIGHT = 10
 """... unless less than so many segments were on their way: a queue holds an initial window (RFC 6928)."""
+_LONGEST = 0.99
 _LEAST_RUNS = 3
 _LEAST_RUNS_OF_FEW = 5
 """Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
-_LEAST_SHARE = 0.1
-"""Of all runs of losses: fewer may be what the captures missed."""
+_LEAST_RUN = 2
+"""A managed queue drops one packet at a time, so several in a row fell to a full queue or to chance ..."""
+_HALF = 0.7
+"""... and to chance if its wait is at most this part of one that came through so soon before or after ..."""
+_SOON = 2
+"""... in the longest round trips: a queue that was full then would have lost that one, too ..."""
+_JITTER_NS = 10 * NS_PER_MS
+"""... and by no less: radio delays packets by some milliseconds more or less."""
+_LEAST_SHARE = 0.02
+"""Of all runs of losses that were repaired."""
 
 
 def lost_at_empty_queue(case: Case) -> Losses | None:
@@ -41,14 +52,18 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     lost, delays = case.lost, None if case.is_link_logged else _delays(case)
     if delays is None or len(lost) < _LEAST_RUNS:
         return None
-    place = np.searchsorted(case.transfer.data, lost)
-    run = np.cumsum(np.append(0, np.diff(place) > 1))
+    lost = lost[_is_repaired(case, lost) & ~_is_too_large(case, lost)]
+    if len(lost) < _LEAST_RUNS:
+        return None
+    run = np.cumsum(np.append(0, np.diff(lost) > 1))
     first, last = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
     waited = _waited_ns(delays, lost[first], lost[last - 1])
     limit_ns = max(_EMPTY_NS, _AHEAD * _service_ns(case))
-    longest_ns = float(np.quantile(delays.queue_ns, 0.99))
+    longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_deep = longest_ns >= _DEEPER * limit_ns
     few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
+    longer_ns = _longest_around(case, delays, lost[first])
+    few |= (last - first >= _LEAST_RUN) & (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
     least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
@@ -57,19 +72,36 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     return Losses(lost[few[run]], waited[few], rank, longest_ns)
 
 
+def _is_repaired(case: Case, place: Array) -> Array:
+    """Return which were sent again: of others nobody knows whether the capture missed them."""
+    verdicts = case.transfer.verdicts
+    needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
+    return np.isin(case.segments.row[place], needed)
+
+
+def _is_too_large(case: Case, place: Array) -> Array:
+    """Return which were larger than all that arrived of what was sent after them: lost for their size."""
+    segments = case.segments
+    arrived = np.where(segments.closes, segments.payload_bytes, 0)
+    later = np.maximum.accumulate(arrived[::-1])[::-1]
+    return np.asarray(segments.payload_bytes[place] > later[place])
+
+
 def _delays(case: Case) -> Delays | None:
     """Return the delays one way, of full segments if it is these that were lost."""
-    payload, full = case.transfer.sender["payload_bytes"][case.lost], case.delays
+    payload, full = case.segments.payload_bytes[case.lost], case.delays
     if full is None or not full.is_one_way:
         return None
-    least = int(case.transfer.sender["payload_bytes"][full.row].min())
-    return full if np.count_nonzero(payload >= least) * 2 >= len(payload) else all_delays(case.transfer)
+    least = int(case.segments.payload_bytes[full.place].min())
+    if np.count_nonzero(payload >= least) * 2 >= len(payload):
+        return full
+    return all_delays(case.transfer, case.segments)
 
 
 def _waited_ns(delays: Delays, first: Array, last: Array) -> Array:
     """Return the longer delay of the packets before and after each run; endless if one is missing."""
-    before, after = np.searchsorted(delays.row, first) - 1, np.searchsorted(delays.row, last)
-    known = (before >= 0) & (after < len(delays.row))
+    before, after = np.searchsorted(delays.place, first) - 1, np.searchsorted(delays.place, last)
+    known = (before >= 0) & (after < len(delays.place))
     queue_ns = delays.queue_ns.astype(np.float64)
     longer = np.maximum(queue_ns[np.maximum(before, 0)], queue_ns[np.minimum(after, len(queue_ns) - 1)])
     return np.where(known, longer, np.inf)
@@ -78,11 +110,20 @@ def _waited_ns(delays: Delays, first: Array, last: Array) -> Array:
 def _service_ns(case: Case) -> float:
     """Return how long the link takes for a full segment, by its fastest trains."""
     rate = train_rate(case.transfer)
-    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max()) + HEADERS_BYTES
+    full = case.full_bytes + HEADERS_BYTES
     return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
 
 
-def _is_small_flight(case: Case, rows: Array) -> Array:
-    table = case.transfer.sender
-    full = int(table["payload_bytes"][case.transfer.data].max())
-    return np.asarray(table["flight_bytes"][rows] < _FLIGHT * full)
+def _longest_around(case: Case, delays: Delays, place: Array) -> Array:
+    """Return the longest wait of what came through soon before or after each place."""
+    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
+    width_ns = _SOON * int(rtt.max(initial=0))
+    sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
+    first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
+    first = np.minimum(first, len(delays.time_ns) - 1)
+    return np.asarray(-span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1)))
+
+
+def _is_small_flight(case: Case, place: Array) -> Array:
+    flight = case.transfer.sender["flight_bytes"][case.segments.row[place]]
+    return np.asarray(flight < _FLIGHT * case.full_bytes)

@@ -45,8 +45,8 @@ _FRESH = 1.5
 class Losses(NamedTuple):
     """What is known of the packets that were lost."""
 
-    rows: Array
-    """Rows of `sender` of all that were lost."""
+    place: Array
+    """Places in the case's segments of all that were lost."""
     queue_ns: Array
     """Delay beyond the least of the packet before each run of losses, where one is known."""
     rank: Array
@@ -90,22 +90,21 @@ def losses(case: Case) -> Losses | None:
     if not len(lost):
         return None
     queue_ns, rank = _before(case, lost, delays)
-    runs = 1 + np.count_nonzero(np.diff(np.searchsorted(case.transfer.data, lost)) > 1)
+    runs = 1 + np.count_nonzero(np.diff(lost) > 1)
     if delays.is_one_way and 2 * len(queue_ns) < runs:
-        return None  # segments that offload cut have no delay of their own: nothing is known of most losses
+        return None  # nothing is known of most losses
     return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)))
 
 
 def _before(case: Case, lost: Array, delays: Delays) -> tuple[Array, Array]:
     """Return the delay of the packet before each run of losses, and its rank among all delays."""
-    data = case.transfer.data
-    place = np.searchsorted(data, lost)
     opens = np.ones(len(lost), dtype=bool)
-    opens[1:] = np.diff(place) > 1
-    at = np.searchsorted(delays.row, lost[opens]) - 1
+    opens[1:] = np.diff(lost) > 1
+    at = np.searchsorted(delays.place, lost[opens]) - 1
     known = at >= 0
-    age_ns = case.transfer.sender["time_ns"][lost[opens]] - delays.time_ns[np.maximum(at, 0)]
-    rtt = case.transfer.sender["rtt_ns"][data]
+    sent_ns = case.transfer.sender["time_ns"][case.segments.row[lost[opens]]]
+    age_ns = sent_ns - delays.time_ns[np.maximum(at, 0)]
+    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
     known &= age_ns <= _FRESH * (least_ns + delays.queue_ns[np.maximum(at, 0)])
     queue_ns = delays.queue_ns[at[known]]
@@ -118,20 +117,20 @@ def rounds(case: Case, lost: Array) -> float:
     """Return for how many of the shortest round trips packets were lost, from the first to the last."""
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
-    return float(np.ptp(case.transfer.sender["time_ns"][lost])) / least_ns
+    return float(np.ptp(case.transfer.sender["time_ns"][case.segments.row[lost]])) / least_ns
 
 
 def loss_finding(case: Case, kind: str, found: Losses, sentence: str) -> Finding:
     """Return a finding of all losses of a transfer; the sentence takes their `count` and `share`."""
-    table = case.transfer.sender
-    began_ns, ended_ns = (int(table["time_ns"][found.rows[i]]) for i in (0, -1))
-    count = len(found.rows)
-    share = count / len(case.transfer.data)
+    sent = case.segments.row[found.place]
+    began_ns, ended_ns = (int(case.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
+    count = len(found.place)
+    share = count / len(case.segments)
     numbers = {"lost_packets": count, "lost_share": share, "queue_before_s": found.waited_s}
-    payload = int(table["payload_bytes"][found.rows].sum())
+    payload = int(case.segments.payload_bytes[found.place].sum())
     cost_s = repair_s(case, began_ns)
     said = sentence.format(count=count, share=share)
-    evidence = rows("sender", found.rows)
+    evidence = rows("sender", np.unique(sent))
     return Finding(kind, began_ns, ended_ns, cost_s, payload, evidence, said, numbers=numbers)
 
 

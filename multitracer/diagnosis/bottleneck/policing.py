@@ -52,7 +52,7 @@ class Policer(NamedTuple):
     link_bytes_per_s: float
     """What the link can do."""
     lost: Array
-    """Rows of `sender` that it dropped."""
+    """Places in the case's segments of what it dropped."""
 
 
 def policer(case: Case, *, suspected: bool = False) -> Policer | None:
@@ -70,11 +70,11 @@ def policer(case: Case, *, suspected: bool = False) -> Policer | None:
     told = losses(case)
     if told is None or told.is_congestion or len(lost) < least_losses or not _without_delay(case, lost):
         return None
-    table, data = case.transfer.sender, case.transfer.data
-    within = data[(data >= lost[0]) & (data <= lost[-1])]
+    within = np.arange(lost[0], lost[-1] + 1)
     is_lost = np.isin(within, lost)
-    time_s = (table["time_ns"][within] - table["time_ns"][within[0]]) * case.transfer.speed / NS_PER_S
-    size = table["payload_bytes"][within].astype(np.float64) + HEADERS_BYTES
+    time_ns = case.transfer.sender["time_ns"][case.segments.row[within]]
+    time_s = (time_ns - time_ns[0]) * case.transfer.speed / NS_PER_S
+    size = case.segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES
     passed = np.where(is_lost, 0.0, size)
     if time_s[-1] <= 0 or is_lost.all():
         return None
@@ -111,7 +111,7 @@ def _without_delay(case: Case, lost: Array) -> bool:
     delays = case.delays
     if delays is None:
         return False
-    at = np.searchsorted(delays.row, lost) - 1
+    at = np.searchsorted(delays.place, lost) - 1
     waited_ns = np.median(delays.queue_ns[at[at >= 0]]) if (at >= 0).any() else np.inf
     full_ns = max(_NOISE_NS, _FULL_SHARE * float(np.quantile(delays.queue_ns, _LONGEST)))
     if delays.is_one_way and waited_ns >= full_ns:

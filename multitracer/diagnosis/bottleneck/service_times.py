@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
-from multitracer.diagnosis.limits.held import stretches
+from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -20,12 +20,17 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
 _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""
 _SHORTER = 0.25
 """Quantile of the gaps that is the link's own time for a segment."""
+_GRAIN = 0.2
+"""Of a segment's time, by which a wait may fall short of the gap before it ..."""
+_JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
+"""... and where devices join segments before they are captured: they hold back some longer than others."""
 _PIECE = 32
 _LEAST_PIECE = 8
 _PIECES = 24
@@ -42,10 +47,13 @@ class Gaps(NamedTuple):
     time_ns: Array
     """When the later one was sent."""
     gap_ns: Array
+    """For each full segment: what was joined before it was captured has one time of arrival."""
     row: Array
-    """Its row in `sender`."""
-    waited_ns: Array
-    """How long the later one waited, beyond the least around it; 0 where nobody knows."""
+    """Row of the later one in `sender`."""
+    many: Array
+    """Full segments: of what was joined, all that the gap is the mean of."""
+    queued: Array
+    """Whether the later one is known to have waited for all of the gap, behind the earlier one."""
 
 
 class Pieces(NamedTuple):
@@ -58,53 +66,102 @@ class Pieces(NamedTuple):
     row: Array
 
 
+class _Arrivals(NamedTuple):
+    """What was captured as one packet at the receiver, in order of sending."""
+
+    first: Array
+    """Number of its first segment ..."""
+    last: Array
+    """... and of its last, in order of sending."""
+    row: Array
+    """Row of the last in `sender`."""
+    sent_ns: Array
+    came_ns: Array
+    many: Array
+    """Full segments; 0 where one of another size is among them."""
+
+
 def arrival_gaps(case: Case) -> Gaps | None:
     """Return the gaps; None where the arrivals were not captured, or nothing can be shown.
 
     A segment that was overtaken, or came with its follower at once, tells nothing of the link.
     """
-    seen, came_ns = case.limited.seen, _came_ns(case)
-    if seen is None or came_ns is None:
+    seen = case.limited.seen
+    if seen is None:
         return None
-    sends = seen.sends
-    arrived = came_ns[sends.row]
-    known = (arrived != NA) & (sends.end - sends.begin >= _FULL * seen.mss_bytes)
-    gap = np.diff(arrived, prepend=arrived[:1])
-    after = np.append(gap[1:], 0)
-    chosen = known & np.append(False, known[:-1])[: len(known)] & (gap > 0) & (after >= 0)
-    place = np.flatnonzero(chosen)
-    return Gaps(sends.time_ns[place], gap[place], sends.row[place], _waited_ns(case, sends.row[place]))
-
-
-def _came_ns(case: Case) -> Array | None:
-    """Return when the segment of each row of `sender` arrived, NA where that is not known."""
-    transfer, view = case.transfer, case.limited.view
-    if view is View.RECEIVER:
-        return np.asarray(transfer.sender["time_ns"])
-    pairs = transfer.data_pairs
-    if view is not View.BOTH_ENDS or pairs is None or transfer.receiver is None:
+    came = _at_receiver(seen, case) if case.limited.view is View.RECEIVER else _at_both_ends(case)
+    if came is None or len(came.row) < 2:
         return None
-    came = np.full(len(transfer.sender), NA, dtype=np.int64)
-    both = (pairs.sent != NA) & (pairs.arrived != NA)
-    came[pairs.sent[both]] = transfer.receiver_time(transfer.receiver["time_ns"])[pairs.arrived[both]]
-    return came
+    gap = np.diff(came.came_ns)
+    falls = np.append(gap[1:], 0) < 0
+    is_next = (came.first[1:] == came.last[:-1] + 1) & (came.many[1:] > 0) & (came.many[:-1] > 0)
+    later = 1 + np.flatnonzero(is_next & (gap > 0) & ~falls)
+    if not len(later):
+        return None
+    gap, many = gap[later - 1], came.many[later]
+    is_joined = bool((many >= _JOINED).any())
+    grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
+    queued = _waited_ns(case, came.last[later]) >= gap - grain_ns
+    found = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued)
+    return _meant(found, later) if is_joined else found
 
 
-def _waited_ns(case: Case, rows: Array) -> Array:
+def _meant(gaps: Gaps, place: Array) -> Gaps:
+    """Return the means over a few segments: how long a device waited to join more is in each single gap."""
+    segments = np.cumsum(gaps.many) - gaps.many
+    run = np.append(0, np.cumsum(np.diff(place) > 1))
+    first_of_run = np.append(True, np.diff(run) > 0)
+    origin = np.maximum.accumulate(np.where(first_of_run, segments, 0))
+    group = run * (len(run) + 1.0) + (segments - origin) // _MEANT
+    begin = np.flatnonzero(np.append(True, np.diff(group) != 0))
+    many = np.add.reduceat(gaps.many, begin)
+    took = np.add.reduceat(gaps.gap_ns * gaps.many, begin)
+    queued = np.logical_and.reduceat(gaps.queued, begin)
+    last = np.append(begin[1:], len(run)) - 1
+    whole = many >= _MEANT
+    found = Gaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued)
+    return Gaps(*(each[whole] for each in found))
+
+
+def _at_receiver(seen: Observed, case: Case) -> _Arrivals:
+    sends, number = seen.sends, np.arange(len(seen.sends))
+    full = (sends.end - sends.begin) / seen.mss_bytes
+    came_ns = case.transfer.sender["time_ns"][sends.row]
+    return _Arrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
+
+
+def _at_both_ends(case: Case) -> _Arrivals | None:
+    segments, transfer = case.segments, case.transfer
+    last = np.flatnonzero(segments.closes)
+    if case.limited.view is not View.BOTH_ENDS or transfer.receiver is None or not len(last):
+        return None
+    opens = segments.arrived != np.append(NA, segments.arrived[:-1])
+    first = np.maximum.accumulate(np.where(opens, np.arange(len(segments)), 0))[last]
+    is_full = segments.payload_bytes >= _FULL * case.full_bytes
+    full = np.append(0, np.cumsum(is_full))
+    many = full[last + 1] - full[first]
+    row = segments.row[last]
+    came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[segments.arrived[last]]
+    whole = np.where(many == last + 1 - first, many, 0)
+    return _Arrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
+
+
+def _waited_ns(case: Case, place: Array) -> Array:
     delays = case.delays
     if delays is None or not delays.is_one_way:
-        return np.zeros(len(rows), dtype=np.int64)
+        return np.zeros(len(place), dtype=np.int64)
     time, queue_ns = delays.time_ns, delays.queue_ns
     first = np.searchsorted(time, time - _AROUND_NS)
     last = np.searchsorted(time, time + _AROUND_NS, side="right")
     above = queue_ns - span_minimum(queue_ns, first, last)
-    at = np.minimum(np.searchsorted(delays.row, rows), len(delays.row) - 1)
-    return np.where(delays.row[at] == rows, above[at], 0)
+    at = np.minimum(np.searchsorted(delays.place, place), len(delays.place) - 1)
+    return np.where(delays.place[at] == place, above[at], 0)
 
 
 def busy_pieces(case: Case, gaps: Gaps) -> Pieces:
-    """Return the link's time for a segment, piece by piece, while the link was the limit."""
+    """Return the link's time for a segment, piece by piece, while it was the limit or segments waited."""
     busy = Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns)
+    busy |= gaps.queued
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
     width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, max(_PIECE, len(gap) // _MOST_PIECES)))
     count = len(gap) // width

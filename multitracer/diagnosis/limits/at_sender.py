@@ -8,19 +8,21 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.rtt import Provenance
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
+from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.tables import NA
 from multitracer.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -42,7 +44,9 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     begin, opened, floor = opening(transfer, time)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
     end = _end(sends, answers, int(time[-1]))
-    delays, shortest = _delays(transfer, view, sends, floor)
+    full = full_segment(transfer, sends)
+    segments = wire_segments(transfer, full, offered_bytes(transfer)) if view is View.BOTH_ENDS else None
+    delays, shortest = _delays(transfer, sends, segments, floor)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
         view=view,
@@ -53,7 +57,8 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         answers=answers,
         delays=delays,
         floor_ns=min(both) if both else 0,
-        mss_bytes=full_segment(transfer, sends),
+        mss_bytes=full,
+        segments=segments,
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
         lost_answers_ns=_lost_answers(transfer),
@@ -192,35 +197,34 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
     sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
     common = sizes[many >= max(1, len(sends) // 50)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
-    room = _room_bytes(transfer, sends)
+    room = offered_bytes(transfer)
     if room is None:
         return largest
     all_writes = float(sends.pushed.mean()) >= _WRITES
     return room if all_writes or largest < min(room, _DEFAULT_MSS_BYTES) else min(largest, room)
 
 
-def _room_bytes(transfer: Transfer, sends: Sends) -> int | None:
+def offered_bytes(transfer: Transfer) -> int | None:
     """Return the payload that the receiver offered to take in a segment; None if that was not captured."""
     directions = transfer.layers.part.analysis.directions
     offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
     if offered == NA:
         return None
-    stamped = has(transfer.sender["marks"][sends.row], Mark.HAS_TIMESTAMPS).any()
+    stamped = has(transfer.sender["marks"][transfer.data], Mark.HAS_TIMESTAMPS).any()
     return max(offered - _TIMESTAMPS_BYTES * bool(stamped), 1)
 
 
 def _delays(
-    transfer: Transfer, view: View, sends: Sends, handshake_ns: int | None
+    transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None
 ) -> tuple[Delays, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
     samples = transfer.layers.part.analysis.rtt_samples(transfer.layers.connection)
     mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
     rtt = samples["rtt_ns"][mine]
     shortest = int(rtt.min()) if len(rtt) else None
-    if view is View.BOTH_ENDS:
-        one_way = _one_way(transfer, sends)
-        if one_way is not None:
-            return one_way, shortest
+    one_way = _one_way(transfer, sends, segments)
+    if one_way is not None:
+        return one_way, shortest
     row, answer = samples["row"][mine], samples["answer_row"][mine]
     order = np.lexsort((samples["provenance"][mine] == Provenance.TIMESTAMP, answer))
     keep = order[np.concatenate([[True], np.diff(answer[order]) > 0])] if len(order) else order
@@ -250,21 +254,24 @@ def _is_lone(transfer: Transfer, row: Array, answer: Array) -> Array:
     return lone & ~_is(table, answer, Kind.SACK)
 
 
-def _one_way(transfer: Transfer, sends: Sends) -> Delays | None:
+def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) -> Delays | None:
     """Return the way of each segment, by both captures; None where no clock relates them."""
     pairs, receiver = transfer.data_pairs, transfer.receiver
-    if pairs is None or receiver is None:
+    if pairs is None or receiver is None or segments is None:
         return None
-    both = np.flatnonzero(
-        (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
-    )
-    row = pairs.sent[both]
-    sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
-    way = transfer.receiver_time(receiver["time_ns"][pairs.arrived[both]]) - sent
-    is_data = np.isin(row, sends.row)
-    if not is_data.any():
+    time = np.maximum.accumulate(transfer.sender["time_ns"])
+    came = transfer.receiver_time(receiver["time_ns"])
+    known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
+    if not len(known):
         return None
-    early = way[~is_data & (row < sends.row[0])]
-    order = np.flatnonzero(is_data)[np.argsort(sent[is_data], kind="stable")]
-    place = np.searchsorted(sends.row, row[order])
-    return Delays(sent[order], way[order], place, int(early.min()) if len(early) else None)
+    row = segments.row[known]
+    way = came[segments.arrived[known]] - time[row]
+    return Delays(time[row], way, np.searchsorted(sends.row, row), _unloaded_ns(pairs, sends, time, came))
+
+
+def _unloaded_ns(pairs: Pairs, sends: Sends, time: Array, came: Array) -> int | None:
+    """Return the least way of what came through before the first data; None if nothing did."""
+    both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    both &= pairs.sent < sends.row[0]
+    early = came[pairs.arrived[both]] - time[pairs.sent[both]]
+    return int(early.min()) if len(early) else None

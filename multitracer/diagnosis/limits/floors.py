@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
+from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Paths(NamedTuple):
             Time that the bottleneck takes for a segment; 0 if not known.
         """
         way_ns = delays.way_ns
-        bounds = [0, *_steps(delays, service_ns), len(way_ns)]
+        changes = path_changes(delays.time_ns, way_ns).tolist()
+        bounds = [0, *sorted({*_steps(delays, service_ns), *changes}), len(way_ns)]
         floors = [way_ns[a:b].min() for a, b in pairwise(bounds)]
         if delays.unloaded_ns is not None:  # data may meet their own queue from the first window on
             floors[0] = min(floors[0], int(delays.unloaded_ns + service_ns))

@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import Limit, View
+    from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.tables import Array, Table
 
 Side = Literal["left", "right"]
@@ -152,6 +153,8 @@ class Observed:
     reaction_ns: int
     slack_ns: int = 0
     """A send may seem to come by so much before the answer that woke it: times are in ticks."""
+    segments: WireSegments | None = None
+    """The data as the path carried them; None without a capture at both ends."""
     state: Table | None = None
     late_answer: Array | None = None
     """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
@@ -189,8 +192,8 @@ class Observed:
 
     def last_answer(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""
-        found: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1
-        return found
+        last: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1
+        return last
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
-from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
@@ -26,8 +25,9 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""
@@ -48,6 +48,8 @@ class Delays(NamedTuple):
 
     row: Array
     """Rows of the table of the end that sent them."""
+    place: Array
+    """Places in the wire segments, of data; of ACKs the rows."""
     time_ns: Array
     """When each left, by that end's clock."""
     queue_ns: Array
@@ -61,64 +63,69 @@ class Delays(NamedTuple):
     is_one_way: bool
 
 
-def data_delays(transfer: Transfer) -> Delays | None:
-    """Return the delays of the data; None where no capture tells them."""
+def data_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
+    """Return the delays of full segments; None where no capture tells them."""
     if transfer.data_pairs is not None and transfer.receiver is not None:
-        return _one_way(transfer, transfer.data_pairs, _is_full(transfer), at_sender=True)
+        full = segments.payload_bytes >= _FULL * segments.payload_bytes.max(initial=0)
+        return _of_segments(transfer, segments, full)
     if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
         return None
     table, own = transfer.sender, transfer.data
-    rows = own[_is_full(transfer)[own] & (table["rtt_ns"][own] > 0)]
-    return _delays(rows, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
+    payload = table["payload_bytes"][own]
+    place = np.flatnonzero((payload >= _FULL * payload.max(initial=0)) & (table["rtt_ns"][own] > 0))
+    rows = own[place]
+    return _delays(rows, place, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
 
 
-def all_delays(transfer: Transfer) -> Delays | None:
+def all_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
     """Return the delays of data of any size; None without a capture at both ends.
 
     A small one before a large one makes this look as if it had waited for up to the time of one segment.
     """
     if transfer.data_pairs is None or transfer.receiver is None:
         return None
-    return _one_way(transfer, transfer.data_pairs, transfer.sender["payload_bytes"] > 0, at_sender=True)
+    return _of_segments(transfer, segments, segments.payload_bytes > 0)
 
 
 def ack_delays(transfer: Transfer) -> Delays | None:
     """Return the delays of the way back; None without a capture at both ends."""
     if transfer.ack_pairs is None or transfer.receiver is None:
         return None
-    pure = transfer.receiver["payload_bytes"] == 0
-    return _one_way(transfer, transfer.ack_pairs, pure, at_sender=False)
+    return _of_acks(transfer, transfer.ack_pairs, transfer.receiver)
 
 
-def _is_full(transfer: Transfer) -> Array:
-    """Return which rows of `sender` carry (nearly) as much payload as any."""
-    payload = transfer.sender["payload_bytes"]
-    full: Array = (payload > 0) & (payload >= _FULL * payload[transfer.data].max(initial=0))
-    return full
-
-
-def _one_way(transfer: Transfer, pairs: Pairs, chosen: Array, *, at_sender: bool) -> Delays | None:
-    """Return the delays of the chosen rows of the end that sent them."""
+def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> Delays | None:
+    """Return the delays one way of the chosen segments whose arrival is known."""
     assert transfer.receiver is not None
+    place = np.flatnonzero(segments.closes & chosen)
+    rows, arrived = segments.row[place], segments.arrived[place]
+    left_ns = transfer.sender["time_ns"][rows]
+    came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[arrived]
+    return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
+
+
+def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> Delays | None:
+    """Return the delays of the receiver's segments without payload."""
     both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
-    both &= chosen[pairs.sent]
+    both &= receiver["payload_bytes"][pairs.sent] == 0
     sent, arrived = pairs.sent[both], pairs.arrived[both]
-    near, far = transfer.sender["time_ns"], transfer.receiver_time(transfer.receiver["time_ns"])
-    left_ns, came_ns = (near[sent], far[arrived]) if at_sender else (far[sent], near[arrived])
-    return _delays(sent, left_ns, came_ns - left_ns, is_one_way=True)
+    left_ns = transfer.receiver_time(receiver["time_ns"])[sent]
+    came_ns = transfer.sender["time_ns"][arrived]
+    return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
 
 
-def _delays(rows: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool) -> Delays | None:
+def _delays(rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool) -> Delays | None:
     if not len(rows):
         return None
-    changes = _changes(time_ns, delay_ns)
+    changes = path_changes(time_ns, delay_ns)
     starts = np.concatenate([[0], changes])
     least = np.minimum.reduceat(delay_ns, starts)
     floor = np.repeat(least, np.diff(np.append(starts, len(rows))))
-    return Delays(rows, time_ns, delay_ns - floor, int(least.min()), changes, np.diff(least), is_one_way)
+    steps_ns = np.diff(least)
+    return Delays(rows, place, time_ns, delay_ns - floor, int(least.min()), changes, steps_ns, is_one_way)
 
 
-def _changes(time_ns: Array, delay_ns: Array) -> Array:
+def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     """Return where the delay jumps for good: by more between two packets than their distance in time.
 
     The queue must have been empty: the delays around the jump are (nearly) the least of all before and of all
@@ -143,17 +150,10 @@ def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:
     return all(len(side) == _AROUND and np.ptp(side) <= _EVEN * jump_ns for side in sides)
 
 
-def lost_rows(transfer: Transfer, dead_times: list[DeadTime]) -> Array:
-    """Return the rows of `sender` with data that were lost on their way, but for those of a dead time."""
-    if transfer.data_pairs is not None:
-        pairs = transfer.data_pairs
-        lost = pairs.sent[pairs.lost & (pairs.sent != NA)]
-    else:
-        verdicts = transfer.verdicts
-        needed = (verdicts["necessity"] == Necessity.NECESSARY) & (verdicts["cause"] != Cause.LOCAL_DROP)
-        lost = verdicts["earlier_row"][needed & (verdicts["earlier_row"] != NA)]
-    lost = np.unique(lost[transfer.sender["payload_bytes"][lost] > 0])
-    stamps = transfer.sender["time_ns"][lost]
+def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Array:
+    """Return the places of the segments that were lost on their way, but for those of a dead time."""
+    lost = np.flatnonzero(segments.lost)
+    stamps = transfer.sender["time_ns"][segments.row[lost]]
     rtt = transfer.sender["rtt_ns"][transfer.data]
     round_trip_ns = int(rtt.max(initial=0))
     dead = np.zeros(len(lost), dtype=bool)

@@ -43,7 +43,7 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     for each in silences(case):
         if each.part is not Part.ACKS and not is_smaller_after(case, each):
             yield _at_receiver(case, each, kind)
-    share = max(len(case.lost) / max(len(case.transfer.data), 1), _LEAST_LOSS)
+    share = max(len(case.lost) / max(len(case.segments), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in mtu_holes(case)]
     for dead in case.dead_times:
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)

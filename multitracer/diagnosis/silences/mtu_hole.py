@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
+from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
@@ -21,6 +22,8 @@ _LEAST_FROM_THE_FIRST = 4
 _LEAST_LOST = 5
 LEAST_SMALLER = 20
 """Smaller segments after it that were answered, without one of full size."""
+_BY_CHANCE = 0.02
+"""Part of arrivals whose smaller segments, joined, happen to be as long as those that vanished."""
 _AT_ONCE_S = 1.0
 """After something small had come through, the first segment of full size followed within this time."""
 
@@ -35,7 +38,7 @@ def mtu_holes(case: Case) -> list[DeadTime]:
     dead_times = case.dead_times
     if not dead_times:
         return []
-    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    full = largest_bytes(case)
     first = next((at for at, dead in enumerate(dead_times) if _is_hole(case, dead, full)), len(dead_times))
     tried = [int(case.transfer.sender["seq_bytes"][dead.tries[0]]) for dead in dead_times]
     while 0 < first < len(tried) and tried[first - 1] == tried[first]:
@@ -43,9 +46,16 @@ def mtu_holes(case: Case) -> list[DeadTime]:
     return [dead for dead in dead_times[first:] if dead.failed]
 
 
+def largest_bytes(case: Case) -> int:
+    """Return the payload of the largest segment on the path: what is larger than was offered is cut."""
+    largest = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    offered = offered_bytes(case.transfer)
+    return largest if offered is None else min(largest, offered)
+
+
 def _is_hole(case: Case, dead: DeadTime, full: int) -> bool:
     payload = case.transfer.sender["payload_bytes"]
-    vanished = payload[dead.tries[: dead.failed]] == full
+    vanished = payload[dead.tries[: dead.failed]] >= full
     if full <= _SMALL_BYTES or np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
         return False
     if vanished.all() and (_none_ever(case, dead, full) or _smaller_passed(case, dead, full)):
@@ -55,6 +65,10 @@ def _is_hole(case: Case, dead: DeadTime, full: int) -> bool:
 
 def _smaller_after(case: Case, dead: DeadTime, full: int) -> bool:
     table, data = case.transfer.sender, case.transfer.data
+    if case.transfer.receiver is not None and case.segments.closes.any():
+        came = case.segments.closes & (table["time_ns"][case.segments.row] >= dead.end_ns)
+        payload = case.transfer.receiver["payload_bytes"][case.segments.arrived[came]]
+        return len(payload) >= LEAST_SMALLER and float((payload % full == 0).mean()) <= _BY_CHANCE
     after = data[table["time_ns"][data] >= dead.end_ns]
     after = after[table["end_bytes"][after] <= int(table["ack_bytes"][case.transfer.acks].max())]
     return len(after) >= LEAST_SMALLER and bool((table["payload_bytes"][after] < full).all())
@@ -66,7 +80,7 @@ def _smaller_passed(case: Case, dead: DeadTime, full: int) -> bool:
     if pairs is None:
         return False
     since = (pairs.sent != NA) & (table["time_ns"][np.maximum(pairs.sent, 0)] >= dead.begin_ns)
-    is_full = table["payload_bytes"][np.maximum(pairs.sent, 0)] == full
+    is_full = table["payload_bytes"][np.maximum(pairs.sent, 0)] >= full
     passed, lost = (since & (pairs.table["outcome"] == which) for which in (Outcome.MATCHED, Outcome.LOST))
     smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
     return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _LEAST_LOST)
@@ -74,10 +88,10 @@ def _smaller_passed(case: Case, dead: DeadTime, full: int) -> bool:
 
 def _none_ever(case: Case, dead: DeadTime, full: int) -> bool:
     table, data, acks = case.transfer.sender, case.transfer.data, case.transfer.acks
-    large = data[table["payload_bytes"][data] == full]
+    large = data[table["payload_bytes"][data] >= full]
     acked = int(table["ack_bytes"][acks].max())
     first_ns = int(table["time_ns"][large[0]])
     heard = acks[acks < large[0]]
     soon_s = (first_ns - int(table["time_ns"][heard[-1]])) / NS_PER_S if len(heard) else _AT_ONCE_S
-    never = acked < table["end_bytes"][large].min() and not table["sack_blocks"][acks].any()
+    never = acked < table["seq_bytes"][large].min() + full and not table["sack_blocks"][acks].any()
     return bool(never and dead.failed >= _LEAST_FROM_THE_FIRST and soon_s < _AT_ONCE_S)

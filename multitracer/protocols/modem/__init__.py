@@ -4,17 +4,17 @@ Read first: `conversation.py` (questions, answers, and what comes unasked), then
 vendor decodes its commands; which commands are asked of which modem is data (collectors/profiles).
 """
 
-from multitracer.protocols.modem.conversation import Answer, Conversation, Unasked
-from multitracer.protocols.modem.decode import UNASKED, Decoded, decode, tells
+from multitracer.protocols.modem.conversation import Answer, Conversation, Unsolicited
+from multitracer.protocols.modem.decode import UNSOLICITED, Decoded, decode, tells
 from multitracer.protocols.modem.grammar import AnswerError, command_name
 
 __all__ = [
-    "UNASKED",
+    "UNSOLICITED",
     "Answer",
     "AnswerError",
     "Conversation",
     "Decoded",
-    "Unasked",
+    "Unsolicited",
     "command_name",
     "decode",
     "tells",

@@ -69,7 +69,7 @@ def _queues(case: Case) -> Iterator[_Queue]:
         return
     unloaded_s = case.link_s(0, int(rtt[rtt > 0].min()))
     flight = case.transfer.sender["flight_bytes"][data.row]
-    full = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    full = case.full_bytes
     chosen = flight >= _LEAST_FLIGHT * full
     if chosen.sum() >= _LEAST_SAMPLES and (data.is_one_way or not _is_held(case, data, full)):
         queue = _queue(case, data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
@@ -96,7 +96,7 @@ def _at_receiver(case: Case) -> Iterator[_Queue]:
         return
     nothing = np.empty(0, dtype=np.int64)
     rows, least_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
-    delays = Delays(rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
+    delays = Delays(rows, rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
     yield _queue(case, delays, queue_ns, case.link_s(0, seen.floor_ns), "data")
 
 

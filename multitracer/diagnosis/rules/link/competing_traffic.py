@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
-_PIECE = 16
-"""Gaps: enough for a quantile, few enough for bursts of others."""
+_PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
+"""Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
 _SHORTER = 0.25
-_GRAIN = 0.2
-"""Of a segment's time, by which a wait may fall short of the gap before it."""
 _SHARED, _ALONE = 1.4, 1.1
 """Times the link's own time for a segment: with others, and without."""
-_LEAST_PIECES = 8
-_LEAST_SHARED, _LEAST_ALONE = 0.12, 0.2
-"""Shares of the time watched: without others 0.13 and four pieces at most, and radio is never quite alone."""
+_NEXT = 3
+"""Even pieces whose median is the link's own time there."""
+_LEAST_GAPS = 24
+_LEAST_SHARED, _LEAST_ALONE = 0.09, 0.2
+"""Shares of the time watched: without others up to 0.06, and radio is never quite alone."""
 _SAME = 0.05
-"""By so much the link's own time may differ with and without others: else its rate changed."""
+"""By so much the link's own time may differ between pieces without others: else its rate changes."""
 
 
 class _Watched(NamedTuple):
@@ -40,8 +40,11 @@ class _Watched(NamedTuple):
     row: Array
     took_ns: Array
     service_ns: Array
-    times: Array
-    """What a segment took, in the link's own time for one."""
+    """The shorter gaps: the link's own time for a segment, unless others stand between most of ours."""
+    mean_ns: Array
+    """What a segment took."""
+    many: Array
+    """Segments."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -52,35 +55,53 @@ def find(case: Case) -> Iterator[Finding]:
     watched = None if gaps is None else _watched(gaps)
     if watched is None:
         return
-    shared, alone = watched.times >= _SHARED, watched.times <= _ALONE
-    of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
-    if shared.sum() < _LEAST_PIECES or of_shared < _LEAST_SHARED or of_alone < _LEAST_ALONE:
+    even = watched.mean_ns <= _ALONE * watched.service_ns
+    if not even.any():
         return
-    if abs(np.median(watched.service_ns[shared]) / np.median(watched.service_ns[alone]) - 1) <= _SAME:
-        yield _finding(case, watched, shared)
+    own_ns = _own_ns(watched.service_ns, even)
+    alone = even & (np.abs(watched.service_ns / own_ns - 1) <= _SAME)
+    shared = ~even & (watched.mean_ns >= _SHARED * own_ns)
+    of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
+    if watched.many[shared].sum() >= _LEAST_GAPS and of_shared >= _LEAST_SHARED and of_alone >= _LEAST_ALONE:
+        yield _finding(case, watched, shared, own_ns)
+
+
+def _own_ns(service_ns: Array, even: Array) -> Array:
+    """Return the link's own time for a segment at each piece: that of the next even ones before or behind it.
+
+    The longer of both, so that a link that became faster or slower is not taken for a shared one.
+    """
+    known = service_ns[np.flatnonzero(even)]
+    width = min(_NEXT, len(known))
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(known, width), axis=1)
+    many = np.cumsum(even)
+    before, behind = many - width, many - even
+    last = len(middle) - 1
+    lower = np.where(before >= 0, middle[np.clip(before, 0, last)], 0)
+    upper = np.where(behind <= last, middle[np.clip(behind, 0, last)], 0)
+    return np.maximum(np.maximum(lower, upper), np.where((before < 0) & (behind > last), middle.max(), 0))
 
 
 def _watched(gaps: Gaps) -> _Watched | None:
     """Return what segments took that stood behind another of ours: a link of our own sends them at once."""
-    width = _PIECE
+    width = int(np.clip(len(gaps.gap_ns) // _PIECES, _LEAST_PIECE, _PIECE))
     if len(gaps.gap_ns) < width:
         return None
-    gap, waited = in_pieces(gaps.gap_ns, width), in_pieces(gaps.waited_ns, width)
+    gap, queued, many = (in_pieces(each, width) for each in (gaps.gap_ns, gaps.queued, gaps.many))
     service = np.quantile(gap, _SHORTER, axis=1)
-    queued = waited >= gap - _GRAIN * np.median(service)
     known = queued.sum(axis=1) >= width // 2
     if not known.any():
         return None
-    took = (gap * queued).sum(axis=1)[known]
-    times = took / (service * queued.sum(axis=1))[known]
+    took = (gap * many * queued).sum(axis=1)[known]
+    count = (many * queued).sum(axis=1)[known]
     middle = in_pieces(np.arange(len(gaps.gap_ns)), width)[known, width // 2]
-    return _Watched(gaps.time_ns[middle], gaps.row[middle], took, service[known], times)
+    return _Watched(gaps.time_ns[middle], gaps.row[middle], took, service[known], took / count, count)
 
 
-def _finding(case: Case, watched: _Watched, shared: Array) -> Finding:
+def _finding(case: Case, watched: _Watched, shared: Array, own_ns: Array) -> Finding:
     time = watched.time_ns[shared]
     took_s = float(watched.took_ns[shared].sum()) * case.transfer.speed / NS_PER_S
-    theirs = 1 - float((watched.took_ns / watched.times)[shared].sum() / watched.took_ns[shared].sum())
+    theirs = 1 - float((own_ns * watched.many)[shared].sum() / watched.took_ns[shared].sum())
     sentence = (
         f"Something else used the link between {case.at_s(int(time[0])):.1f} and "
         f"{case.at_s(int(time[-1])):.1f} s: for {took_s:.1f} s packets that stood behind each other arrived "

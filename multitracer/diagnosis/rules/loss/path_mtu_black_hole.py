@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.silences.mtu_hole import mtu_holes
+from multitracer.diagnosis.silences.mtu_hole import largest_bytes, mtu_holes
 from multitracer.diagnosis.silences.receiver_silences import is_smaller_after, silences
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _finding(case: Case, dead: DeadTime) -> Finding:
     table = case.transfer.sender
-    full = int(table["payload_bytes"][case.transfer.data].max())
+    full = largest_bytes(case)
     lasted_s = case.link_s(dead.begin_ns, dead.end_ns)
     sentence = (
         f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, {dead.failed} tries among them, "

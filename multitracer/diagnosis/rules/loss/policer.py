@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.diagnosis.bottleneck.loss_causes import repair_s
 from multitracer.diagnosis.bottleneck.policing import policer
 from multitracer.diagnosis.case import Case, Finding, rows
@@ -21,8 +23,8 @@ def find(case: Case) -> Iterator[Finding]:
     found = policer(case)
     if found is None:
         return
-    table = case.transfer.sender
-    began_ns, ended_ns = (int(table["time_ns"][found.lost[i]]) for i in (0, -1))
+    sent = case.segments.row[found.lost]
+    began_ns, ended_ns = (int(case.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     rate, link = (each * _BITS / 1e6 for each in (found.rate_bytes_per_s, found.link_bytes_per_s))
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
@@ -34,7 +36,7 @@ def find(case: Case) -> Iterator[Finding]:
         "link_bytes_per_s": found.link_bytes_per_s,
         "lost_packets": len(found.lost),
     }
-    payload = int(table["payload_bytes"][found.lost].sum())
+    payload = int(case.segments.payload_bytes[found.lost].sum())
     cost_s = repair_s(case, began_ns)
-    evidence = rows("sender", found.lost)
+    evidence = rows("sender", np.unique(sent))
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)

@@ -41,4 +41,4 @@ def _by_chance(case: Case) -> Losses | None:
     if found is None:
         return None
     is_deep = found.longest_ns >= _DEEP_NS
-    return found if is_deep or rounds(case, found.rows) >= _LEAST_ROUNDS else None
+    return found if is_deep or rounds(case, found.place) >= _LEAST_ROUNDS else None

@@ -1,0 +1,122 @@
+"""Rates of one direction over time: goodput, throughput and wire rate, and how efficient the sender was.
+
+The series are moving averages, by default over the time of 16 segments at the mean rate (paper 002 used
+100 ms). A moving average changes when bytes enter the window and when they leave it, and nowhere else, so
+each series is exact as steps: nothing is sampled, and a stall shows as the zero that it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.capture import Flag
+from multitracer.tables import NA, Table
+from multitracer.tcp import RATES
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+WINDOW_SEGMENTS = 16
+LEAST_HEADERS_BYTES = 40
+"""IPv4 and TCP headers without options."""
+
+
+def default_window_ns(segments: Table, *, reverse: bool) -> int:
+    """Return the time that 16 data segments of a direction take at their mean rate; at least 1 ns."""
+    time_ns = segments["time_ns"][_with_payload(segments, reverse=reverse)]
+    if len(time_ns) < 2:
+        return NS_PER_S
+    mean_ns = (int(time_ns.max()) - int(time_ns.min())) / (len(time_ns) - 1)
+    return max(round(WINDOW_SEGMENTS * mean_ns), 1)
+
+
+def goodput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
+    """Return RATES of payload bytes seen for the first time: near the receiver, what arrived.
+
+    Parameters
+    ----------
+    segments : Table
+        TCP_SEGMENTS of one connection.
+    reverse : bool
+        Whose data: False the initiator's, True the responder's.
+    window_ns : int, optional
+        Length of the moving window, > 0; `default_window_ns` if not given.
+    """
+    rows = _with_payload(segments, reverse=reverse)
+    return _rate(segments, rows, segments["new_bytes"][rows], window_ns, reverse=reverse)
+
+
+def delivered(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
+    """Return RATES of payload bytes that ACKs and SACK blocks report for the first time, as they come in.
+
+    An ACK that closes a hole brings only what no block had reported; parameters as `goodput`.
+    """
+    flags, no_ack = segments["flags"], segments["ack_bytes"] == NA
+    rows = np.flatnonzero((segments["reverse"] != reverse) & ~no_ack & ((flags & Flag.RST) == 0))
+    ack = np.maximum.accumulate(segments["ack_bytes"][rows]) if len(rows) else segments["ack_bytes"][rows]
+    empty = segments["end_bytes"][rows] == segments["seq_bytes"][rows]
+    sacked = np.where(empty, segments["flight_bytes"][rows] - segments["flight_sack_bytes"][rows], 0)
+    begin, end = _payload_range(segments, reverse=reverse)
+    got = np.maximum.accumulate(np.clip(ack + sacked, begin, end)) if len(rows) else ack
+    return _rate(segments, rows, np.diff(got, prepend=begin), window_ns, reverse=reverse)
+
+
+def _payload_range(segments: Table, *, reverse: bool) -> tuple[int, int]:
+    rows = _with_payload(segments, reverse=reverse)
+    if not len(rows):
+        return 0, 0
+    flags = segments["flags"][rows]
+    begin = segments["seq_bytes"][rows] + ((flags & Flag.SYN) != 0)
+    return int(begin.min()), int((begin + segments["payload_bytes"][rows]).max())
+
+
+def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
+    """Return RATES of payload bytes, every copy counted; parameters as `goodput`."""
+    rows = _with_payload(segments, reverse=reverse)
+    return _rate(segments, rows, segments["payload_bytes"][rows], window_ns, reverse=reverse)
+
+
+def wire_rate(
+    segments: Table, *, reverse: bool, window_ns: int | None = None, headers_bytes: int = LEAST_HEADERS_BYTES
+) -> Table:
+    """Return RATES of everything the direction put on the wire: all segments with their headers.
+
+    Parameters
+    ----------
+    headers_bytes : int
+        Header bytes of each segment; link headers and options are not in the table, so the default is the
+        least that IPv4 and TCP need. Other parameters as `goodput`.
+    """
+    rows = np.flatnonzero(segments["reverse"] == reverse)
+    carried = segments["payload_bytes"][rows] + headers_bytes
+    return _rate(segments, rows, carried, window_ns, reverse=reverse)
+
+
+def efficiency_sent(directions: Table) -> Array:
+    """Return for each direction the bytes sent once over the bytes sent; NaN where none were sent.
+
+    This is what a sender's trace can say of efficiency (paper 000); 1 is ideal.
+    """
+    sent = directions["payload_bytes"].astype(np.float64)
+    sent[sent == 0] = np.nan
+    efficiency: Array = directions["unique_bytes"] / sent
+    return efficiency
+
+
+def _with_payload(segments: Table, *, reverse: bool) -> Array:
+    return np.flatnonzero((segments["reverse"] == reverse) & (segments["payload_bytes"] > 0))
+
+
+def _rate(segments: Table, rows: Array, carried: Array, window_ns: int | None, *, reverse: bool) -> Table:
+    window = window_ns if window_ns is not None else default_window_ns(segments, reverse=reverse)
+    order = np.argsort(segments["time_ns"][rows], kind="stable")
+    time_ns, carried = segments["time_ns"][rows][order], carried[order].astype(np.int64)
+    moments = np.concatenate([time_ns, time_ns + window])
+    merged = np.argsort(moments, kind="stable")  # two sorted runs: linear
+    moments, inside = moments[merged], np.cumsum(np.concatenate([carried, -carried])[merged])
+    last = np.append(moments[1:] != moments[:-1], True)[: len(moments)]
+    rate = inside[last] * (NS_PER_S / window)
+    return Table(RATES, {"time_ns": moments[last], "bytes_per_s": rate}, {"window_ns": window})
