@@ -60,7 +60,12 @@ class Piece(NamedTuple):
     """A destructive break, or the answer to one."""
 
 
-_SIGNALS: dict[int, Literal["break", "break-ack"]] = {Address.BREAK: "break", Address.BREAK_ACK: "break-ack"}
+_SIGNALS: dict[int, Literal["", "break", "break-ack"]] = {
+    Address.EMPTY: "",
+    Address.BREAK: "break",
+    Address.BREAK_ACK: "break-ack",
+}
+"""Addresses of a last status octet -> what it signals."""
 
 
 def unpack(info: bytes) -> list[Piece]:
@@ -90,8 +95,8 @@ def _piece(info: bytes, at: int) -> tuple[Piece, int, bool]:
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
     if address == Address.FULL:
         return Piece(status, info[at + 1 :]), len(info), False
-    if address in (Address.EMPTY, Address.BREAK, Address.BREAK_ACK):
-        return Piece(status, signal=_SIGNALS.get(address, "")), len(info), False
+    if address in _SIGNALS:
+        return Piece(status, signal=_SIGNALS[address]), len(info), False
     begin, count = at + 1, address
     if address == Address.TWO_OCTETS:
         begin, count = at + 2, info[at + 1] & 0x3F if at + 1 < len(info) else 0

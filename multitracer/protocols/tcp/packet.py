@@ -53,6 +53,9 @@ class OptionKind(IntEnum):
     EXPERIMENTAL = 254
 
 
+_END, _NOP = OptionKind.END.value, OptionKind.NOP.value  # plain: looked for at every octet of padding
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An IPv4 address, 4 bytes, and a TCP port."""
@@ -226,9 +229,9 @@ def _parse_segment(tcp: bytes) -> Segment:
 
 def _parse_options(options: bytes, segment: Segment) -> None:
     position = 0
-    while position < len(options) and options[position] != OptionKind.END:
+    while position < len(options) and options[position] != _END:
         kind = options[position]
-        if kind == OptionKind.NOP:
+        if kind == _NOP:
             position += 1
             continue
         length = options[position + 1] if position + 1 < len(options) else 0
@@ -240,18 +243,18 @@ def _parse_options(options: bytes, segment: Segment) -> None:
 
 def _take_option(kind: int, body: bytes, segment: Segment) -> None:
     """Store a known option of the right length; any other is ignored (RFC 9293, section 3.2)."""
-    if kind == OptionKind.MSS and len(body) == 2:
-        segment.mss_bytes = int.from_bytes(body, "big")
-    elif kind == OptionKind.WINDOW_SCALE and len(body) == 1:
-        segment.window_scale = body[0]
-    elif kind == OptionKind.SACK_PERMITTED and not body:
-        segment.sack_permitted = True
-    elif kind == OptionKind.TIMESTAMPS and len(body) == 8:
+    if kind == OptionKind.TIMESTAMPS and len(body) == 8:  # in every segment; the others are rarer
         tsval, tsecr = struct.unpack("!II", body)
         segment.timestamps = (tsval, tsecr)
     elif kind == OptionKind.SACK and body and len(body) % 8 == 0:
         numbers = struct.unpack(f"!{len(body) // 4}I", body)
         segment.sack_blocks = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+    elif kind == OptionKind.MSS and len(body) == 2:
+        segment.mss_bytes = int.from_bytes(body, "big")
+    elif kind == OptionKind.WINDOW_SCALE and len(body) == 1:
+        segment.window_scale = body[0]
+    elif kind == OptionKind.SACK_PERMITTED and not body:
+        segment.sack_permitted = True
 
 
 def has_flags(segment: Segment, flags: int) -> bool:
