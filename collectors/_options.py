@@ -8,7 +8,7 @@ import os
 import sys
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import MultiTracerError
@@ -51,7 +51,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     return options
 
 
-def header(name: str, chosen: argparse.Namespace, **more: Any) -> dict[str, Any]:
+def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, object]:
     """Return the first record of a log: what was run, where, and with which options."""
     system = os.uname()
     return {

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._line import Line
@@ -62,7 +62,7 @@ class ModemLog:
         self._clock_ns = 0
         self._answered_ns = 0
 
-    def record(self, kind: str, **fields: Any) -> None:
+    def record(self, kind: str, **fields: object) -> None:
         """Write one record."""
         self._log.record(kind=kind, **fields)
 

@@ -32,7 +32,7 @@ from multitracer.simulator.record import record_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
+ROOT: Path = Path(__file__).parents[2]
 RUNS = ROOT / "docs" / "figure6.csv"
 COLUMNS = (
     "run", "radio", "bytes", "direction", "header_compression", "queue_packets", "n2", "outcome",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram
 from multitracer.recording.open import open_recording
 from tests.report.chromium import Browser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PAGE = ROOT / "docs" / "lost_time.md"
 PICTURE = ROOT / "docs" / "images" / "utilization.png"
@@ -31,7 +35,8 @@ def complete() -> Rows:
 
 def percent(rows: Rows) -> list[int]:
     """Return their rounded-up utilization."""
-    return rounded_up(np.array([float(row["utilization"]) for row in rows])).tolist()
+    utilization = np.array([float(row["utilization"]) for row in rows])
+    return [int(each) for each in rounded_up(utilization).tolist()]
 
 
 def parts() -> dict[str, str]:
@@ -39,11 +44,15 @@ def parts() -> dict[str, str]:
     return {"recorded": _recorded(), "beside": _beside(), "bins": _bins(), "worst": _worst()}
 
 
+def _between(made: str) -> Callable[[re.Match[str]], str]:
+    return lambda match: match[1] + made + match[2]
+
+
 def filled(text: str) -> str:
     """Return the page's text with every generated part as it is to be."""
     for name, made in parts().items():
         pattern = f"(<!-- {name} -->\n).*?(<!-- end -->)"
-        text, found = re.subn(pattern, lambda match, made=made: match[1] + made + match[2], text, flags=re.S)
+        text, found = re.subn(pattern, _between(made), text, flags=re.S)
         if not found:
             raise LookupError(f"{PAGE}: has no part {name}")
     return text

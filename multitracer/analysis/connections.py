@@ -25,8 +25,8 @@ from multitracer.analysis.intervals import spans
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 _BLOCK_ROWS = 1 << 16
 """Rows that are looked at together: what is made of them stays in the processor's cache."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture, Mark
+    from multitracer.tables import Array
 
 GROUP_ROWS = 1 << 18
 """How many segments a group holds at most, unless one connection alone has more."""

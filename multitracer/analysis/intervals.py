@@ -6,14 +6,13 @@ made to be slow (a hundred thousand holes, a million connections) costs what any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 IMPLAUSIBLE = 1 << 30
 """Distance in sequence units that no segment has from its neighbours: the largest window (RFC 7323, 2.3)."""
@@ -40,7 +39,7 @@ def distinct(values: Array) -> Array:
     return ordered[first]
 
 
-def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: Any) -> Array:
+def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: object) -> Array:
     """Return `ufunc` over each group of `values`, `empty` for a group without rows.
 
     Parameters

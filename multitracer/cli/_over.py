@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
     from multitracer.measure.transports import Options
+    from multitracer.tables import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Over:
             raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
 
 
-def over_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def over_options(function: Callable[..., object]) -> Callable[..., object]:
     """Add the options to a command."""
     for option in (
         click.option(
@@ -85,7 +86,7 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
 
     assert chosen.over is not None
     scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
-    settings: dict[str, Any] = {
+    settings: Document = {
         "seed": chosen.seed,
         "options": options,
         "capture": chosen.capture,

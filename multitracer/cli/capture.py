@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from multitracer.cli._options import debug_option, examples
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from multitracer.recorder.supervisor import View
 
 
 @click.command(
@@ -83,7 +88,7 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     raise click.exceptions.Exit(supervisor.status)
 
 
-def _view(folder: Path, *, plain: bool) -> Any:
+def _view(folder: Path, *, plain: bool) -> AbstractContextManager[View]:
     import contextlib
     import sys
 

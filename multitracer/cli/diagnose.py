@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Document
 
 _WORTH_A_THREAD = 200_000
 """Packets from which on two threads are faster than one."""
@@ -88,7 +89,7 @@ def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Tra
     return transfer
 
 
-def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> dict[str, Any]:
+def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
     layers = diagnosis.transfer.layers
     ends = layers.part.analysis.ends(layers.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
@@ -136,7 +137,7 @@ def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
         sheet.line()
 
 
-def _show_incident(sheet: Page, incident: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+def _show_incident(sheet: Page, incident: Document, findings: list[Document]) -> None:
     """Show an incident as its first cause, with what else belongs to it."""
     parts = [findings[part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""

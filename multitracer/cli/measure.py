@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.measure.outcome import Client
-    from multitracer.measure.plan import Plan
+    from multitracer.measure.plan import Plan, ProtocolName
     from multitracer.measure.transports import Options
 
 _EXTENSIONS = {"early-start": 1, "several-messages": 2, "path-mtu": 4}
@@ -40,7 +40,7 @@ def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     return tuple(map(int, text.split(",")))
 
 
-def _centaurus_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]:
     for option in (
         click.option(
             "--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -97,7 +97,7 @@ def command() -> None:
 )  # fmt: skip
 @_centaurus_options
 @debug_option
-def serve(protocol: Any, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
+def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
     """Answer the requests of `measure run`, until Ctrl-C.
 
     The first line that it writes says where it listens. Whoever can reach the address can use it; by default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -198,7 +198,7 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "ledger", ", ".join(f"{name} {value}" for name, value in ledger.items())
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.1f}" if isinstance(value, float) else str(value)

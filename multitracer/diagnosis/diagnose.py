@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Document
 
 SCHEMA = "multitracer.diagnose/1"
 """Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
@@ -121,7 +122,7 @@ class Diagnosis:
         dtypes = {column.name: column.dtype for column in FINDINGS}
         return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
 
-    def document(self, *, intervals: bool = False) -> dict[str, Any]:
+    def document(self, *, intervals: bool = False) -> Document:
         """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
         account = self.account
         seconds = {use.label: round(value, _DIGITS) for use, value in account.seconds.items()}
@@ -154,7 +155,7 @@ def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _finding(transfer: Transfer, finding: Finding) -> dict[str, Any]:
+def _finding(transfer: Transfer, finding: Finding) -> Document:
     begin_s, end_s = (
         round((stamp - transfer.begin_ns) * transfer.speed / 1e9, _DIGITS)
         for stamp in (finding.begin_ns, finding.end_ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 
@@ -71,7 +71,7 @@ class Lines:
         if text not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(text)
 
-    def provenance(self, path: str, name: str, **more: Any) -> dict[str, Any]:
+    def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
         """Return the counts as a table's provenance."""
         cut = f"the last line is cut after {len(self.cut)} bytes" if self.cut else None
         return {

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from collectors._schedule import Schedule
 from multitracer.protocols.sock_diag import decode_tcp_info
 from tests.collectors.running import command, connection, end, records, run, running, until
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     import socket
@@ -129,7 +130,7 @@ def test_process_chooses_its_sockets_also_those_it_opens_later(log: Path) -> Non
             stdout=subprocess.PIPE,
         )
         with holder, running("tcp_info", log, "--pid", os.getpid(), "--hz", 100) as child:
-            theirs = int(holder.stdout.readline())
+            theirs = int(known(holder.stdout).readline())
             with connection() as (later, _):
                 until(lambda: {port_of(later), port_of(client), port_of(server)} <= local_ports(log))
             holder.communicate("\n")

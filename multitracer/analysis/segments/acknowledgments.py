@@ -13,9 +13,9 @@ from multitracer.capture import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.axis import Axis
     from multitracer.analysis.segments.coverage import Coverage
+    from multitracer.tables import Array
 
 
 @dataclass(slots=True)

@@ -25,9 +25,9 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 _AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1

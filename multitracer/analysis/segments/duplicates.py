@@ -15,9 +15,9 @@ from multitracer.analysis.intervals import reduce_groups
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.axis import Pieces
     from multitracer.analysis.segments.coverage import Coverage
+    from multitracer.tables import Array
 
 
 def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Array) -> Array:

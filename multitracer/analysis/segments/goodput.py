@@ -19,9 +19,9 @@ from multitracer.tcp import GoodputBy, Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
 

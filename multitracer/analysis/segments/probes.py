@@ -20,9 +20,9 @@ from multitracer.analysis.group import BEGIN_OR_END, Timeline
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.axis import Acks, Axis, Pieces
     from multitracer.analysis.segments.coverage import Coverage
+    from multitracer.tables import Array
 
 
 def zero_windows(group: Group) -> Array:

@@ -14,9 +14,9 @@ from multitracer.analysis.group import has
 from multitracer.capture import Mark
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 
 def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:

@@ -17,9 +17,9 @@ from multitracer.capture import Flag, Mark
 from multitracer.tcp import WindowScaleBy
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 LARGEST_SHIFT = 14
 """A larger window scale counts as this (RFC 7323, section 2.3)."""

@@ -17,7 +17,7 @@ from multitracer.tcp import RTO_STATES
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
+    from multitracer.tables import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ resampled by itself, for the transactions of two runs are no pairs. A ratio belo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def compare(first: Arm, second: Arm) -> Table:
     return Table(COMPARISON, columns, {"first": first.name, "second": second.name})
 
 
-def _row(first: Arm, second: Arm, size: int) -> dict[str, Any]:
+def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
     tables = first.at(size), second.at(size)
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
     with_setup = first.with_setup_s(tables[0])

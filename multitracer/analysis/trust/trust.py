@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.counted import Counted
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import SourceFile
+    from multitracer.tables import Array
 
 SUSPICIOUS_EXPANSION = 200
 """Decompressed over compressed size above which a file may be a compression bomb."""

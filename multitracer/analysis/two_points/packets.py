@@ -28,8 +28,8 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.tcp import Analysis
+    from multitracer.tables import Array
 
 
 class Outcome(IntEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from multitracer.clock.captures.serialization import Spacing, slowest_ns_per_byt
 from multitracer.clock.captures.steps import ClockLabel, Step, certainly
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _LONG_REACH = 64
 """Packets before each one whose queue is taken off where only the place of a jump is looked for."""

@@ -8,7 +8,7 @@ it is the way round in which delays are positive.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from multitracer.clock.captures.matching import match
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 LEAST_PACKETS = 3
 """In each direction; with fewer nothing is said of the clocks."""

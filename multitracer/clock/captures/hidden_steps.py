@@ -9,7 +9,7 @@ amount with opposite signs. Where, is told by the packets beside it, once the qu
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,11 +28,9 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from multitracer.clock.captures.directions import Way, Ways
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _SKEWS = 41
 """25 ppm a step: over ten minutes a half step moves a delay by 8 ms, less than the smallest step."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.capture import Mark
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _IP_BYTES = {4: 20, 6: 40}
 _FARTHEST_BYTES = 1 << 17

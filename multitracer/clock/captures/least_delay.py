@@ -14,14 +14,13 @@ an offset from it would have an error of half the difference of two serializatio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _CLASSES = 12
 """More classes would leave too few packets in each: sizes cluster at few values. Not measured."""

@@ -18,17 +18,14 @@ Rules of the file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
-    Array = NDArray[Any]
 
 EXACT = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
 REWRITTEN = ("ip_id", "seq", "payload_bytes")

@@ -11,7 +11,7 @@ arrivals allow, and only the last `_REACH` packets, so that one mistake does no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,12 +22,10 @@ from multitracer.clock.captures.matching import identities
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
     from multitracer.clock.captures.serialization import Spacing
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
     Zones = Sequence[tuple[int, int]]
 
 _REACH = 12

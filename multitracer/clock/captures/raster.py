@@ -7,16 +7,15 @@ then look exact and are not. So a raster is looked for in the arrivals.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _SHORTEST_NS, _LONGEST_NS = 4 * NS_PER_MS, 125 * NS_PER_MS
 """From below a TDMA frame of GSM (4.615 ms, TS 45.002) upward; the slot of GSM data is 20 ms."""

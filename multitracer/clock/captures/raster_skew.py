@@ -7,14 +7,13 @@ in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _LARGEST = 5e-4  # 500 ppm, the most that NTP takes for a clock's rate (RFC 5905)
 _GRID = 2001  # 0.5 ppm a step; the line that follows refines it

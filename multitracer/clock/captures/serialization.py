@@ -8,18 +8,16 @@ sequence numbers, so that packets that a capture lacks do not pass for time with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.captures.ip_lengths import unseen_bytes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.clock.captures.directions import Way
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _GROUPS = 24  # a median over 24 groups, so that up to half of them may lie in disturbed times
 _LEAST_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ

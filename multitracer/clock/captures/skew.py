@@ -11,7 +11,7 @@ Where the densest level is borne out by no line below the delays, nor by slots, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +22,8 @@ from multitracer.clock.model.envelope import envelope
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW, skew_posterior, window_lows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
     Course = tuple[int, Array, Array]
     """Sign of the skew, times and delays of one direction in one stretch."""
 

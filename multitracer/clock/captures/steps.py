@@ -13,16 +13,15 @@ Rules of the file
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from multitracer.clock.captures.directions import Way, Ways
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 ClockLabel = Literal["a", "b"]
 CLOCKS: tuple[ClockLabel, ClockLabel] = ("a", "b")

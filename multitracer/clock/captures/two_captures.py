@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,11 +34,9 @@ from multitracer.clock.model.estimate import PPM, Estimate
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 METHOD = "two captures"
 SYMMETRY = "± assumes equal delays in both directions; the bounds by causality do not"

@@ -21,8 +21,9 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.clock.model.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Estimate
     from multitracer.clock.model.relation import Relation
+    from multitracer.tables import Array
 
 _SURE_ERROR_S = 0.5  # half of the least distance between two faults (a leap second)
 _BESIDES = "whole-seconds"

@@ -19,7 +19,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.clock.doctor.complaints import Stamps
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array
 
 _FEW = 20
 """Fewer stamps show nothing."""

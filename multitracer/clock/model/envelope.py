@@ -7,14 +7,13 @@ find it in linear time by the hull.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _BLOCK = 64
 """Points a block: the square root of some thousand, at which both passes cost about the same."""

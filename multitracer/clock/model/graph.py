@@ -19,7 +19,8 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array
+
 
 Path = tuple[Relation, ...]
 

@@ -11,16 +11,15 @@ The posterior of the skew is found on a grid that zooms in on the best place, fi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 LARGEST_SKEW = MOST_SKEW_PPM * PPM
 """No quartz is farther off."""

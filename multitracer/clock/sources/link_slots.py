@@ -16,8 +16,8 @@ from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.clock.model.estimate import Array, Estimate
-    from multitracer.tables import Table
+    from multitracer.clock.model.estimate import Estimate
+    from multitracer.tables import Array, Table
 
 METHOD = "slots of the link"
 PHASE_SHARE = 0.05

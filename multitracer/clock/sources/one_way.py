@@ -7,19 +7,18 @@ error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.model.envelope import envelope
-from multitracer.clock.model.estimate import BACKWARD, PPM, Estimate, Evidence
+from multitracer.clock.model.estimate import PPM, Estimate, EventDirection, Evidence
 from multitracer.clock.model.skew_posterior import skew_posterior, window_lows
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 LEAST_STAMPS = 20  # with fewer the promptest stamp is chance
 _CAUTION = 2.0
@@ -84,5 +83,5 @@ def one_way_estimate(
         evidence=len(from_ns),
         lower_ns=base + round(-level),
         notes=(f"the fastest stamp is assumed to have travelled for {delay_ns / 1e6:.0f} ms at most",),
-        points=Evidence(from_ns, to_ns, np.full(len(from_ns), BACKWARD, dtype=np.int8)),
+        points=Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.BACKWARD, dtype=np.int8)),
     )

@@ -23,8 +23,7 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.model.estimate import Array
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 UTC = Clock("", "utc")
 ONE_KERNEL = "one kernel"

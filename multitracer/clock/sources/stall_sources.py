@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +12,10 @@ from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
     from multitracer.clock.model.estimate import Estimate
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
-    Array = NDArray[Any]
 
 _BLER_PCT = 80.0  # with four of five blocks wrong hardly a packet gets through. Not measured
 _ZERO_LEVEL_DBM = -113.0

@@ -14,7 +14,7 @@ Rules of the file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +23,8 @@ from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 METHOD = "radio stalls and ACK gaps"
 LARGEST_SHIFT_NS = 60 * NS_PER_S

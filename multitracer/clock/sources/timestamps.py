@@ -7,7 +7,7 @@ Claffy, "Remote physical device fingerprinting", 2005).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
     from multitracer.clock.model.estimate import Estimate
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 METHOD = "TCP timestamps"
 USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)

@@ -23,9 +23,8 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.model.estimate import Array
     from multitracer.logs import Log, LogSource
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 METHOD = "centauruscomm"
 _FARTHEST_S = 1e9

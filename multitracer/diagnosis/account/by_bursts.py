@@ -22,7 +22,7 @@ own silence, and what ended a silence is what it waited for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.hosts import LinkSide
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array, Document, Table
 
 _FAILED = ("collision", "undecoded")
 _KEY_BITS = 32
@@ -190,7 +190,7 @@ class _BurstLog:
         new = np.where(mine, (fresh / payload)[at], 0.0)
         of_packet = np.bincount(at[mine], seconds[mine], minlength=len(rows))
         brought = np.where(mine, fresh[at] * seconds / np.maximum(of_packet[at], 1e-12), 0.0)
-        facts: dict[str, Any] = {
+        facts: Document = {
             "source": np.where(mine, "sender", "near.events"),
             "row": np.where(mine, row, self._piece[which]),
         }

@@ -17,7 +17,7 @@ Rules of the file
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Document
 
 _HEADERS_BYTES = 40
 _RATE_SEGMENTS = 16
@@ -212,7 +212,7 @@ def _served(
     fresh, rest = use
     share = fresh / np.maximum(payload, 1)
     seconds = (service[1] - service[0]) * per_ns
-    facts: dict[str, Any] = {"source": "sender", "row": rows}
+    facts: Document = {"source": "sender", "row": rows}
     new = Uses.of(*service, Use.USEFUL, seconds * share, payload=fresh, **facts)
     old = Uses.of(*service, rest, seconds * (1 - share), **facts)
     return Uses.together([new.where((new.seconds > 0) | (new.payload > 0)), old.where(old.seconds > 0)])

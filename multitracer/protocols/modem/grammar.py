@@ -129,7 +129,7 @@ def _within(value: int, least: int, most: int) -> int | None:
     return value if least <= value <= most else None
 
 
-def reported(**columns: Any) -> Reading:
+def reported(**columns: float | str | None) -> Reading:
     """Return the columns that are known."""
     return {name: value for name, value in columns.items() if value is not None and value != ""}
 

@@ -65,7 +65,7 @@ class Epochs:
     def __init__(self) -> None:
         self._fix: Fix = {}
 
-    def take(self, kind: str, fields: Sequence[str], **stamps: Any) -> Iterator[Fix]:
+    def take(self, kind: str, fields: Sequence[str], **stamps: int) -> Iterator[Fix]:
         """Take a sentence; yield the epoch before, if this one begins another.
 
         `stamps` become columns of the epoch that it begins.
