@@ -56,16 +56,16 @@ fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
-	$(IN_VENV) docs.pictures
-	$(IN_VENV) docs.paper_figures
+	$(IN_VENV) docs.programs.pictures
+	$(IN_VENV) docs.programs.paper_figures
 
 utilization: debian $(VENV)/.developer  ## make figure 6 of the paper: the runs that docs/figure6.csv lacks, picture, tables
-	$(IN_VENV) docs.figure6 run $(dir $(wildcard sample_traces/*/scenario.toml))
-	$(IN_VENV) docs.figure6 draw
+	$(IN_VENV) docs.programs.figure6 run $(dir $(wildcard sample_traces/*/scenario.toml))
+	$(IN_VENV) docs.programs.figure6 draw
 
 experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 that docs/experiments lacks, in virtual time; pictures, tables
-	$(IN_VENV) docs.experiments run
-	$(IN_VENV) docs.experiments draw
+	$(IN_VENV) docs.programs.experiments run
+	$(IN_VENV) docs.programs.experiments draw
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

@@ -77,14 +77,14 @@ def installed() -> Installed:
     """
     package = importlib.import_module("collectors")
     names = sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
-    found = {name: _bound(name, f"collectors.{name}") for name in names}
+    collectors = {name: _bound(name, f"collectors.{name}") for name in names}
     broken = []
     for point in _entry_points():
         try:
-            found[point.name] = _foreign(point, taken=found)
+            collectors[point.name] = _external(point, taken=collectors)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
             broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
-    return Installed(found, tuple(broken))
+    return Installed(collectors, tuple(broken))
 
 
 def _entry_points() -> list[EntryPoint]:
@@ -99,20 +99,22 @@ def _words(error: BaseException) -> str:
 
 
 def _bound(name: str, module: str) -> Collector:
-    found = getattr(importlib.import_module(module), "COLLECTOR", None)
-    if not isinstance(found, Collector) or found.name != name:
+    collector = getattr(importlib.import_module(module), "COLLECTOR", None)
+    if not isinstance(collector, Collector) or collector.name != name:
         raise PluginError(f"{module}: no COLLECTOR named {name!r}; add one as its last line")
-    return replace(found, module=module)
+    return replace(collector, module=module)
 
 
-def _foreign(point: EntryPoint, *, taken: Container[str]) -> Collector:
+def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
     """Return the collector of another package; its names become files' names, so they must be plain."""
     if point.name in taken:
         raise PluginError("a collector of that name exists already; rename one")
-    found = _bound(point.name, point.module)
-    if not _NAME.fullmatch(found.name) or not _SUFFIX.fullmatch(found.suffix):
-        raise PluginError(f"its logs would be named {found.name!r}, {found.suffix!r}; choose plain names")
-    return replace(found, check=functools.partial(_check, found))
+    collector = _bound(point.name, point.module)
+    if not _NAME.fullmatch(collector.name) or not _SUFFIX.fullmatch(collector.suffix):
+        raise PluginError(
+            f"its logs would be named {collector.name!r}, {collector.suffix!r}; choose plain names"
+        )
+    return replace(collector, check=functools.partial(_check, collector))
 
 
 def _check(collector: Collector) -> None:

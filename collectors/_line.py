@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem import Answer, Conversation, Unasked
+from multitracer.protocols.modem import Answer, Conversation, Unsolicited
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -29,19 +29,24 @@ class Line:
     port : Port
     stop : Stop
         Waits with us; when it says so, an answer is not awaited any longer.
-    on_unasked : callable
+    on_unsolicited : callable
         Takes what came while nothing was asked.
     patience_s : float
         No answer is awaited longer.
     """
 
     def __init__(
-        self, port: Port, stop: Stop, *, on_unasked: Callable[[Unasked], None], patience_s: float = math.inf
+        self,
+        port: Port,
+        stop: Stop,
+        *,
+        on_unsolicited: Callable[[Unsolicited], None],
+        patience_s: float = math.inf,
     ) -> None:
         self.port = port
         self._patience_s = patience_s
         self._stop = stop
-        self._on_unasked = on_unasked
+        self._on_unsolicited = on_unsolicited
         self._conversation = Conversation()
         self.is_settled = False
         """Whether nothing of an earlier answer can still come."""
@@ -86,8 +91,8 @@ class Line:
         while self._stop.wait(until_ns, readable=[self.port.fileno()]):
             data = self.port.read()
             for event in self._conversation.receive(data, time.monotonic_ns()):
-                if isinstance(event, Unasked):
-                    self._on_unasked(event)
+                if isinstance(event, Unsolicited):
+                    self._on_unsolicited(event)
                 else:
                     yield event
             if time.monotonic_ns() >= until_ns:

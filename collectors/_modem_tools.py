@@ -25,7 +25,7 @@ _LIST_S = 3.0
 _OBJECT = re.compile(rb"/org/freedesktop/ModemManager1/Modem/\d+")
 
 
-class Books(Protocol):
+class AnswerLog(Protocol):
     """Where answers are written."""
 
     def answer(self, answer: Answer) -> None:
@@ -58,12 +58,12 @@ class ToolModem:
         If the tool is not installed.
     """
 
-    def __init__(self, tool: Tool, books: Books, stop: Stop) -> None:
+    def __init__(self, tool: Tool, log: AnswerLog, stop: Stop) -> None:
         if shutil.which(tool.name) is None:
             package = {"mmcli": "modemmanager", "qmicli": "libqmi-utils"}[tool.name]
             raise PreflightError(f"{tool.name} is not installed; `apt install {package}`")
         self._first, self._each = tool.commands()
-        self._books = books
+        self._log = log
         self._stop = stop
         self._is_ready = False
 
@@ -86,33 +86,33 @@ class ToolModem:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
-            said, is_whole = self._said(child, asked_ns + _PATIENCE_NS)
+            output, is_whole = self._output_of(child, asked_ns + _PATIENCE_NS)
         finally:
             child.kill()
             child.wait()
             assert child.stdout is not None
             child.stdout.close()
         result = "OK" if is_whole and child.returncode == 0 else ""
-        if said:
-            answer = Answer(" ".join(command), said, result, asked_ns, time.monotonic_ns())
-            self._books.answer(answer)
+        if output:
+            answer = Answer(" ".join(command), output, result, asked_ns, time.monotonic_ns())
+            self._log.answer(answer)
         if not is_whole:
             return "silent"
         return None if result else "tool failed"
 
-    def _said(self, child: subprocess.Popen[bytes], until_ns: int) -> tuple[bytes, bool]:
+    def _output_of(self, child: subprocess.Popen[bytes], until_ns: int) -> tuple[bytes, bool]:
         """Return what the tool wrote, and whether it came to its end."""
         assert child.stdout is not None
-        said = b""
+        output = b""
         while self._stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
             piece = os.read(child.stdout.fileno(), _MOST_BYTES)
             if not piece:
-                return said, _ends(child)
-            said = (said + piece)[:_MOST_BYTES]
-        return said, False
+                return output, _has_ended(child)
+            output = (output + piece)[:_MOST_BYTES]
+        return output, False
 
 
-def _ends(child: subprocess.Popen[bytes]) -> bool:
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
     try:
         child.wait(1.0)
     except subprocess.TimeoutExpired:

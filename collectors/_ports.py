@@ -98,16 +98,16 @@ def candidates(names: Sequence[str]) -> list[str]:
 
     A path that does not exist is among them, so that its absence is told; a pattern without a match is not.
     """
-    found: list[str] = []
+    paths: list[str] = []
     for name in names:
         if name.startswith("usb:"):
-            found += _by_usb_number(name.removeprefix("usb:"))
+            paths += _by_usb_number(name.removeprefix("usb:"))
         elif set("*?[") & set(name):
-            found += sorted(glob.glob(name))  # noqa: PTH207  # Path.glob refuses absolute patterns
+            paths += sorted(glob.glob(name))  # noqa: PTH207  # Path.glob refuses absolute patterns
         else:
-            found.append(name)
+            paths.append(name)
     real: dict[str, str] = {}
-    for path in found:
+    for path in paths:
         real.setdefault(os.path.realpath(path), path)
     return list(real.values())
 

@@ -45,8 +45,8 @@ def profiles() -> dict[str, Profile]:
     """Return the bundled profiles by name."""
     folder = resources.files("collectors") / "profiles"
     texts = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
-    found = [_profile(tomllib.loads(entry.read_text("utf-8")), entry.name) for entry in texts]
-    return {profile.name: profile for profile in sorted(found, key=lambda p: p.name)}
+    read = [_profile(tomllib.loads(entry.read_text("utf-8")), entry.name) for entry in texts]
+    return {profile.name: profile for profile in sorted(read, key=lambda p: p.name)}
 
 
 def chosen_profile(name: str) -> Profile:

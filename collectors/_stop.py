@@ -96,13 +96,13 @@ class Stop:
 
     def _take_tags(self) -> None:
         """Read what the parent said; its silence for ever is the end of it."""
-        said = os.read(_STANDARD_INPUT, _READ_BYTES)
-        *lines, rest = (self._rest + said).split(b"\n")
+        control = os.read(_STANDARD_INPUT, _READ_BYTES)
+        *lines, rest = (self._rest + control).split(b"\n")
         self._rest = rest[-_READ_BYTES:]
         for line in lines:
             if _TAG.fullmatch(line):
                 self.on_tag(line.decode())
-        if not said:
+        if not control:
             self._tags = False
             self.reason = self.reason or "parent ended"
 

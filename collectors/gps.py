@@ -218,11 +218,11 @@ class Receiver:
     def _understood(self, text: str) -> tuple[bool, dict[str, Any]]:
         """Return whether to keep a line, and what it tells; raise RemoteProtocolError if it is none."""
         if text.startswith("{"):
-            kind, told = report(text)
-            return kind in _KEPT_REPORTS and len(text) <= _MOST_LINE_BYTES, {"shown": told} if told else {}
+            kind, shown = report(text)
+            return kind in _KEPT_REPORTS and len(text) <= _MOST_LINE_BYTES, {"shown": shown} if shown else {}
         kind, fields = sentence(text[: LONGEST + 1])
-        told = next(self._epochs.take(kind, fields), {})
-        return kind in KEPT, {"shown": told} if told else {}
+        shown = next(self._epochs.take(kind, fields), {})
+        return kind in KEPT, {"shown": shown} if shown else {}
 
     def _port(self, state: str, path: str, **more: str) -> None:
         self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)

@@ -53,7 +53,7 @@ _TOOLS = {
 _PTP_CLOCKS = Path("/sys/class/ptp")
 
 
-class Recording:
+class HostClockRecorder:
     """One run: readings when they are due, and where something happened between two.
 
     Parameters
@@ -106,7 +106,7 @@ class Recording:
     def _put(self, reading: Reading, **more: Any) -> None:
         self._last = reading
         self._due_ns = reading["monotonic_before_ns"] + self._every_ns
-        self._log.record(host=self._host, **reading, **discipline(), **more, **self._told())
+        self._log.record(host=self._host, **reading, **discipline(), **more, **self._by_daemons())
 
     def _event(self, now: Reading) -> dict[str, Any]:
         """Return what happened since the last reading: a suspend explains what would look like a step."""
@@ -123,7 +123,7 @@ class Recording:
             return {"event": "step", "step_ns": moved}
         return {}
 
-    def _told(self) -> dict[str, str]:
+    def _by_daemons(self) -> dict[str, str]:
         """Return what those who discipline the clock say of it, if it is time to ask."""
         now = time.monotonic_ns()
         if now < self._ask_ns:
@@ -141,9 +141,9 @@ def _answer(command: list[str], after: str) -> str:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_ASK_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    said = " ".join(done.stdout.decode("ascii", "replace").split())
-    _, found, answer = said.partition(after) if after else ("", said, said)
-    return answer[:_MOST_SAID] if done.returncode == 0 and found else ""
+    output = " ".join(done.stdout.decode("ascii", "replace").split())
+    _, separator, answer = output.partition(after) if after else ("", output, output)
+    return answer[:_MOST_SAID] if done.returncode == 0 and separator else ""
 
 
 def _ptp_clocks() -> dict[str, str]:
@@ -175,7 +175,7 @@ def main(argv: Sequence[str]) -> None:
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.output) as log,
     ):
-        recording = Recording(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
+        recording = HostClockRecorder(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
         stop.on_tag = recording.clap
         more = {"every_s": chosen.every, "ptp_clocks": _ptp_clocks()}
         recording.run(stop, header=header("multitracer-host-clock", chosen, **more))

@@ -9,7 +9,7 @@ The log is JSON lines, times are those of CLOCK_MONOTONIC. First a header, then 
 
 - `answer`: a command, the two stamps around its answer, the answer `raw` (one character for each octet) with
   its final `result`, and what is `shown` of it for people; readers decode `raw` again,
-- `unasked`: what the modem said by itself, such as RING or a change of its cell,
+- `unsolicited`: what the modem said by itself, such as RING or a change of its cell,
 - `port`: opened or lost; `modem`: what it says of itself, and the profile that fits,
 - `missed`: a round of questions that had no answer, and why,
 - `clock`, each second and at the end: the two clocks, and how many rounds were made and missed so far,
@@ -34,7 +34,7 @@ from collectors._ready import ready
 from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import PreflightError
-from multitracer.protocols.modem import Answer, Unasked, decode, tells
+from multitracer.protocols.modem import Answer, Unsolicited, decode, tells
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _MOST_IDENTITY = 500
 _KNOCK_NS = 10 * NS_PER_S
 
 
-class Books:
+class ModemLog:
     """The log of one run: what was answered, what was not, and the clocks."""
 
     def __init__(self, log: Log) -> None:
@@ -85,9 +85,9 @@ class Books:
             **more,
         )
 
-    def unasked(self, unasked: Unasked) -> None:
+    def unsolicited(self, unsolicited: Unsolicited) -> None:
         """Write what came by itself."""
-        self._log.record(kind="unasked", at_ns=unasked.at_ns, raw=unasked.raw.decode("latin-1"))
+        self._log.record(kind="unasked", at_ns=unsolicited.at_ns, raw=unsolicited.raw.decode("latin-1"))
 
     def port(self, state: str, path: str, **more: str) -> None:
         """Write that a port was opened or lost."""
@@ -121,13 +121,13 @@ class SerialModem:
     """
 
     def __init__(
-        self, chosen: argparse.Namespace, *, profile: Profile | None, books: Books, stop: Stop
+        self, chosen: argparse.Namespace, *, profile: Profile | None, log: ModemLog, stop: Stop
     ) -> None:
         self._names = tuple(chosen.device or ANYWHERE)
         self._baud = chosen.baud or (profile and profile.baud) or BAUD
         self._patience_s = chosen.timeout
         self._given = profile
-        self._books = books
+        self._log = log
         self._stop = stop
         self._is_chosen = bool(chosen.device)
         self._line: Line | None = None
@@ -149,7 +149,7 @@ class SerialModem:
             return self._ask_due(line)
         except NoPortError as error:
             if self._line is not None:
-                self._books.record(
+                self._log.record(
                     "port", at_ns=time.monotonic_ns(), state="lost", port=error.path, why=error.why
                 )
             self.close()
@@ -188,7 +188,7 @@ class SerialModem:
                 failure = NoPortError(path, "silent")
                 continue
             self._line, self._last_path = line, path
-            self._books.port("opened", path)
+            self._log.port("opened", path)
             ready()
             return line
         if not self._is_chosen:  # they may be others' ports; do not keep knocking
@@ -197,23 +197,23 @@ class SerialModem:
 
     def _open(self, path: str) -> Line:
         port = Port(path, baud=self._baud)
-        return Line(port, self._stop, on_unasked=self._books.unasked, patience_s=self._patience_s)
+        return Line(port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s)
 
     def _meet(self, line: Line) -> None:
         """Learn what modem this is, choose its profile, and prepare it."""
-        told = []
+        identity = []
         for answer in line.introduce():
-            self._books.answer(answer)
+            self._log.answer(answer)
             if answer.command != "ATE0":
-                told.append(answer.raw.decode("latin-1"))
-        self._identity = " ".join(" ".join(told).split())[:_MOST_IDENTITY] or "unknown"
+                identity.append(answer.raw.decode("latin-1"))
+        self._identity = " ".join(" ".join(identity).split())[:_MOST_IDENTITY] or "unknown"
         self._profile = self._given or matching(self._identity)
         self._refused = {}
         self._round = 0
         facts = {"port": line.port.path, "says": self._identity, "profile": self._profile.name}
-        self._books.record("modem", at_ns=time.monotonic_ns(), **facts)
+        self._log.record("modem", at_ns=time.monotonic_ns(), **facts)
         for command in self._profile.init:
-            self._books.answer(line.ask(command, timeout_s=2.0))
+            self._log.answer(line.ask(command, timeout_s=2.0))
 
     def _ask_due(self, line: Line) -> str | None:
         assert self._profile is not None
@@ -223,7 +223,7 @@ class SerialModem:
             if self._stop.reason is not None:
                 return None
             answer = line.ask(ask.command, timeout_s=ask.timeout_s)
-            self._books.answer(answer)
+            self._log.answer(answer)
             if not answer.result:
                 return "unintelligible" if answer.raw.strip() else "silent"
             if ask is due[0] and not tells(answer):  # the end of an answer to something asked long ago
@@ -246,24 +246,24 @@ def _answers(line: Line) -> bool:
         return False
 
 
-def record(modem: SerialModem | ToolModem, books: Books, stop: Stop, *, hz: float) -> None:
+def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: float) -> None:
     """Ask when it is due, until `stop` says so."""
     schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
-    stop.on_set = partial(books.clock, at_once=True)
+    stop.on_set = partial(log.clock, at_once=True)
     while modem.listen(math.ceil(schedule.due_ns)):
         due_ns = schedule.due_ns
-        books.reads += 1
+        log.reads += 1
         why = modem.ask_all()
         late = schedule.advance(time.monotonic_ns())
         if stop.reason is not None:
             break
         if why is not None:
-            books.miss(1 + late, since_ns=due_ns, why=why)
+            log.miss(1 + late, since_ns=due_ns, why=why)
         elif late:
-            books.miss(late, since_ns=due_ns, why="late")
-        books.clock()
-    books.clock(at_once=True)
-    books.record("end", reason=stop.reason, reads=books.reads, missed=books.missed)
+            log.miss(late, since_ns=due_ns, why="late")
+        log.clock()
+    log.clock(at_once=True)
+    log.record("end", reason=stop.reason, reads=log.reads, missed=log.missed)
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
@@ -305,14 +305,14 @@ def main(argv: Sequence[str]) -> None:
     ):
         log.record(**header("multitracer-modem", chosen, hz=chosen.hz, devices=chosen.device, tool=tool))
         stop.on_tag = log.clap
-        books = Books(log)
-        books.clock()
+        modem_log = ModemLog(log)
+        modem_log.clock()
         if tool is not None:
-            record(ToolModem(Tool(tool, chosen.modem), books, stop), books, stop, hz=chosen.hz)
+            record(ToolModem(Tool(tool, chosen.modem), modem_log, stop), modem_log, stop, hz=chosen.hz)
             return
-        modem = SerialModem(chosen, profile=profile, books=books, stop=stop)
+        modem = SerialModem(chosen, profile=profile, log=modem_log, stop=stop)
         try:
-            record(modem, books, stop, hz=chosen.hz)
+            record(modem, modem_log, stop, hz=chosen.hz)
         finally:
             modem.close()
 

@@ -95,7 +95,7 @@ class Listener:
         self._socket.close()
 
 
-class Recording:
+class RlpRecorder:
     """One run: what comes goes into the file."""
 
     def __init__(self, listener: Listener, log: Log, *, side: str) -> None:
@@ -132,8 +132,8 @@ class Recording:
     def _take(self) -> None:
         """Write what has come, but for a second at most, so that a flood does not hide a signal."""
         until_ns = time.monotonic_ns() + NS_PER_S
-        while time.monotonic_ns() < until_ns and (found := self._listener.receive()):
-            data, time_ns, (host, port) = found
+        while time.monotonic_ns() < until_ns and (datagram := self._listener.receive()):
+            data, time_ns, (host, port) = datagram
             source = socket.inet_aton(host), port
             packet = ip_udp_header(len(data), source=source, target=self._target) + data
             self._log.write(packet_block(packet[:_SNAP_BYTES], time_ns=time_ns, original_bytes=len(packet)))
@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> None:
         listener = Listener(_address(chosen.listen))
         try:
             with Log(chosen.output) as log:
-                recording = Recording(listener, log, side=chosen.side)
+                recording = RlpRecorder(listener, log, side=chosen.side)
                 stop.on_tag = recording.clap
                 recording.run(stop)
         finally:

@@ -97,8 +97,8 @@ class Link:
 
     def receive(self) -> tuple[bytes, int] | None:
         """Return an IP packet and when it passed (ns since 1970); None if there is none now."""
-        while (found := self._received()) is not None:
-            size, time_ns, (_, protocol, direction, hardware, *_) = found
+        while (received := self._received()) is not None:
+            size, time_ns, (_, protocol, direction, hardware, *_) = received
             seen_twice = hardware == _ARPHRD_LOOPBACK and direction == _PACKET_OUTGOING
             if protocol in (_ETH_P_IP, _ETH_P_IPV6) and not seen_twice:
                 return bytes(self._buffer[:size]), time_ns
@@ -119,8 +119,8 @@ class Link:
 
     def count_dropped(self) -> None:
         """Add what found no room since the last time; the kernel forgets it when asked."""
-        told = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-        self.dropped += struct.unpack("II", told)[1]
+        statistics = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+        self.dropped += struct.unpack("II", statistics)[1]
 
     def close(self) -> None:
         """Let go of it."""
@@ -134,10 +134,10 @@ def _attach(link: socket.socket, expression: str) -> None:
     except ImportError as error:
         raise PreflightError("scapy: not installed; pip install 'multitracer[field]'") from error
     try:
-        found = compile_filter(expression, linktype=_DLT_RAW)
+        compiled = compile_filter(expression, linktype=_DLT_RAW)
     except Exception as error:  # scapy raises Scapy_Exception, ImportError and others for one thing
         raise CollectorError(f"{expression!r}: scapy cannot use this filter: {error}; check it") from error
-    program = struct.pack("HL", found.bf_len, ctypes.addressof(found.bf_insns.contents))
+    program = struct.pack("HL", compiled.bf_len, ctypes.addressof(compiled.bf_insns.contents))
     link.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
@@ -161,8 +161,8 @@ def _record(chosen: argparse.Namespace, link: Link, stop: Stop, notes: Log) -> N
 def _take(link: Link, capture: Log, snap_bytes: int) -> int:
     """Write what has come and return how many; a second at most, so that a flood does not hide a signal."""
     packets, until_ns = 0, time.monotonic_ns() + NS_PER_S
-    while time.monotonic_ns() < until_ns and (found := link.receive()):
-        packet, time_ns = found
+    while time.monotonic_ns() < until_ns and (received := link.receive()):
+        packet, time_ns = received
         capture.write(pcap_record(packet, time_ns=time_ns, snap_bytes=snap_bytes))
         packets += 1
     return packets

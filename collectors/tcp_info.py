@@ -105,10 +105,10 @@ class Reader:
         """Return a reading of every chosen socket there is."""
         readings = [r for version in self._ip_versions for r in self._dump(version)]
         chosen = {s.cookie for s in self._owners.choose([r.socket for r in readings])}
-        found = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
+        by_cookie = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
         doubtful = self.known if any(r.socket.interrupted for r in readings) else {}
-        self.known = doubtful | {cookie: r.socket for cookie, r in found.items()}
-        return list(found.values())
+        self.known = doubtful | {cookie: r.socket for cookie, r in by_cookie.items()}
+        return list(by_cookie.values())
 
     def close(self) -> None:
         """Close the netlink socket."""
@@ -200,7 +200,7 @@ def _text(address: bytes) -> str:
     return str(ip_address(address))
 
 
-class Recording:
+class TcpInfoRecorder:
     """One run: asks when it is due, writes what came and what did not."""
 
     def __init__(self, reader: Reader, log: Log, chosen: argparse.Namespace) -> None:
@@ -306,7 +306,7 @@ def main(argv: Sequence[str]) -> None:
                 processes=chosen.process,
             )
             ready()
-            Recording(reader, log, chosen).run(stop)
+            TcpInfoRecorder(reader, log, chosen).run(stop)
 
 
 def check() -> None:

@@ -45,7 +45,7 @@ _ADDRESS = re.compile(
 )
 
 
-class Recording:
+class TcpProbeRecorder:
     """One run: empties the instance's buffers into the log."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Recording:
         return b"".join(row for row in text.splitlines(keepends=True) if self._is_wanted(row))
 
     def _is_wanted(self, row: bytes) -> bool:
-        ends = [b"".join(found) for found in _ADDRESS.findall(row)]
+        ends = [b"".join(address) for address in _ADDRESS.findall(row)]
         return not ends or any(map(self._is_chosen, ends))
 
     def _is_in_networks(self, text: bytes) -> bool:
@@ -146,7 +146,7 @@ def main(argv: Sequence[str]) -> None:
         log.write(comment(header("multitracer-tcp-probe", chosen, events=events)))
         stop.on_tag = lambda tag: log.write(comment({"kind": "clap", "tag": tag, **clock_reading()}))
         ready()  # from here on the buffers keep what happens
-        Recording(instance, log, networks=chosen.address).run(stop)
+        TcpProbeRecorder(instance, log, networks=chosen.address).run(stop)
 
 
 def _preflight() -> Path:

@@ -58,7 +58,7 @@ class Tcpdump:
     def __init__(self, command: list[str]) -> None:
         self.counts: dict[str, int] = {}
         """The newest of each number that it told."""
-        self._said = ""
+        self._stderr = ""
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -78,7 +78,7 @@ class Tcpdump:
     def is_listening(self) -> bool:
         """Whether it has opened the interface."""
         self.listen_to()
-        return "listening on" in self._said
+        return "listening on" in self._stderr
 
     def ask_for_counts(self) -> None:
         """Let it say its numbers."""
@@ -88,14 +88,14 @@ class Tcpdump:
         """Take what it said since."""
         assert self._child.stderr is not None
         while text := self._child.stderr.read(1 << 16):
-            self._said = (self._said + text.decode("utf-8", "replace"))[-4096:]
-        self.counts |= {_KEYS[what]: int(number) for number, what in _COUNTS.findall(self._said)}
+            self._stderr = (self._stderr + text.decode("utf-8", "replace"))[-4096:]
+        self.counts |= {_KEYS[what]: int(number) for number, what in _COUNTS.findall(self._stderr)}
 
     @property
     def last_words(self) -> str:
         """What it said last, on one line."""
         self.listen_to()
-        lines = [line.strip() for line in self._said.splitlines() if line.strip()]
+        lines = [line.strip() for line in self._stderr.splitlines() if line.strip()]
         words = lines[-1] if lines else "said nothing"
         if words.startswith("(") and len(lines) > 1:  # libpcap's detail to the line before
             before = lines[-2].removeprefix("tcpdump: ")

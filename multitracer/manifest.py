@@ -327,12 +327,12 @@ def _no_constant(name: str) -> None:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest beside the old one, then put it in its place, so that a reader sees one whole."""
     document = {"schema": SCHEMA, **_written(manifest)}
-    beside = folder / f"{MANIFEST}.tmp"
-    with beside.open("w", encoding="utf-8") as stream:
+    temporary = folder / f"{MANIFEST}.tmp"
+    with temporary.open("w", encoding="utf-8") as stream:
         json.dump(document, stream, indent=1, allow_nan=False)
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(folder / MANIFEST)
+    temporary.replace(folder / MANIFEST)
 
 
 def _written(entry: Any) -> Document:

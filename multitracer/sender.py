@@ -114,7 +114,7 @@ TCP_PHASES = Schema(
         Column("begin_after_ns", "int64", "when the phase before was last seen", "ns since 1970"),
         Column("begin_ns", "int64", "when this phase was first seen", "ns since 1970"),
         Column("end_ns", "int64", "when it was last seen, or the next phase first", "ns since 1970"),
-        Column("phase", "uint8", "analysis.phases.Phase"),
+        Column("phase", "uint8", "analysis.sender.phases.Phase"),
         Column("reconstructed", "bool", "True: concluded from packets; False: from the kernel's variables"),
     ),
 )

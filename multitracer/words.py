@@ -9,10 +9,11 @@ import os
 from datetime import UTC, datetime
 from math import isnan
 
-from multitracer.units import NOT_A_TIME, NS_PER_S
+from multitracer.units import NOT_A_TIME, NS_PER_MS, NS_PER_S, NS_PER_US
 
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_ROUNDS_UP = 0.9995
 UNKNOWN = "unknown"
 
 
@@ -65,13 +66,28 @@ def moment(ns: int | None) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}.{ns % NS_PER_S // 1_000_000:03d} UTC"
 
 
+def time_error(ns: float) -> str:
+    """Return the error of a time or clock with the unit that fits: 1.2 ms, 340 ns."""
+    for unit_ns, name in ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs")):
+        if abs(ns) >= _ROUNDS_UP * unit_ns:
+            return (
+                f"{ns / unit_ns:,.3g} {name}" if abs(ns) < 1000 * unit_ns else f"{ns / unit_ns:,.0f} {name}"
+            )
+    return f"{ns:.0f} ns"
+
+
+def clock_offset(ns: int) -> str:
+    """Return the offset of two clocks with every microsecond, so that two can be compared: +2.400148 s."""
+    return f"{ns / NS_PER_S:+,.6f} s"
+
+
 def _long(seconds: int) -> str:
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
-    said = [f"{number} {unit}" for number, unit in parts if number]
-    return " ".join(said[:2])
+    words = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(words[:2])
 
 
 def _scaled(number: float, unit: str) -> str:

@@ -51,13 +51,13 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
 def _packets(records: Records) -> Iterator[IpPacket]:
     if not len(records):
         return
-    found = []
+    parts = []
     for link_type, packets in by_link_type(records):
         for part, version in ip_packets(packets, link(link_type), STEPS, Ledger({}, {})):
             begins, ends = part.at.tolist(), part.end.tolist()
-            found += [(*row, version) for row in zip(part.record.tolist(), begins, ends, strict=True)]
+            parts += [(*row, version) for row in zip(part.record.tolist(), begins, ends, strict=True)]
     times = records.time_ns.tolist()
-    for record, begin, end, version in sorted(found):
+    for record, begin, end, version in sorted(parts):
         time_ns = times[record]
         data = records.data[begin:end].tobytes()
         yield IpPacket(None if time_ns == NOT_A_TIME else time_ns, data, version)

@@ -30,8 +30,8 @@ def own_table(schema: Schema, *, needed: frozenset[str], description: str) -> Fo
     def sniff(head: bytes) -> Match:
         """Return "yes" for a first line that names columns of the table and no others."""
         first, newline, _ = head.partition(b"\n")
-        found = first.rstrip(b"\r").decode("utf-8", "replace").split(",")
-        is_own = newline and found[0] == "time_ns" and needed <= set(found) <= set(schema.names)
+        names = first.rstrip(b"\r").decode("utf-8", "replace").split(",")
+        is_own = newline and names[0] == "time_ns" and needed <= set(names) <= set(schema.names)
         return "yes" if is_own else "no"
 
     def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:

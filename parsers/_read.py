@@ -16,7 +16,7 @@ from parsers._packets.decode import Decoder
 from parsers._registry import formats, recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
 from parsers._text.lines import Lines
-from parsers._text.map_beside import has_map
+from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
     import os

@@ -49,20 +49,20 @@ def installed() -> Installed:
     PluginError
         If a public module of this package binds no FORMAT, or repeats a name.
     """
-    found = Installed({}, [])
+    registry = Installed({}, [])
     for module in _own_modules():
-        fmt = _bound(module, module.__name__, taken=found.formats)
-        found.formats[fmt.name] = fmt
+        fmt = _bound(module, module.__name__, taken=registry.formats)
+        registry.formats[fmt.name] = fmt
     for point in _entry_points():
         try:
-            fmt = _bound(point.load(), point.value, taken=found.formats)
+            fmt = _bound(point.load(), point.value, taken=registry.formats)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
-            found.broken.append(
+            registry.broken.append(
                 PluginError(f"format plug-in {point.name} ({point.value}): {_words(error)}; it is left out")
             )
         else:
-            found.formats[fmt.name] = _guarded(fmt, found.broken)
-    return found
+            registry.formats[fmt.name] = _guarded(fmt, registry.broken)
+    return registry
 
 
 def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
@@ -153,8 +153,8 @@ def recognise(head: bytes, *, path: str) -> Format:
 
 
 def _unknown(head: bytes, path: str) -> str:
-    if head and (said := named(head, path=path)):
-        return said
+    if head and (message := named(head, path=path)):
+        return message
     known = ", ".join(installed().formats)
     what = f"no known format begins with {head[:8]!r}, it looks like {kind_of(head)}"
     return f"{what if head else 'the file is empty'}; installed formats: {known}"

@@ -141,15 +141,15 @@ def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[
         The largest place in struct tcp_info that `details_of` met in the log.
     """
     known = [name for name, field in _ZERO_IF_KNOWN.items() if newest >= _PLACES[field]]
-    found = {name: _zero(columns[name], has_info) for name in (*_ZERO_ALWAYS, *known)}
-    if "notsent_bytes" not in found:
+    zeros = {name: _zero(columns[name], has_info) for name in (*_ZERO_ALWAYS, *known)}
+    if "notsent_bytes" not in zeros:
         # An `ss` that may be too old to print it: all that is queued is outstanding, or nobody can tell.
-        outstanding = times(found["unacked_segments"], columns["snd_mss_bytes"])
+        outstanding = times(zeros["unacked_segments"], columns["snd_mss_bytes"])
         queued = columns["send_queue_bytes"]
-        found["notsent_bytes"] = _zero(
+        zeros["notsent_bytes"] = _zero(
             columns["notsent_bytes"], has_info & (queued != NA) & (queued <= np.maximum(outstanding, 0))
         )
-    return columns | found
+    return columns | zeros
 
 
 def _zero(values: Array, where: Array) -> Array:

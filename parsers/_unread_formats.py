@@ -68,14 +68,14 @@ def named(head: bytes, *, path: str) -> str | None:
     """Return what a file that nothing reads is, and what to do with it; None if nobody knows."""
     for magic, name, advice in _MAGICS:
         if head.startswith(magic):
-            return _said(name, advice, path)
+            return _message(name, advice, path)
     for looks, name, advice in _LOOKS:
         if looks(head):
-            return _said(name, advice, path)
+            return _message(name, advice, path)
     return None
 
 
-def _said(name: str, advice: str, path: str) -> str:
+def _message(name: str, advice: str, path: str) -> str:
     return f"this is {name}, which is not read; {advice.format(path=shlex.quote(path))}"
 
 

@@ -94,11 +94,11 @@ def _dissected(packet: Any) -> Dissected:
 
 
 def _failure(path: str | os.PathLike[str], display_filter: str | None, words: str) -> MultiTracerError:
-    said = words.partition("Last error line: ")[2].partition("Try rerunning")[0].strip()
-    if "isn't a capture file" in said:
+    error = words.partition("Last error line: ")[2].partition("Try rerunning")[0].strip()
+    if "isn't a capture file" in error:
         return FormatError(
             os.fspath(path), "not a capture that Wireshark knows; see multitracer formats", offset=0
         )
     if display_filter is not None:
         return InputError(f"Wireshark does not take {display_filter!r} for a display filter; correct it")
-    return CollectorError(f"{os.fspath(path)}: tshark failed: {said}")
+    return CollectorError(f"{os.fspath(path)}: tshark failed: {error}")

@@ -42,7 +42,7 @@ class _Log:
         self._stamp_ns: int | None = None
         self._command = ""
         self._asked_ns: int | None = None
-        self._said: list[str] = []
+        self._answer_lines: list[str] = []
         self._begin = 0
 
     def take(self, text: str) -> None:
@@ -53,8 +53,8 @@ class _Log:
             text = stamp.rest
             if stamp.doubt:
                 self._lines.warn(stamp.doubt)
-        found = _ARROW.match(text)
-        text = text[found.end() if found else 0 :][:_LONGEST]
+        match = _ARROW.match(text)
+        text = text[match.end() if match else 0 :][:_LONGEST]
         if _COMMAND.fullmatch(text):
             self.flush()
             self._command, self._asked_ns = text, self._stamp_ns
@@ -62,18 +62,18 @@ class _Log:
             self._answer(text)
 
     def _answer(self, text: str) -> None:
-        if not self._said:
+        if not self._answer_lines:
             self._begin = self._lines.number
-        self._said.append(text)
-        if is_final(text) or len(self._said) >= MOST_LINES:
+        self._answer_lines.append(text)
+        if is_final(text) or len(self._answer_lines) >= MOST_LINES:
             self.flush()
 
     def flush(self) -> None:
         """Decode what was said since the last question."""
-        said, self._said = self._said, []
+        answer, self._answer_lines = self._answer_lines, []
         command, asked_ns = self._command, self._asked_ns
         self._command, self._asked_ns = "", None
-        decoded = decode(command, "\r\n".join(said).encode("latin-1", "replace"))
+        decoded = decode(command, "\r\n".join(answer).encode("latin-1", "replace"))
         for reason in decoded.refused:
             self._lines.skip(reason)
         answered_ns = self._stamp_ns

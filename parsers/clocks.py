@@ -60,8 +60,8 @@ def _row(record: dict[str, Any], line: int, ptp_off_ns: int = 0) -> tuple[Any, .
 
 def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record with the bound that chrony states, where the kernel itself states none."""
-    said = record.get("chrony")
-    fields = said.split(",") if isinstance(said, str) else []
+    tracking = record.get("chrony")
+    fields = tracking.split(",") if isinstance(tracking, str) else []
     if record.get("synchronized") == 1 or len(fields) < _CHRONY_FIELDS or fields[13] != "Normal":
         return record
     offset_s, delay_s, dispersion_s = (float(fields[i]) for i in (4, 10, 11))
@@ -71,9 +71,9 @@ def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
 
 def _ptp_off_ns(record: dict[str, Any], before: int) -> int:
     """Return how far linuxptp last said that the clock is from its master: it is asked but once a minute."""
-    said = record.get("ptp")
-    found = _PTP_OFFSET.match(said) if isinstance(said, str) else None
-    return abs(int(found[1])) if found else before
+    status = record.get("ptp")
+    match = _PTP_OFFSET.match(status) if isinstance(status, str) else None
+    return abs(int(match[1])) if match else before
 
 
 def _doubted_by_ptp(record: dict[str, Any], off_ns: int) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class _Log:
             self.lines.skip("an event whose fields make no sense")
 
     def _probe(self, time_ns: int, fields: Mapping[str, str]) -> None:
-        ends = _ends(_end(fields["src"]), _end(fields["dest"]))
+        ends = _endpoints(_end(fields["src"]), _end(fields["dest"]))
         nxt, una = (_number(fields[name], 16) for name in ("snd_nxt", "snd_una"))
         srtt, ssthresh = _number(fields["srtt"]), _number(fields["ssthresh"])
         self.probes.append(
@@ -180,10 +180,10 @@ def _socket(fields: Mapping[str, str]) -> tuple[Any, ...]:
     """Return both ends of an event's socket; the IPv6 form also holds IPv4 addresses, mapped."""
     kind = "" if fields.get("family") == "AF_INET" else "v6"
     local, remote = (fields.get(f"{end}addr{kind}") or fields[f"{end}addr"] for end in "sd")
-    return _ends((local, fields["sport"]), (remote, fields["dport"]))
+    return _endpoints((local, fields["sport"]), (remote, fields["dport"]))
 
 
-def _ends(local: tuple[str, str], remote: tuple[str, str]) -> tuple[Any, ...]:
+def _endpoints(local: tuple[str, str], remote: tuple[str, str]) -> tuple[Any, ...]:
     (version, here), (other, there) = address(local[0]), address(remote[0])
     ports = _number(local[1]), _number(remote[1])
     if version != other or not all(0 <= port < 1 << 16 for port in ports):

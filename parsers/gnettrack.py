@@ -140,13 +140,13 @@ def _map(first: bytes, second: bytes) -> dict[str, Any]:
 
 def _cells(wanted: dict[str, tuple[Any, ...]], names: dict[str, str]) -> dict[str, Any]:
     """Return the cells of a row of the table that the file has; of several columns for one, the first."""
-    found = {}
+    by_column = {}
     for ours, theirs in wanted.items():
         cells = [cell if isinstance(cell, dict) else {"column": cell} for cell in theirs]
         there = [cell | {"column": names[low]} for cell in cells if (low := cell["column"].lower()) in names]
         if there:
-            found[ours] = there[0]
-    return found
+            by_column[ours] = there[0]
+    return by_column
 
 
 def _form(time: str) -> str:

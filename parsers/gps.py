@@ -50,9 +50,9 @@ class _Log(CollectorLog):
         stamps = {"line": self.lines.number, "time_ns": at_ns}
         try:
             if is_report:
-                kind, told = report(raw)
+                kind, fix = report(raw)
                 if kind == "TPV":
-                    self._positions.rows.append({"source": "gpsd", **told, **stamps})
+                    self._positions.rows.append({"source": "gpsd", **fix, **stamps})
             else:
                 kind, fields = sentence(raw)
                 self._positions.take(self._epochs.take(kind, fields, **stamps))

@@ -72,16 +72,16 @@ class _Log:
 
     def _report(self, text: str, before: str) -> None:
         try:
-            kind, told = report(text)
+            kind, fix = report(text)
         except RemoteProtocolError:
             self._lines.skip("no report of gpsd")
             return
         self.reports += 1
         if kind == "TPV":
             stamp = date_line(before) if before else None
-            time_ns = stamp.time_ns if stamp else told.get("fix_time_ns")
-            self._rows.append({"source": "gpsd", "line": self._lines.number, "time_ns": time_ns, **told})
-            self._located = self._located or told.get("lat_deg") is not None
+            time_ns = stamp.time_ns if stamp else fix.get("fix_time_ns")
+            self._rows.append({"source": "gpsd", "line": self._lines.number, "time_ns": time_ns, **fix})
+            self._located = self._located or fix.get("lat_deg") is not None
 
     def _sentence(self, text: str, before: str) -> None:
         stamp = date_line(before) if before else None
@@ -101,8 +101,10 @@ class _Log:
             rows, decoded = self._raw.rows, 0
             if not self._raw.dates.is_known:
                 self._lines.warn("no sentence gives the date; the fixes have no times")
-        books = self._lines.provenance(path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded)
-        return rows.table(books)
+        provenance = self._lines.provenance(
+            path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded
+        )
+        return rows.table(provenance)
 
 
 FORMAT = Format(

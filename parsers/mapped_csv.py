@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.errors import FormatError
 from parsers._format import Format, Match
 from parsers._text.column_map import MapError, column_map, read_mapped
-from parsers._text.map_beside import has_map, map_of
+from parsers._text.sidecar import has_map, map_of
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -34,16 +34,16 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no map, or it does not fit.
     """
-    beside = map_of(path)
+    map_path = map_of(path)
     if not has_map(path):
-        raise FormatError(path, f"no map of its columns beside it; write {os.path.basename(beside)}")  # noqa: PTH119
+        raise FormatError(path, f"no map of its columns beside it; write {os.path.basename(map_path)}")  # noqa: PTH119
     try:
-        with open(os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        with open(os.open(map_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             columns = column_map(tomllib.loads(file.read(_MOST_BYTES).decode()))
     except MapError as error:
-        raise FormatError(beside, str(error)) from error
+        raise FormatError(map_path, str(error)) from error
     except (OSError, ValueError) as error:
-        raise FormatError(beside, f"no TOML: {type(error).__name__}") from error
+        raise FormatError(map_path, f"no TOML: {type(error).__name__}") from error
     return read_mapped(stream, columns, path=path, name=FORMAT.name)
 
 

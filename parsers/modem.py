@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from multitracer.protocols.modem import UNASKED, decode
+from multitracer.protocols.modem import UNSOLICITED, decode
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.clock_pairs import is_time
@@ -43,7 +43,7 @@ class _Log(CollectorLog):
         if kind == "answer":
             is_used = self._answer(record)
         elif kind == "unasked":
-            is_used = self._radio(UNASKED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
+            is_used = self._radio(UNSOLICITED, record.get("raw"), record.get("at_ns"), record.get("at_ns"))
         else:
             is_used = self._port(record) if kind in ("port", "modem") else False
         if not is_used:
@@ -89,8 +89,8 @@ class _Log(CollectorLog):
     def radio(self) -> Table:
         """Return the readings, on the wall clock where the log's clock records place them."""
         columns = self.rows.columns()
-        asked, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
-        placed = {"asked_ns": asked, "answered_ns": answered, "time_ns": asked + (answered - asked) // 2}
+        sent, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
+        placed = {"asked_ns": sent, "answered_ns": answered, "time_ns": sent + (answered - sent) // 2}
         stamps = {name: np.asarray(values) for name, values in placed.items()}
         return self.rows.table(self.provenance() | {"ports": self.ports}, stamps)
 

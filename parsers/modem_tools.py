@@ -37,7 +37,7 @@ class _Log:
         self._lines = lines
         self.rows = Sparse(RADIO)
         self._stamp_ns: int | None = None
-        self._said: list[str] = []
+        self._output: list[str] = []
         self._tool = ""
         self._begin = 0
 
@@ -67,29 +67,29 @@ class _Log:
         return ""
 
     def _add(self, text: str) -> None:
-        if self._tool == "qmicli" and self._said and not _QMICLI_LINE.match(text):
+        if self._tool == "qmicli" and self._output and not _QMICLI_LINE.match(text):
             self.flush()
             return
-        self._said.append(text)
-        if len(self._said) > _MOST_LINES or sum(map(len, self._said)) > _MOST_CHARACTERS:
+        self._output.append(text)
+        if len(self._output) > _MOST_LINES or sum(map(len, self._output)) > _MOST_CHARACTERS:
             self._lines.skip("output longer than any tool's")
-            self._said, self._tool = [], ""
+            self._output, self._tool = [], ""
         elif self._tool != "qmicli" and self._is_balanced():
             self.flush()
 
     def _is_balanced(self) -> bool:
-        text = "".join(self._said)
+        text = "".join(self._output)
         return text.count("{") + text.count("[") == text.count("}") + text.count("]")
 
     def flush(self) -> None:
         """Decode the output so far."""
-        said, tool = "\n".join(self._said), self._tool
-        self._said, self._tool = [], ""
-        if not said:
+        output, tool = "\n".join(self._output), self._tool
+        self._output, self._tool = [], ""
+        if not output:
             return
-        if tool == "uqmi" and _MMCLI.search(said.encode()):
+        if tool == "uqmi" and _MMCLI.search(output.encode()):
             tool = "mmcli"
-        decoded = decode(tool, said.encode())
+        decoded = decode(tool, output.encode())
         for reason in decoded.refused:
             self._lines.skip(reason)
         for reading in decoded.readings:
@@ -100,8 +100,8 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for the output of one of the tools."""
     if head.startswith(b'{"kind":'):
         return "no"
-    found = _MMCLI.search(head) or _QMICLI.search(head) or _UQMI.search(head)
-    return "yes" if found else "no"
+    match = _MMCLI.search(head) or _QMICLI.search(head) or _UQMI.search(head)
+    return "yes" if match else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:

@@ -26,9 +26,9 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for text with a sentence whose checksum is right, and no report of gpsd."""
     if _REPORT.search(head):
         return "no"
-    for found in _BEGIN.finditer(head):
+    for match in _BEGIN.finditer(head):
         try:
-            sentence(found[1].decode("ascii"))
+            sentence(match[1].decode("ascii"))
         except (NmeaError, UnicodeDecodeError):
             continue
         return "yes"

@@ -100,19 +100,19 @@ class _Reading:
         """Go on at the next block, however far it is; without one reading is done."""
         window, begin = self._window, walked.damaged_at + 1
         lost = window.offset_of(walked.damaged_at)
-        found = None
+        block = None
         while not self._damage.is_too_much:
-            found = next_block(window, begin, self._sections.order, only_a_section=walked.only_a_section)
-            if found is not None or window.ended:
+            block = next_block(window, begin, self._sections.order, only_a_section=walked.only_a_section)
+            if block is not None or window.ended:
                 break
             window.begin = max(begin, window.end - OVERLAP_BYTES)
             window.refill()
             begin = window.begin
-        if found is None:
+        if block is None:
             self.done = True
         else:
-            self._damage.lost(lost, window.offset_of(found), self._reason or "")
-            self._reason, window.begin = None, found
+            self._damage.lost(lost, window.offset_of(block), self._reason or "")
+            self._reason, window.begin = None, block
 
     def finish(self) -> None:
         """Note what is wrong with the file."""

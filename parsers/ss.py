@@ -133,7 +133,7 @@ class _Log:
             return
         try:
             values, newest = details_of(block.details)
-            self.rows.append(NOT_A_TIME, NOT_A_TIME, NOT_A_TIME, *_ends(block.line), *values)
+            self.rows.append(NOT_A_TIME, NOT_A_TIME, NOT_A_TIME, *_endpoints(block.line), *values)
         except ValueError:
             self.lines.skip("a socket whose address, port or number is none; record with `ss -n`")
             return
@@ -190,7 +190,7 @@ def _of_socket(text: str) -> bool:
     return bool(_SOCKET.fullmatch(text) or _HEADING.match(text) or _DETAILS.search(text))
 
 
-def _ends(line: re.Match[str] | None) -> tuple[object, ...]:
+def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
     """Return ends, state and queues of a socket; raise ValueError if one makes no sense."""
     if line is None:
         return _NOBODY

@@ -66,11 +66,11 @@ def _labels(header: str, path: str) -> list[str]:
 
 
 def _row(cells: list[str], labels: list[str]) -> tuple[Any, ...]:
-    plain, told = cells[: len(_PLAIN)], cells[len(_PLAIN) :]
+    plain, labelled = cells[: len(_PLAIN)], cells[len(_PLAIN) :]
     values = [_value(column, cell) for column, cell in zip(TRANSACTIONS.columns, plain, strict=False)]
-    if len(values) != len(_PLAIN) or len(told) != len(labels):
+    if len(values) != len(_PLAIN) or len(labelled) != len(labels):
         raise ValueError("columns are missing")
-    words = (f"{name}={cell}" for name, cell in zip(labels, told, strict=True) if cell)
+    words = (f"{name}={cell}" for name, cell in zip(labels, labelled, strict=True) if cell)
     return (*values, ";".join(words))
 
 

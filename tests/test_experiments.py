@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs import experiments
-from docs.experiment_page import IMAGES, PAGE, figures, part, parts
-from docs.experiments import RUNS, SESSIONS, SIZES, Run, keep, take, transactions
+from docs.programs import experiments
+from docs.programs.experiment_page import IMAGES, PAGE, figures, part, parts
+from docs.programs.experiments import RUNS, SESSIONS, SIZES, Run, keep, take, transactions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ _LARGEST_DATA = 4 << 20
 
 @pytest.mark.parametrize("name", list(parts()))
 def test_each_generated_part_is_what_the_transactions_say(name: str) -> None:
-    assert part(TEXT, name) == parts()[name](), "run: python -m docs.experiments tables"
+    assert part(TEXT, name) == parts()[name](), "run: python -m docs.programs.experiments tables"
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.paper_figures import FIGURES, IMAGES, PAGE, Figure, part, parts, plot
-from docs.paper_numbers import SAMPLES, real_sessions, trace, virtual
+from docs.programs.paper_figures import FIGURES, IMAGES, PAGE, Figure, part, parts, plot
+from docs.programs.paper_numbers import SAMPLES, real_sessions, trace, virtual
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_each_generated_part_is_what_the_sessions_show(name: str) -> None:
     written, made = part(TEXT, name), parts()[name]()
     if name.startswith("beside "):  # a session may be bundled that the page does not compare
         made = "".join(line for line in made.splitlines(keepends=True) if line in written)
-    assert written == made, "run: python -m docs.paper_figures"
+    assert written == made, "run: python -m docs.programs.paper_figures"
 
 
 _EVENTS = {"RlpSnd_rst", "TcpSnd_dupack", "TcpSnd_rexmt", "RlpSnd_rexmt"}

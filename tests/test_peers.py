@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from docs import peers
+from docs.programs import peers
 
 _TOOLS = ("tshark", "editcap", "tcptrace")
 CHECKED = list(peers.CASES)[::4]
-"""Each takes a second or two; `python -m docs.peers` makes the whole page."""
+"""Each takes a second or two; `python -m docs.programs.peers` makes the whole page."""
 
 
 @pytest.mark.skipif(not peers.RECORDINGS.is_dir(), reason="the recordings of known cause are not here")
@@ -20,7 +20,7 @@ CHECKED = list(peers.CASES)[::4]
 @pytest.mark.parametrize("name", CHECKED)
 def test_the_page_says_what_everyone_says(name: str) -> None:
     section = peers.case_section(name)
-    assert section in peers.PAGE.read_text("utf-8"), "run python -m docs.peers"
+    assert section in peers.PAGE.read_text("utf-8"), "run python -m docs.programs.peers"
 
 
 def test_every_case_is_on_the_page() -> None:

@@ -1,7 +1,7 @@
 """Where the car is at a time of the drive, and what its radio is like there.
 
 A loop through streets, two minutes long, with a tunnel. It is no model of a city: it only moves as one does,
-so that every figure of a rehearsal has something to show. The testbed sets the values itself (`Told`).
+so that every figure of a rehearsal has something to show. The testbed sets the values itself (`SetValues`).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Drive:
         return radio(elapsed_s * self._speed)
 
 
-class Told:
+class SetValues:
     """Values that somebody sets from outside, so that a log holds those that shaped the traffic."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ def sentences(where: Place, time_ns: int) -> bytes:
     now = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
     tod, date = f"{now:%H%M%S}.{time_ns % NS_PER_S // NS_PER_MS:03d}", f"{now:%d%m%y}"
     if where.in_tunnel:
-        told = [
+        lines = [
             f"GPGGA,{tod},,,,,0,00,,,M,,M,,",
             "GPGSA,A,1,,,,,,,,,,,,,,,",
             f"GPRMC,{tod},V,,,,,,,{date},,,N",
@@ -45,12 +45,12 @@ def sentences(where: Place, time_ns: int) -> bytes:
     else:
         at = f"{_angle(where.lat_deg, 2, 'NS')},{_angle(where.lon_deg, 3, 'EW')}"
         moves = f"{where.speed_mps / _KNOT_MPS:.2f},{where.heading_deg:.2f}"
-        told = [
+        lines = [
             f"GPGGA,{tod},{at},1,09,0.9,250.0,M,-34.0,M,,",
             "GPGSA,A,3,03,07,08,11,13,16,19,23,24,,,,1.8,0.9,1.5",
             f"GPRMC,{tod},A,{at},{moves},{date},,,A",
         ]
-    return b"".join(map(signed, told))
+    return b"".join(map(signed, lines))
 
 
 def signed(body: str) -> bytes:
@@ -96,24 +96,24 @@ class Rehearsal:
 
     def _speak(self) -> None:
         elapsed_s = (time.monotonic_ns() - self._began_ns) / NS_PER_S * self._speed
-        said = sentences(place(elapsed_s), time.time_ns())
+        nmea = sentences(place(elapsed_s), time.time_ns())
         if self._mood == "damage":
-            said = said.replace(b"GP", b"GQ")
+            nmea = nmea.replace(b"GP", b"GQ")
         if self._terminal is not None and self._mood != "silent":
             self._terminal.read()
-            self._terminal.write(said)
+            self._terminal.write(nmea)
 
     def _take_control(self) -> bool:
         try:
-            said = os.read(_STANDARD_INPUT, 1 << 16)
+            control = os.read(_STANDARD_INPUT, 1 << 16)
         except BlockingIOError:
             return True
-        *lines, self._control = (self._control + said).split(b"\n")
+        *lines, self._control = (self._control + control).split(b"\n")
         for line in lines:
             event = json.loads(line)
             self._happen(event)
             say_back(did=event)
-        return bool(said)
+        return bool(control)
 
     def _happen(self, event: dict[str, Any]) -> None:
         what = event.get("do")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from collectors._options import parser, run
 from collectors._rehearsal._terminal import Terminal, say_back
-from collectors._rehearsal.drive import Drive, Told
+from collectors._rehearsal.drive import Drive, SetValues
 from collectors._rehearsal.voices import VOICES, answer
 from collectors._stop import Stop
 from multitracer.errors import InputError
@@ -162,9 +162,9 @@ class FakeModem:
 class Rehearsal:
     """The modem with its port, and what happens to both."""
 
-    def __init__(self, modem: FakeModem, told: Told, link: Path, stop: Stop) -> None:
+    def __init__(self, modem: FakeModem, values: SetValues, link: Path, stop: Stop) -> None:
         self._modem = modem
-        self._told = told
+        self._values = values
         self._link = link
         self._stop = stop
         self._terminal: Terminal | None = Terminal(link)
@@ -195,7 +195,7 @@ class Rehearsal:
         """Let something happen."""
         now, what = time.monotonic_ns(), event.get("do")
         if isinstance(event.get("set"), dict):
-            self._told.set(event["set"])
+            self._values.set(event["set"])
         if what == "say":
             self._modem.say(str(event.get("text", "RING")), now)
         elif what == "garbage":
@@ -227,14 +227,14 @@ class Rehearsal:
         """Do what standard input says; return whether it goes on."""
         os.set_blocking(_STANDARD_INPUT, False)
         try:
-            said = os.read(_STANDARD_INPUT, 1 << 16)
+            control = os.read(_STANDARD_INPUT, 1 << 16)
         except BlockingIOError:
             return True
-        *lines, self._control = (self._control + said).split(b"\n")
+        *lines, self._control = (self._control + control).split(b"\n")
         for line in lines:
             self.happen(json.loads(line))
             say_back(did=json.loads(line))
-        return bool(said)
+        return bool(control)
 
 
 def _events(path: Path | None) -> list[dict[str, Any]]:
@@ -253,7 +253,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options.add_argument("--profile", choices=sorted(VOICES), default="rehearsal_cdpd", help="kind of modem")
     options.add_argument("--script", type=Path, help="TOML file of what happens when")
     options.add_argument("--control", action="store_true", help="take events and values on standard input")
-    options.add_argument("--told", action="store_true", help="no drive: only the values that are set")
+    options.add_argument(
+        "--told", dest="fixed", action="store_true", help="no drive: only the values that are set"
+    )
     options.add_argument("--speed", type=float, default=1.0, help="of the drive; default 1")
     options.add_argument("--delay", type=float, nargs=2, default=(0.02, 0.08), help="seconds, least and most")
     options.add_argument("--baud", type=int, default=115_200, help="of the line; default 115200")
@@ -265,8 +267,8 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> None:
     """Act as a modem until stopped."""
     chosen = _options(argv)
-    told = Told()
-    provider: Provider = told if chosen.told else Drive(speed=chosen.speed)
+    values = SetValues()
+    provider: Provider = values if chosen.fixed else Drive(speed=chosen.speed)
     modem = FakeModem(
         chosen.profile,
         provider,
@@ -276,7 +278,7 @@ def main(argv: Sequence[str]) -> None:
         chatter=chosen.chatter,
     )
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
-        rehearsal = Rehearsal(modem, told, chosen.link, stop)
+        rehearsal = Rehearsal(modem, values, chosen.link, stop)
         try:
             rehearsal.run(_events(chosen.script), control=chosen.control)
         finally:

@@ -116,8 +116,8 @@ class Timeline:
 
     def last_before(self, direction: Array, row: Array) -> Array:
         """Return the index of the direction's last item before `row`; -1 where there is none."""
-        found = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
-        return np.where(found >= self.bounds[direction], found, -1)
+        last = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
+        return np.where(last >= self.bounds[direction], last, -1)
 
 
 def has(flags: Array, flag: Flag | Mark) -> Array:

@@ -80,12 +80,12 @@ def assumed(
     """
     pair = forward_flow >> 1
     flow, basis = forward_flow.copy(), np.full(len(pair), Initiator.FIRST_SENDER, dtype=np.uint8)
-    told = (
+    rules = (
         (Initiator.DATA, _less(sent_bytes[:, 0], sent_bytes[:, 1])),
         (Initiator.PORTS, _by_ports(capture.flows, pair)),
         (Initiator.OTHER_CONNECTIONS, _by_answers(capture.flows, pair, answering)),
     )
-    for rule, side in told:  # the strongest last
+    for rule, side in rules:  # the strongest last
         tells = side != _UNTOLD
         flow[tells] = 2 * pair[tells] + side[tells]
         basis[tells] = rule

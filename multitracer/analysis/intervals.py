@@ -168,8 +168,8 @@ def span_minimum(values: Array, low: Array, high: Array) -> Array:
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()
     for k in range(int(level.max(initial=-1)) + 1):
-        asked = np.flatnonzero(level == k)
-        result[asked] = np.minimum(table[low[asked]], table[high[asked] - (1 << k)])
+        chosen = np.flatnonzero(level == k)
+        result[chosen] = np.minimum(table[low[chosen]], table[high[chosen] - (1 << k)])
         half = 1 << k
         if half < len(table):
             table = np.minimum(table[:-half], table[half:])

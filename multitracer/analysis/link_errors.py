@@ -55,7 +55,9 @@ def _failed_slots(table: Table) -> list[int]:
 
 
 def _slot_ns(frames: Mapping[str, Table]) -> int:
-    told = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
-    if len(told) > 1 or not told[0].isdigit():
-        raise InputError(f"error trace: the logs have slots of {' and '.join(told)} ns; one number is needed")
-    return int(told[0])
+    stated = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
+    if len(stated) > 1 or not stated[0].isdigit():
+        raise InputError(
+            f"error trace: the logs have slots of {' and '.join(stated)} ns; one number is needed"
+        )
+    return int(stated[0])

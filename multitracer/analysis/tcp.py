@@ -10,12 +10,12 @@ import numpy as np
 
 from multitracer.analysis.connections import opens, partition
 from multitracer.analysis.counted import Counted
-from multitracer.analysis.directions import announce, beginning_acknowledged, blank, summarise
 from multitracer.analysis.group import Group, groups, has
-from multitracer.analysis.kernel import examine
-from multitracer.analysis.rtt import rtt_samples
-from multitracer.analysis.segments import Connections
-from multitracer.analysis.trust import Trust, trust
+from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, summarise
+from multitracer.analysis.segments.examination import examine
+from multitracer.analysis.segments.segment_rows import Connections
+from multitracer.analysis.series.rtt import rtt_samples
+from multitracer.analysis.trust.trust import Trust, trust
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
@@ -138,9 +138,9 @@ def analyse(capture: Capture) -> Analysis:
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
     for group in groups(capture, parts):
-        found = examine(group, capture)
-        summarise(found, columns, capture)
-        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(found)
+        examination = examine(group, capture)
+        summarise(examination, columns, capture)
+        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
     directions = Table(DIRECTIONS, columns)
     connections = _connections(capture, parts, directions, acknowledged)
     return Analysis(capture, parts, connections, directions)

@@ -82,11 +82,11 @@ class Pseudonyms:
 
     def in_addresses(self, text: str) -> str:
         """Return text with every address in it mapped."""
-        return _ADDRESS.sub(lambda found: self._address_text(found[0]), text)
+        return _ADDRESS.sub(lambda match: self._address_text(match[0]), text)
 
     def in_words(self, text: str) -> str:
         """Return text with every address and every long number in it mapped."""
-        return _IDENTITY.sub(lambda found: self.digits(found[0]), self.in_addresses(text))
+        return _IDENTITY.sub(lambda match: self.digits(match[0]), self.in_addresses(text))
 
     def _address_text(self, text: str) -> str:
         try:

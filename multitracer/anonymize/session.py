@@ -70,7 +70,7 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
             f"{session.name}: only a session folder can be made anonymous; put the capture in one"
         )
     pseudonyms = Pseudonyms(key)
-    said: dict[str, str] = {}
+    left_out_files: dict[str, str] = {}
     for layer, path in _logs(session):
         place = into / pseudonyms.in_words(path.parent.relative_to(session.folder).as_posix())
         place.mkdir(parents=True, exist_ok=True)
@@ -78,13 +78,13 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
         if written.name:
             (place / written.name).rename(place / pseudonyms.in_words(written.name))
         if written.why:
-            said[path.relative_to(session.folder).as_posix()] = written.why
+            left_out_files[path.relative_to(session.folder).as_posix()] = written.why
     others = dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
-    told = {pseudonyms.in_words(name): why for name, why in said.items()}
+    left_out = {pseudonyms.in_words(name): why for name, why in left_out_files.items()}
     if others:  # their names may tell whose they are
-        told["other files"] = f"{len(others)} left out"
-    write_manifest(into, _manifest(session, into, pseudonyms, told))
-    return said | others
+        left_out["other files"] = f"{len(others)} left out"
+    write_manifest(into, _manifest(session, into, pseudonyms, left_out))
+    return left_out_files | others
 
 
 def _logs(session: Inputs) -> Iterator[tuple[str, Path]]:
@@ -116,7 +116,9 @@ def _written(layer: str, path: Path, place: Path, pseudonyms: Pseudonyms) -> log
         return logs.Written("", f"left out: {error}")
 
 
-def _manifest(session: Inputs, into: Path, pseudonyms: Pseudonyms, said: dict[str, str]) -> Manifest:
+def _manifest(
+    session: Inputs, into: Path, pseudonyms: Pseudonyms, left_out_files: dict[str, str]
+) -> Manifest:
     """Return the manifest of the copy."""
     files = [path for path in sorted(into.rglob("*")) if path.is_file()]
     manifest = session.manifest or Manifest(session.name)
@@ -128,14 +130,14 @@ def _manifest(session: Inputs, into: Path, pseudonyms: Pseudonyms, said: dict[st
         collectors=[_run(run, pseudonyms) for run in manifest.collectors],
         variables=manifest.variables,
         files=[_file(path, into) for path in files],
-        more={**_more(manifest, pseudonyms), "anonymized": said},
+        more={**_more(manifest, pseudonyms), "anonymized": left_out_files},
     )
 
 
 def _host(host: Host, pseudonyms: Pseudonyms) -> Host:
-    found = Host(role=host.role)
-    found.add(logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms))
-    return found
+    renamed = Host(role=host.role)
+    renamed.add(logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms))
+    return renamed
 
 
 def _more(manifest: Manifest, pseudonyms: Pseudonyms) -> dict[str, Any]:

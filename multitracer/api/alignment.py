@@ -129,7 +129,8 @@ class Alignment:
                 "method",
             ]
         ]
-        said = "".join(f"<p>! {escape(each)}</p>" for each in [*self.refused, *self.complaints][:_MOST_ROWS])
-        return (
-            f"<b>Clocks, onto {escape(self.reference)}</b>{shown.head(_MOST_ROWS).to_html(index=False)}{said}"
+        paragraphs = "".join(
+            f"<p>! {escape(each)}</p>" for each in [*self.refused, *self.complaints][:_MOST_ROWS]
         )
+        rows = shown.head(_MOST_ROWS).to_html(index=False)
+        return f"<b>Clocks, onto {escape(self.reference)}</b>{rows}{paragraphs}"

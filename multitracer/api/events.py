@@ -70,8 +70,8 @@ def join_nearest(
     rows = near["row"].reindex(np.arange(len(left))).to_numpy()
     taken = right.reset_index(drop=True).reindex(rows).drop(columns=on)
     renamed = {name: f"{name}{suffix}" if name in left else name for name in taken.columns}
-    beside = taken.rename(columns=renamed).set_axis(range(len(left)))
-    joined = pd.concat([left.reset_index(drop=True), beside], axis=1)
+    nearest = taken.rename(columns=renamed).set_axis(range(len(left)))
+    joined = pd.concat([left.reset_index(drop=True), nearest], axis=1)
     joined = joined.set_axis(left.index)  # only now: its labels may repeat
     joined["distance_s"] = pd.TimedeltaIndex(there.reindex(rows).array - at.array).total_seconds().to_numpy()
     theirs = {renamed[name]: facts for name, facts in _facts(right).items() if name in renamed}
@@ -129,22 +129,22 @@ def epochs(
     number = np.repeat(np.arange(len(instants)), np.maximum(ends - begins, 0))
     cut = frame.iloc[order.index.to_numpy()[rows]].reset_index(drop=True)
     since = (sorted_times[rows] - instants[number]).total_seconds()
-    found: pd.DataFrame = cut.assign(event=number, since_event_s=since)
-    found.attrs = frame.attrs | {"columns": _facts(frame) | _OF_EVENT}
-    return found
+    joined: pd.DataFrame = cut.assign(event=number, since_event_s=since)
+    joined.attrs = frame.attrs | {"columns": _facts(frame) | _OF_EVENT}
+    return joined
 
 
 def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
     """Return a duration; a number is seconds."""
     try:
-        found = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
+        duration = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'") from error
-    if pd.isna(found):
+    if pd.isna(duration):
         raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'")
-    if found < pd.Timedelta(0):
+    if duration < pd.Timedelta(0):
         raise InputError(f"{value!r} is negative; a window reaches from the event both ways")
-    return found
+    return duration
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, dict[str, str]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from multitracer.report.beside import replacing_folder
+from multitracer.report.replacing import replacing_folder
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from multitracer.words import no_formula, portable
 
@@ -59,8 +59,8 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
 
 def write_tables_into(folder: str | os.PathLike[str], recording: Recording) -> None:
     """Write the three tables of all connections into a folder, which is made if it is missing."""
-    with replacing_folder(folder) as beside:
-        write_tables(beside, [(part, None) for part in recording.parts])
+    with replacing_folder(folder) as temporary:
+        write_tables(temporary, [(part, None) for part in recording.parts])
 
 
 def write_table(path: Path, table: Table) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import Piece, explained, framed
@@ -165,9 +165,9 @@ class Session(SessionTables, SessionFigures):
         part, n = self._recording.chosen(connection)
         frame = framed(RTT_SAMPLES, [of_part(part, part.analysis.rtt_samples(n))])
         words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
-        found = frame.assign(provenance=frame["provenance"].map(words))
-        found.attrs = frame.attrs | {"absent": _without_round_trips(part, n)}
-        return found
+        samples = frame.assign(provenance=frame["provenance"].map(words))
+        samples.attrs = frame.attrs | {"absent": _without_round_trips(part, n)}
+        return samples
 
     def series(
         self, connection: int | None = None, *, reverse: bool | None = None
@@ -227,9 +227,11 @@ class Session(SessionTables, SessionFigures):
         >>> session.findings()["cost_s"].is_monotonic_decreasing
         True
         """
-        found = self.diagnose(connection, reverse=reverse)
-        table = found.table()
-        return framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
+        diagnosis = self.diagnose(connection, reverse=reverse)
+        table = diagnosis.table()
+        return framed(
+            table.schema, [Piece(diagnosis.transfer.layers.view.sender.host, table, "the diagnosis")]
+        )
 
     def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
@@ -242,10 +244,12 @@ class Session(SessionTables, SessionFigures):
         >>> limits.groupby("limit")["seconds"].sum().idxmax()
         'link'
         """
-        found = self.diagnose(connection, reverse=reverse)
-        table = found.limited.table
-        frame = framed(table.schema, [Piece(found.transfer.layers.view.sender.host, table, "the diagnosis")])
-        frame.attrs |= {"view": found.limited.view.label, "total_s": found.limited.total_s}
+        diagnosis = self.diagnose(connection, reverse=reverse)
+        table = diagnosis.limited.table
+        frame = framed(
+            table.schema, [Piece(diagnosis.transfer.layers.view.sender.host, table, "the diagnosis")]
+        )
+        frame.attrs |= {"view": diagnosis.limited.view.label, "total_s": diagnosis.limited.total_s}
         return frame
 
     def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
@@ -256,14 +260,16 @@ class Session(SessionTables, SessionFigures):
         >>> round(session.account()["share"].sum(), 6)
         np.float64(1.0)
         """
-        books = self.diagnose(connection, reverse=reverse).account
+        account = self.diagnose(connection, reverse=reverse).account
         rows = [
-            (use.label, seconds, seconds / books.total_s) for use, seconds in books.seconds.items() if seconds
+            (use.label, seconds, seconds / account.total_s)
+            for use, seconds in account.seconds.items()
+            if seconds
         ]
         frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
         frame.attrs = {
             "columns": explained(_ACCOUNT, source="the diagnosis"),
-            "total_s": books.total_s, "utilization": books.utilization, "inferred": books.inferred,
+            "total_s": account.total_s, "utilization": account.utilization, "inferred": account.inferred,
         }  # fmt: skip
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
 
@@ -337,12 +343,12 @@ class Session(SessionTables, SessionFigures):
             f"<p>and {len(parts) - _MOST_ROWS:,} more capture points</p>" if len(parts) > _MOST_ROWS else ""
         )
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
-        told = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
-        if (untold := len(self.warnings) - _MOST_ROWS) > 0:
-            told += f"<p>! and {untold:,} more in <code>.warnings</code></p>"
+        warnings = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
+        if (hidden := len(self.warnings) - _MOST_ROWS) > 0:
+            warnings += f"<p>! and {hidden:,} more in <code>.warnings</code></p>"
         return (
             f"<b>{escape(self.name)}</b><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-            f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{told}"
+            f"{f'<p>Logs: {escape(logs)}</p>' if logs else ''}{warnings}"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from multitracer.analysis.segment_class import SegmentClass
+from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
 from multitracer.api.kept import Kept
@@ -334,20 +334,20 @@ def _within(table: Table, bounds_ns: Bounds) -> Table:
 
 def _verdicts(recording: Recording, part: Part) -> Table:
     """Return SEGMENT_VERDICTS of a part."""
-    found = segment_verdicts(recording, part)
-    rows = np.flatnonzero(found.kind == SegmentClass.RETRANSMISSION)
+    judged = segment_verdicts(recording, part)
+    rows = np.flatnonzero(judged.kind == SegmentClass.RETRANSMISSION)
     segments, direction = part.capture.segments, part.analysis.partition.direction[rows]
     texts = {
-        "cause": [word(Cause(each)) for each in found.cause[rows]],
-        "necessity": [word(Necessity(each)) for each in found.necessity[rows]],
-        "evidence": [evidence_words(int(each)) for each in found.evidence[rows]],
+        "cause": [word(Cause(each)) for each in judged.cause[rows]],
+        "necessity": [word(Necessity(each)) for each in judged.necessity[rows]],
+        "evidence": [evidence_words(int(each)) for each in judged.evidence[rows]],
     }
     columns = {
         "connection": (direction >> 1) + 1,
         "reverse": (direction & 1) == 1,
         "time_ns": segments["time_ns"][rows],
         "frame": segments["frame"][rows],
-        "seq_rel": found.seq_rel[rows],
+        "seq_rel": judged.seq_rel[rows],
         "payload_bytes": segments["payload_bytes"][rows],
         **texts,
     }

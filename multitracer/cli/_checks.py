@@ -57,7 +57,7 @@ class Check:
 
     name: str
     works: bool
-    found: str
+    message: str
     purpose: str
     fix: str
     """The one command that repairs it."""
@@ -97,17 +97,17 @@ def how_to_install(module: str) -> str | None:
 def _package(module: str, distribution: str, extra: str, purpose: str) -> Check:
     try:
         importlib.import_module(module)
-        found, works = importlib.metadata.version(distribution), True
+        message, works = importlib.metadata.version(distribution), True
     except ImportError as error:  # PackageNotFoundError is one
-        found, works = str(error), False
+        message, works = str(error), False
     fix = how_to_install(module) or ""
-    return Check(distribution, works, found, purpose, fix, needed=extra in _NEEDED_EXTRAS)
+    return Check(distribution, works, message, purpose, fix, needed=extra in _NEEDED_EXTRAS)
 
 
 def _tool(program: str, version_option: str, purpose: str) -> Check:
     path = shutil.which(program)
-    found = _first_words([path, version_option]) if path else "not installed"
-    return Check(program, path is not None, found, purpose, _install_command(program), needed=False)
+    message = _first_words([path, version_option]) if path else "not installed"
+    return Check(program, path is not None, message, purpose, _install_command(program), needed=False)
 
 
 def _first_words(command: list[str]) -> str:
@@ -116,8 +116,8 @@ def _first_words(command: list[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"
-    said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-    return said[0] if said else command[0]
+    lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    return lines[0] if lines else command[0]
 
 
 def _install_command(program: str) -> str:
@@ -133,13 +133,13 @@ def _packet_capture() -> Check:
     fix = f"sudo setcap cap_net_raw+ep {tcpdump}" if tcpdump else "run it with sudo"
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
-        found, works = "allowed", True
+        message, works = "allowed", True
     except AttributeError:
-        found, works = "this system has no packet sockets", False
+        message, works = "this system has no packet sockets", False
     except OSError as error:
-        found, works = error.strerror or str(error), _may_capture(tcpdump)
-        found = "allowed to tcpdump" if works else found
-    return Check("packet capture", works, found, "recording packets", fix, needed=False)
+        message, works = error.strerror or str(error), _may_capture(tcpdump)
+        message = "allowed to tcpdump" if works else message
+    return Check("packet capture", works, message, "recording packets", fix, needed=False)
 
 
 def _collector(collector: Collector) -> Check:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 from multitracer.cli._output import replacing
 from multitracer.clock.captures.two_captures import METHOD
 from multitracer.clock.model.edges import edges_table, mapping_table
-from multitracer.clock.words import seconds, span
 from multitracer.errors import ClockError
 from multitracer.manifest import inside
 from multitracer.recording.inputs import find_inputs, loose_inputs
 from multitracer.recording.open import read_recording
-from multitracer.words import no_formula, portable
+from multitracer.words import clock_offset, no_formula, portable, time_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,18 +68,18 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
 # --- text ---
 
 
-def show(sheet: Page, found: Aligned) -> None:
+def show(sheet: Page, alignment: Aligned) -> None:
     """Write the graph as a table, what could not be related, and what the doctor found."""
-    clocks = found.clocks
-    rows = [_row(found, relation, e) for relation in _as_given(found) for e in relation.estimates]
+    clocks = alignment.clocks
+    rows = [_row(alignment, relation, e) for relation in _as_given(alignment) for e in relation.estimates]
     if rows:
         sheet.table(_HEADER, rows, right=(2, 3, 4, 6), dispensable=(6,))
     else:
         sheet.line("One clock: there is nothing to relate.")
-    for relation in _as_given(found):
-        for line in _causality(found, relation):
+    for relation in _as_given(alignment):
+        for line in _causality(alignment, relation):
             sheet.line(line)
-    sheet.line(f"Reference: {_name(found, clocks.reference)}")
+    sheet.line(f"Reference: {_name(alignment, clocks.reference)}")
     for row in mapping_table(clocks.graph, clocks.reference).rows():
         if row["reason"]:
             sheet.line(f"Not placed: {row['reason']}")
@@ -91,7 +90,7 @@ def show(sheet: Page, found: Aligned) -> None:
         sheet.line(f"  - {complaint.code}: {portable(complaint.sentence)}. Repair: {complaint.repair}.")
 
 
-def _row(found: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, ...]:
+def _row(alignment: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, ...]:
     wide = estimate.skew_uncertainty_ppm
     drift = (
         f"{estimate.skew_ppm:+.2f} ± {wide:.2f} ppm"
@@ -99,45 +98,45 @@ def _row(found: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, .
         else f"{estimate.skew_ppm:+.0f} ± {wide:.0f} ppm"
     )
     return (
-        _name(found, relation.source),
-        _name(found, relation.target),
-        seconds(estimate.offset_ns),
+        _name(alignment, relation.source),
+        _name(alignment, relation.target),
+        clock_offset(estimate.offset_ns),
         drift if estimate.skew_ppm or estimate.skew_uncertainty_ppm else "none",
-        span(estimate.uncertainty_ns),
+        time_error(estimate.uncertainty_ns),
         estimate.method,
         f"{estimate.evidence:,}",
     )
 
 
-def _causality(found: Aligned, relation: Relation) -> Iterator[str]:
+def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
     """Yield, of two captures, between which offsets every packet took some time: ± assumes more."""
-    names = f"{_name(found, relation.source)} to {_name(found, relation.target)}"
+    names = f"{_name(alignment, relation.source)} to {_name(alignment, relation.target)}"
     for e in relation.estimates:
         if relation.method == METHOD and e.lower_ns is not None and e.upper_ns is not None:
             yield (
                 f"{names}: ± takes the two ways of the path for equally long; however unequal they are, the "
-                f"offset lies between {seconds(e.lower_ns)} and {seconds(e.upper_ns)}"
+                f"offset lies between {clock_offset(e.lower_ns)} and {clock_offset(e.upper_ns)}"
             )
 
 
-def _name(found: Aligned, clock: Clock) -> str:
+def _name(alignment: Aligned, clock: Clock) -> str:
     """Return a clock as the user named it: of a loose file, by its path alone."""
-    plain = found.loose and clock.domain == "realtime"
+    plain = alignment.loose and clock.domain == "realtime"
     return portable(clock.host) if plain else portable(str(clock))
 
 
 # --- JSON ---
 
 
-def write_json(stream: TextIO, found: Aligned) -> None:
+def write_json(stream: TextIO, alignment: Aligned) -> None:
     """Write the document that docs/clock.md describes."""
     document = {
         "schema": SCHEMA,
-        "reference": _name(found, found.clocks.reference),
-        "edges": list(_edges(found)),
-        "mapping": list(mapping_table(found.clocks.graph, found.clocks.reference).rows()),
-        "refused": [portable(sentence) for sentence in found.clocks.graph.refused],
-        "warnings": [portable(sentence) for sentence in found.clocks.warnings],
+        "reference": _name(alignment, alignment.clocks.reference),
+        "edges": list(_edges(alignment)),
+        "mapping": list(mapping_table(alignment.clocks.graph, alignment.clocks.reference).rows()),
+        "refused": [portable(sentence) for sentence in alignment.clocks.graph.refused],
+        "warnings": [portable(sentence) for sentence in alignment.clocks.warnings],
         "doctor": [
             {
                 "code": each.code,
@@ -146,23 +145,25 @@ def write_json(stream: TextIO, found: Aligned) -> None:
                 "repair": portable(each.repair),
                 "shift_ns": each.shift_ns,
             }
-            for each in found.clocks.complaints
+            for each in alignment.clocks.complaints
         ],
     }
     json.dump(document, stream, indent=1, allow_nan=False)
     stream.write("\n")
 
 
-def _edges(found: Aligned) -> Iterator[dict[str, Any]]:
+def _edges(alignment: Aligned) -> Iterator[dict[str, Any]]:
     """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
-    first = {found.clocks.of_point(p.name): capture.first_ns for p, capture in found.recording.captures}
-    for relation in _as_given(found):
+    first = {
+        alignment.clocks.of_point(p.name): capture.first_ns for p, capture in alignment.recording.captures
+    }
+    for relation in _as_given(alignment):
         for i, each in enumerate(relation.estimates):
-            start = first.get(relation.source) if i == 0 and found.loose else None
+            start = first.get(relation.source) if i == 0 and alignment.loose else None
             estimate = each if start is None else each.from_stamp(start)
             yield {
-                "from": _name(found, relation.source),
-                "to": _name(found, relation.target),
+                "from": _name(alignment, relation.source),
+                "to": _name(alignment, relation.target),
                 "offset_ns": estimate.offset_ns,
                 "skew_ppm": estimate.skew_ppm,
                 "uncertainty_ns": estimate.uncertainty_ns,
@@ -177,12 +178,12 @@ def _edges(found: Aligned) -> Iterator[dict[str, Any]]:
             }
 
 
-def _as_given(found: Aligned) -> list[Relation]:
+def _as_given(alignment: Aligned) -> list[Relation]:
     """Return the relations; of loose files each from the one named first, and in the order of their names."""
-    relations = found.clocks.graph.relations
-    if not found.loose:
+    relations = alignment.clocks.graph.relations
+    if not alignment.loose:
         return relations
-    place = {name: i for i, name in enumerate(found.order)}
+    place = {name: i for i, name in enumerate(alignment.order)}
 
     def at(clock: Clock) -> int:
         return place.get(clock.host, len(place))
@@ -194,7 +195,7 @@ def _as_given(found: Aligned) -> list[Relation]:
 # --- tables ---
 
 
-def keep_tables(found: Aligned) -> list[Path]:
+def keep_tables(alignment: Aligned) -> list[Path]:
     """Write clock_edges and clock_mapping into the session's folder `tables`; Parquet, CSV without pyarrow.
 
     Raises
@@ -202,11 +203,11 @@ def keep_tables(found: Aligned) -> list[Path]:
     InputError
         If `tables` leads out of the session, or cannot be written.
     """
-    folder = found.recording.folder
+    folder = alignment.recording.folder
     assert folder is not None
     inside(folder, _TABLES).mkdir(exist_ok=True)
-    graph = found.clocks.graph
-    tables = (edges_table(graph.relations), mapping_table(graph, found.clocks.reference))
+    graph = alignment.clocks.graph
+    tables = (edges_table(graph.relations), mapping_table(graph, alignment.clocks.reference))
     return [_keep(folder, table) for table in tables]
 
 
@@ -218,8 +219,8 @@ def _keep(folder: Path, table: Table) -> Path:
     else:
         ending = "parquet"
     path = inside(folder, f"{_TABLES}/{table.schema.name}.{ending}")
-    with replacing(path) as beside:
-        write_table(beside, table)
+    with replacing(path) as temporary:
+        write_table(temporary, table)
     return path
 
 

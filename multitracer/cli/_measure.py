@@ -35,12 +35,12 @@ class Line:
 
     def words(self) -> str:
         """Return the line as text."""
-        said = f"{self.done} of {self.total} transactions, {self.dropped} dropped"
+        words = f"{self.done} of {self.total} transactions, {self.dropped} dropped"
         here = self.done - (self._before or 0)
         if not here or self.done == self.total:
-            return said
+            return words
         left_s = (time.monotonic() - self._began_s) / here * (self.total - self.done)
-        return f"{said}, ends about {time.strftime('%a %H:%M:%S', time.localtime(time.time() + left_s))}"
+        return f"{words}, ends about {time.strftime('%a %H:%M:%S', time.localtime(time.time() + left_s))}"
 
     def __rich__(self) -> Table:
         """Draw the line."""
@@ -87,7 +87,7 @@ def show_results(plan: Plan, journal: Journal) -> None:
         )
         numbers[experiment, each.vary, each.size_bytes].append(each.number)
     header = ("varied", "size", "ok", "dropped", "RTT median", "RTT longest")
-    page().table(header, [_row(key, found, journal) for key, found in numbers.items()])
+    page().table(header, [_row(key, statistics, journal) for key, statistics in numbers.items()])
 
 
 def _row(key: tuple[int, str, int], numbers: list[int], journal: Journal) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.errors import InputError
-from multitracer.report.beside import replacing, replacing_folder
+from multitracer.report.replacing import replacing, replacing_folder
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
 
     assert chosen.over is not None
     scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "seed": chosen.seed,
         "options": options,
         "capture": chosen.capture,
@@ -94,12 +94,12 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
     if chosen.virtual:
         from multitracer.rig.virtual import run_virtual
 
-        return run_virtual(plan, folder, scenario, **told)
+        return run_virtual(plan, folder, scenario, **settings)
     from multitracer.rig.real import run_real
     from multitracer.testbed.interruption import InterruptedRunError
 
     try:
-        return run_real(plan, folder, scenario, speed=chosen.speed or 1, **told)
+        return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)
     except InterruptedRunError as stop:
         click.echo("interrupted; the same command continues after the last finished transaction", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop

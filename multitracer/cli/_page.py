@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from multitracer.errors import InputError
-from multitracer.report.beside import replacing
+from multitracer.report.replacing import replacing
 from multitracer.words import printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _VERDICT_STYLES = {"good": "bold green", "caution": "bold yellow", "poor": "bold
 def text_output(target: str | None) -> Iterator[TextIO]:
     """Open standard output (None or "-"), unless it was closed before the program began, or a file."""
     if target not in (None, "-"):
-        with replacing(target) as beside, beside.open("w", encoding="utf-8", newline="") as stream:
+        with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
             yield stream
         return
     out: TextIO | None = sys.stdout

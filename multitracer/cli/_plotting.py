@@ -37,7 +37,7 @@ class Plot:
     reverse: bool | None
     reading: Reading
     theme: ThemeName
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     """The slopes that were asked for, a line each."""
 
     @cached_property
@@ -90,7 +90,7 @@ class Plot:
             why = f": {layers.without_link}" if layers.without_link else ""
             warn(f"this recording has no series {pattern!r}{why}")
         if wish.trends:
-            self.said += [s.label for panel in panels for s in panel.series if s.role == "trend"]
+            self.notes += [s.label for panel in panels for s in panel.series if s.role == "trend"]
         self._warn_if_nothing(any(panel.drawn for panel in panels if not panel.shades))
         return stacked(layers, view, panels=panels, theme=self.theme)
 

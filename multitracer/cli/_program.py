@@ -68,10 +68,10 @@ class Commands(click.Group):
     def _format_section(
         self, ctx: click.Context, formatter: click.HelpFormatter, title: str, names: Iterable[str]
     ) -> None:
-        found = [(name, command) for name in names if (command := self.get_command(ctx, name))]
-        if found:
+        commands = [(name, command) for name in names if (command := self.get_command(ctx, name))]
+        if commands:
             with formatter.section(title):
-                formatter.write_dl([(name, command.get_short_help_str(70)) for name, command in found])
+                formatter.write_dl([(name, command.get_short_help_str(70)) for name, command in commands])
 
 
 cli = Commands(

@@ -188,10 +188,10 @@ def tell_warnings(recording: Recording) -> None:
     """Write the warnings of a recording to standard error that this command has not written yet."""
     from multitracer.cli._output import warn
 
-    told: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
+    printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
     for sentence in recording.warnings:
-        if sentence not in told:
-            told.add(sentence)
+        if sentence not in printed:
+            printed.add(sentence)
             warn(sentence)
 
 

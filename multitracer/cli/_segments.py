@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from multitracer.analysis.counterpart import Counterparts
-from multitracer.analysis.segment_class import SegmentClass
+from multitracer.analysis.segments.segment_class import SegmentClass
+from multitracer.analysis.two_points.counterpart import Counterparts
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, main_part, segment_verdicts
 from multitracer.endpoints import host_text
@@ -33,7 +33,7 @@ COLUMNS = (
 _ROWS_AT_ONCE = 1 << 17
 
 
-def both_ends(sender: Recording, receiver: Recording) -> Recording:
+def both_captures(sender: Recording, receiver: Recording) -> Recording:
     """Return the main captures of two recordings as one, made at the sender of most data and at its receiver.
 
     Raises
@@ -64,7 +64,7 @@ def write_segments(stream: TextIO, recording: Recording) -> None:
 def _pieces(part: Part, rows: SegmentVerdicts) -> Iterable[str]:
     """Yield the lines of all segments, many at a time."""
     segments = part.capture.segments
-    src, sport, dst, dport = _ends(part)
+    src, sport, dst, dport = _endpoint_columns(part)
     words = _words(rows)
     options = pc.WriteOptions(include_header=False, quoting_style="none")
     for begin in range(0, len(segments), _ROWS_AT_ONCE):
@@ -84,7 +84,7 @@ def _pieces(part: Part, rows: SegmentVerdicts) -> Iterable[str]:
         yield sink.getvalue().to_pybytes().decode("ascii")
 
 
-def _ends(part: Part) -> tuple[Any, Array, Any, Array]:
+def _endpoint_columns(part: Part) -> tuple[Any, Array, Any, Array]:
     """Return source, port, destination and port of all segments; addresses as functions of a slice."""
     flows, flow = part.capture.flows, part.capture.segments["flow"]
     pair, backwards = flow >> 1, (flow & 1) == 1

@@ -208,19 +208,19 @@ def _counts(counted: dict[Any, int]) -> str:
 
 
 def _clock(file: SourceFile) -> str:
-    said = [f"{count(file.without_time, 'packet')} without a time"] if file.without_time else []
+    facts = [f"{count(file.without_time, 'packet')} without a time"] if file.without_time else []
     if file.time_steps_back:
         steps = count(file.time_steps_back, "step")
-        said.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
-    return "; ".join(said) or "never steps backwards"
+        facts.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
+    return "; ".join(facts) or "never steps backwards"
 
 
 def _interface(interface: Interface) -> str:
-    said = [interface.name, interface.description, f"link type {interface.link_type}"]
+    facts = [interface.name, interface.description, f"link type {interface.link_type}"]
     if interface.snap_length:
-        said.append(f"first {interface.snap_length} bytes of each packet")
+        facts.append(f"first {interface.snap_length} bytes of each packet")
     if interface.filter:
-        said.append(f"filter {interface.filter}")
+        facts.append(f"filter {interface.filter}")
     if interface.dropped_packets:
-        said.append(f"{count(interface.dropped_packets, 'packet')} dropped")
-    return ", ".join(filter(None, said))
+        facts.append(f"{count(interface.dropped_packets, 'packet')} dropped")
+    return ", ".join(filter(None, facts))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from multitracer.analysis.transactions import arms_of, size_statistics
-from multitracer.analysis.transports import compare, pairs
+from multitracer.analysis.transactions.arms import arms_of, size_statistics
+from multitracer.analysis.transactions.transports import compare, pairs
 from multitracer.cli._output import replacing, warn
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
@@ -24,7 +24,7 @@ from multitracer.words import no_formula
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.cli._page import Page
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
@@ -200,5 +200,5 @@ def plot_transactions(
         raise click.UsageError("--size is for --figure environment and --figure panels")
     else:
         figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
-    with replacing(output) as beside:
-        write(figure, beside, title=title, theme=theme, as_json=output.endswith(".json"))
+    with replacing(output) as temporary:
+        write(figure, temporary, title=title, theme=theme, as_json=output.endswith(".json"))

@@ -56,43 +56,43 @@ def command(
     from multitracer.cli._output import check_output, warn
     from multitracer.cli._page import page, standard_output
 
-    found = aligned(inputs, reference=reference, evidence=output is not None)
-    check_output(output, found.recording.inputs.paths)
-    for sentence in [*found.recording.notes, *found.clocks.warnings]:
+    alignment = aligned(inputs, reference=reference, evidence=output is not None)
+    check_output(output, alignment.recording.inputs.paths)
+    for sentence in [*alignment.recording.notes, *alignment.clocks.warnings]:
         warn(sentence)
-    if keep and found.recording.folder is not None:
-        _keep(found)
+    if keep and alignment.recording.folder is not None:
+        _keep(alignment)
     if output is not None:
-        _draw(found, output, theme=theme)
+        _draw(alignment, output, theme=theme)
     if as_json:
-        write_json(standard_output(), found)
+        write_json(standard_output(), alignment)
     else:
-        show(page(), found)
+        show(page(), alignment)
         if output is not None:
             click.echo(output)
 
 
-def _keep(found: Aligned) -> None:
+def _keep(alignment: Aligned) -> None:
     from multitracer.cli._clocks import keep_tables
     from multitracer.cli._output import warn
 
     try:
-        keep_tables(found)
+        keep_tables(alignment)
     except OSError as error:
         warn(f"{error.filename}: the tables are not kept: {error.strerror}")
 
 
-def _draw(found: Aligned, output: str, *, theme: ThemeName) -> None:
+def _draw(alignment: Aligned, output: str, *, theme: ThemeName) -> None:
     from multitracer.cli._output import replacing
     from multitracer.cli._plotting import write
     from multitracer.figures.alignment import alignment_figure
 
-    figure = alignment_figure(found.clocks, theme=theme)
-    with replacing(output) as beside:
+    figure = alignment_figure(alignment.clocks, theme=theme)
+    with replacing(output) as temporary:
         write(
             figure,
-            beside,
-            title=f"Clocks of {found.recording.name}",
+            temporary,
+            title=f"Clocks of {alignment.recording.name}",
             theme=theme,
             as_json=output.endswith(".json"),
         )

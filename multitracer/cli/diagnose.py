@@ -50,12 +50,14 @@ def command(
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")
-    found = _diagnosis(reading, direction, output)
+    diagnosis = _diagnosis(reading, direction, output)
     with text_output(output) as stream:
         if as_json:
-            stream.write(json.dumps(_document(found, intervals=intervals), indent=1, allow_nan=False) + "\n")
+            stream.write(
+                json.dumps(_document(diagnosis, intervals=intervals), indent=1, allow_nan=False) + "\n"
+            )
         else:
-            _show(page(stream), found)
+            _show(page(stream), diagnosis)
 
 
 def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
@@ -78,36 +80,36 @@ def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Tra
 
     if sum(len(part.capture.segments) for part in recording.parts) < _WORTH_A_THREAD:
         return Transfer.of(recording, number, reverse=reverse)
-    with ThreadPoolExecutor(1) as beside:
-        clocks = beside.submit(getattr, recording, "clocks")  # kept there; NumPy mostly lets others run
-        found = Transfer.of(recording, number, reverse=reverse)
-        assert found.verdicts is not None  # kept there, too
+    with ThreadPoolExecutor(1) as executor:
+        clocks = executor.submit(getattr, recording, "clocks")  # kept there; NumPy mostly lets others run
+        transfer = Transfer.of(recording, number, reverse=reverse)
+        assert transfer.verdicts is not None  # kept there, too
         clocks.result()
-    return found
+    return transfer
 
 
-def _document(found: Diagnosis, *, intervals: bool = False) -> dict[str, Any]:
-    layers = found.transfer.layers
+def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> dict[str, Any]:
+    layers = diagnosis.transfer.layers
     ends = layers.part.analysis.ends(layers.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
     return {"connection": layers.part.offset + layers.connection, "sender": sender, "receiver": receiver,
-            **found.document(intervals=intervals)}  # fmt: skip
+            **diagnosis.document(intervals=intervals)}  # fmt: skip
 
 
-def _show(sheet: Page, found: Diagnosis) -> None:
-    from multitracer.diagnosis.limits.sentence import rows_in_words
+def _show(sheet: Page, diagnosis: Diagnosis) -> None:
+    from multitracer.diagnosis.sentence import rows_in_words
 
-    document = _document(found)
-    sheet.line(found.headline.sentence, bold=True)
-    sheet.line(f"What would help: {found.headline.help}.")
+    document = _document(diagnosis)
+    sheet.line(diagnosis.headline.sentence, bold=True)
+    sheet.line(f"What would help: {diagnosis.headline.help}.")
     sheet.line()
     sheet.line(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}, "
                f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
     head = ("what limited it", "seconds", "share", "confidence")
-    sheet.table(head, rows_in_words(found.limited.shares), right=(1, 2))
+    sheet.table(head, rows_in_words(diagnosis.limited.shares), right=(1, 2))
     sheet.line()
-    _show_channel(sheet, found)
-    if not found.findings:
+    _show_channel(sheet, diagnosis)
+    if not diagnosis.findings:
         sheet.line("No known fault was found.")
     for incident in document["incidents"]:
         _show_incident(sheet, incident, document["findings"])
@@ -123,14 +125,14 @@ _SEEN_FROM = {
 }
 
 
-def _show_channel(sheet: Page, found: Diagnosis) -> None:
+def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
     """Show how well the channel was used, where the link's log tells."""
     from multitracer.diagnosis.diagnose import channel_use
 
-    said = channel_use(found)
-    if said:
-        sheet.line(said)
-        sheet.table(("where the time went", "seconds", "share"), list(_account_rows(found)), right=(1, 2))
+    sentence = channel_use(diagnosis)
+    if sentence:
+        sheet.line(sentence)
+        sheet.table(("where the time went", "seconds", "share"), list(_account_rows(diagnosis)), right=(1, 2))
         sheet.line()
 
 
@@ -149,8 +151,8 @@ def _show_incident(sheet: Page, incident: dict[str, Any], findings: list[dict[st
     sheet.line(f"  evidence: {', '.join(parts[0]['evidence']) or 'the account'}")
 
 
-def _account_rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
-    books = found.account
-    for use, seconds in sorted(books.seconds.items(), key=lambda item: -item[1]):
+def _account_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
+    account = diagnosis.account
+    for use, seconds in sorted(account.seconds.items(), key=lambda item: -item[1]):
         if seconds > 0:
-            yield use.label, f"{seconds:.2f}", f"{seconds / books.total_s:.1%}"
+            yield use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}"

@@ -32,11 +32,11 @@ def command(capture: str, display_filter: str | None, max_packets: int) -> None:
     """
     from parsers._wireshark import dissect
 
-    found = 0
+    packets = 0
     for packet in dissect(capture, display_filter=display_filter, max_packets=max_packets):
-        found += 1
+        packets += 1
         click.echo(_line(packet))
-    if not found:
+    if not packets:
         click.echo("no packet" + (f" matches {display_filter}" if display_filter else "") + ".")
 
 

@@ -23,14 +23,14 @@ def command() -> None:
     from multitracer.cli._checks import checks
     from multitracer.cli._page import page
 
-    found = list(checks())
+    results = list(checks())
     sheet = page()
-    rows = [(_state(check), check.name, check.found, check.purpose) for check in found]
+    rows = [(_state(check), check.name, check.message, check.purpose) for check in results]
     sheet.table(("", "what", "found", "for"), rows)
-    for check in found:
+    for check in results:
         if not check.works:
             sheet.line(f"{check.name}: {check.fix}")
-    if any(check.needed and not check.works for check in found):
+    if any(check.needed and not check.works for check in results):
         raise click.exceptions.Exit(1)
 
 

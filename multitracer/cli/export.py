@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import click
 
 from multitracer.cli._options import debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
+from multitracer.errors import InputError
 
 
 @click.group(
@@ -76,12 +78,12 @@ def segments(file: str, receiver: str | None, form: str) -> None:
     """
     from multitracer.cli._page import standard_output
     from multitracer.cli._reading import load
-    from multitracer.cli._segments import both_ends, write_segments
+    from multitracer.cli._segments import both_captures, write_segments
 
     del form
     recording = load(Reading((file,)))
     if receiver is not None:
-        recording = both_ends(recording, load(Reading((receiver,))))
+        recording = both_captures(recording, load(Reading((receiver,))))
     write_segments(standard_output(), recording)
 
 
@@ -163,6 +165,28 @@ def session(session: str, output: str, anonymize: bool) -> None:
     Addresses are replaced by others with the same common prefixes. Names of machines, modems and cells are
     replaced, places are rounded to a kilometre, and of packets only headers remain. The mapping is not kept.
     """
-    from multitracer.cli._copy import write_anonymous_copy
+    from multitracer.cli._page import page
 
-    write_anonymous_copy(session, output)
+    lacks = _write_anonymous_copy(session, output)
+    sheet = page()
+    sheet.facts(list(lacks.items()))
+    sheet.line(output)
+
+
+def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
+    """Write the copy to a new or empty folder; return what it lacks."""
+    from multitracer.anonymize.session import anonymize
+    from multitracer.cli._output import replacing_folder, warn
+    from multitracer.recording.inputs import find_inputs
+
+    place = Path(output)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(f"{output}: is not empty; give a new folder")
+    if place.resolve().is_relative_to(Path(name).resolve()):
+        raise InputError(f"{output}: lies inside the session; give a place outside it")
+    session = find_inputs(name)
+    with replacing_folder(output) as folder:
+        lacks = anonymize(session, folder)
+    for sentence in session.warnings:
+        warn(sentence)
+    return lacks

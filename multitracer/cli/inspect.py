@@ -131,14 +131,14 @@ def _last_written_ns(folder: Path, run: CollectorRun) -> int | None:
     import stat
     from pathlib import Path
 
-    told = [log for option, log in pairwise(run.command) if option == "-o"]
-    if not told or run.host not in {path.name for path in folder.iterdir() if not path.is_symlink()}:
+    outputs = [log for option, log in pairwise(run.command) if option == "-o"]
+    if not outputs or run.host not in {path.name for path in folder.iterdir() if not path.is_symlink()}:
         return None
     try:
-        found = (folder / run.host / Path(told[0]).name).lstat()
+        status = (folder / run.host / Path(outputs[0]).name).lstat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns if stat.S_ISREG(found.st_mode) else None
+    return status.st_mtime_ns if stat.S_ISREG(status.st_mode) else None
 
 
 def _key(name: str) -> str:

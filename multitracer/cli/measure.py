@@ -23,13 +23,13 @@ _KEY_BYTES = 1024
 
 
 def _labels(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    labels = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", name):
             raise click.BadParameter(f"{text!r} is not KEY=VALUE; an example is location=downtown")
-        found[name] = value
-    return found
+        labels[name] = value
+    return labels
 
 
 def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...]:

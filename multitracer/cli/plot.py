@@ -159,8 +159,8 @@ def _plot_connection(
     stack = True if wish != Wish() else stack
     plot = Plot(recording, part, number, reverse, reading, theme)
     figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
-    with replacing(target) as beside:
-        write(figure, beside, title=plot.title, theme=theme, as_json=target.endswith(".json"))
-    for line in plot.said:
+    with replacing(target) as temporary:
+        write(figure, temporary, title=plot.title, theme=theme, as_json=target.endswith(".json"))
+    for line in plot.notes:
         click.echo(line)
     click.echo(target)

@@ -74,8 +74,8 @@ def _write_measured(sessions: list[Inputs], reading: Reading, output: str | None
 def _write_one(session: Inputs, reading: Reading, target: str) -> str:
     from multitracer.report.write import write_report
 
-    found = _analysed(session, reading, output=target)
-    write_report(found.recording, target, found.request)
+    analysed = _analysed(session, reading, output=target)
+    write_report(analysed.recording, target, analysed.request)
     return target
 
 

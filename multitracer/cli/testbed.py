@@ -48,18 +48,18 @@ def doctor() -> None:
     from multitracer.cli._page import page
     from multitracer.testbed.doctor import examine
 
-    found = examine()
+    system = examine()
     sheet = page()
-    sheet.line(f"Tier: {found.tier}", bold=True)
-    tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in found.tiers]
+    sheet.line(f"Tier: {system.tier}", bold=True)
+    tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in system.tiers]
     sheet.table(("tier", "here", "how, or why not", "what is lost"), tiers)
     sheet.line()
-    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in found.findings]
+    abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in system.checks]
     sheet.table(("what", "", "for"), abilities)
-    for finding in found.findings:
-        if not finding.works:
-            sheet.line(f"{finding.name}: {finding.found}; {finding.without}")
-    sheet.line(f"What would help: {found.advice or 'nothing is missing'}")
+    for check in system.checks:
+        if not check.works:
+            sheet.line(f"{check.name}: {check.message}; {check.without}")
+    sheet.line(f"What would help: {system.advice or 'nothing is missing'}")
 
 
 @command.command(
@@ -162,8 +162,8 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
     from multitracer.testbed.run import run_real
 
     try:
-        with progress_of("running", scenario.traffic[0].bytes) as told:
-            return run_real(scenario, folder, seed=seed, speed=speed or 1, told=told)
+        with progress_of("running", scenario.traffic[0].bytes) as progress:
+            return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
         click.echo(f"interrupted; what was recorded until then is in {folder}", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop

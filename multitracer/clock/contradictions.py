@@ -25,11 +25,11 @@ _TOLERANCE = 1.5
 
 def contradictions(graph: ClockGraph) -> list[str]:
     """Return a sentence for each two relations of the same clocks that exclude each other."""
-    found = []
+    sentences = []
     for one, other in combinations(graph.relations, 2):
         if {one.source, one.target} == {other.source, other.target}:
-            found += _contradiction(one, other if other.source == one.source else other.inverse())
-    return found
+            sentences += _contradiction(one, other if other.source == one.source else other.inverse())
+    return sentences
 
 
 def _contradiction(one: Relation, other: Relation) -> list[str]:
@@ -52,16 +52,16 @@ def part_false_kernels(graph: ClockGraph, captures: dict[str, Capture]) -> list[
     it was sent.
     """
     claims = [r for r in graph.relations if r.method == ONE_KERNEL and r.source.domain == "realtime"]
-    found = []
+    parted = []
     for claim in claims:
         hosts = claim.source.host, claim.target.host
         if set(hosts) <= captures.keys() and (lead_ns := _earliest(*(captures[host] for host in hosts))) > 0:
             graph.relations[:] = [r for r in graph.relations if not _claims(r, hosts)]
-            found.append(
+            parted.append(
                 f"{hosts[0]} and {hosts[1]}: their readings of clocks are the same, as of one kernel, but "
                 f"packets arrive up to {lead_ns / NS_PER_MS:,.3f} ms before they are sent; not believed"
             )
-    return found
+    return parted
 
 
 def _claims(relation: Relation, hosts: tuple[str, str]) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.accuracy import accuracy
 from multitracer.clock.model.relation import Status
-from multitracer.clock.words import accuracy
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME, Table
 

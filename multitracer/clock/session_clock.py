@@ -17,12 +17,12 @@ import numpy as np
 from multitracer.clock.captures.packet_evidence import with_packets
 from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.contradictions import contradictions, part_false_kernels
-from multitracer.clock.doctor.whole_recording import doctors_round
+from multitracer.clock.doctor.whole_recording import examine_recording
 from multitracer.clock.model.graph import ClockGraph
 from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
-from multitracer.clock.sources.clap_tags import heard_in, written
+from multitracer.clock.sources.clap_tags import probes_in, written
 from multitracer.clock.sources.claps import CLAPS, relations_of_claps
-from multitracer.clock.sources.free_running import leaves
+from multitracer.clock.sources.free_running import free_running_clocks
 from multitracer.clock.sources.gps_time import relate_gps
 from multitracer.clock.sources.link_slots import relate_slots
 from multitracer.clock.sources.logs_without_capture import relations_of_logs
@@ -122,7 +122,7 @@ def clocks_of(
     """
     hosts = {point.name: _host(source, point) for point, _ in captures}
     graph = ClockGraph()
-    graph.relations += _of_readings(source, [point for point, _ in captures], hosts, heard=thorough)
+    graph.relations += _of_readings(source, [point for point, _ in captures], hosts, probes=thorough)
     graph.relations += relations_of_transactions(source, graph.refused)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
@@ -134,10 +134,10 @@ def clocks_of(
         graph.relations += relations_of_logs(source, largest, graph.refused)
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(source, captures, hosts, graph)
-    complaints = doctors_round(source, captures, hosts, graph, chosen) if thorough else ()
+    complaints = examine_recording(source, captures, hosts, graph, chosen) if thorough else ()
     if thorough and source.folder is not None:
         sender = _sender(source, captures, hosts, graph).host
-        graph.relations += leaves(source, largest, sender, graph.refused)
+        graph.relations += free_running_clocks(source, largest, sender, graph.refused)
     return Clocks(graph, chosen, tuple(complaints), hosts, tuple(warnings))
 
 
@@ -150,9 +150,9 @@ def _host(source: LogSource, point: Point) -> str:
 
 
 def _of_readings(
-    source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, heard: bool
+    source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, probes: bool
 ) -> list[Relation]:
-    """Return what logs of clocks and of claps say; `heard`: look into the captures for the probes too."""
+    """Return what logs of clocks and of claps say; `probes`: whether to look for them in captures."""
     readings, claps = [], []
     for log, tables in source.logs("clock"):
         if CLOCK_READINGS.name in tables:
@@ -163,10 +163,10 @@ def _of_readings(
             table = Table(table.schema, table.columns | {"host": host}, table.provenance)
             readings.append(table)
             claps += written(table)
-    if claps and heard:
-        claps += heard_in(points, hosts, claps)
-    found = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
-    return [*found, *relations_of_claps(Table.concatenate(CLAPS, claps))]
+    if claps and probes:
+        claps += probes_in(points, hosts, claps)
+    relations = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
+    return [*relations, *relations_of_claps(Table.concatenate(CLAPS, claps))]
 
 
 def _add_links(source: LogSource, graph: ClockGraph) -> None:
@@ -190,12 +190,12 @@ def _add_positions(source: LogSource, graph: ClockGraph) -> None:
 
 def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
     """Return one capture of each host, of several the largest."""
-    found: dict[str, Capture] = {}
+    largest: dict[str, Capture] = {}
     for point, capture in captures:
         host = hosts[point.name]
-        if len(capture.segments) > (len(found[host].segments) if host in found else 0):
-            found[host] = capture
-    return found
+        if len(capture.segments) > (len(largest[host].segments) if host in largest else 0):
+            largest[host] = capture
+    return largest
 
 
 def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:
@@ -223,10 +223,10 @@ def _of_packets(near: Capture, far: Capture, *, evidence: bool) -> list[Estimate
     return with_packets(estimates, near, far) if evidence else estimates
 
 
-def _add(graph: ClockGraph, one: Clock, other: Clock, found: Callable[[], list[Estimate]]) -> None:
+def _add(graph: ClockGraph, one: Clock, other: Clock, estimates: Callable[[], list[Estimate]]) -> None:
     """Add a relation, or why there is none."""
     try:
-        graph.relations.append(Relation(one, other, tuple(found())))
+        graph.relations.append(Relation(one, other, tuple(estimates())))
     except ClockError as error:
         graph.refused.append(f"{one.host} and {other.host or other}: {error}")
 

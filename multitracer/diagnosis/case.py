@@ -55,13 +55,13 @@ class Case:
 
     transfer: Transfer
     account: Account
-    found: Limited | None = None
+    known_limits: Limited | None = None
     """What limited it, where that is known already."""
 
     @cached_property
     def limited(self) -> Limited:
         """What limited it."""
-        return limited(self.transfer, self.account) if self.found is None else self.found
+        return limited(self.transfer, self.account) if self.known_limits is None else self.known_limits
 
     @property
     def uses(self) -> Table:

@@ -15,8 +15,8 @@ from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
 from multitracer.diagnosis.limits.group import Group, alone, group_of
 from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.rules import findings
+from multitracer.diagnosis.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use
 from multitracer.errors import InputError
@@ -85,11 +85,11 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
         used = rows_in_words(self.limited.shares)
-        found = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
+        rows = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
         rest = len(self.findings) - _MOST_SHOWN
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
         tables = _html_table(("what limited it", "seconds", "share", "confidence"), used)
-        tables += _html_table(("finding", "cost", "what happened"), found) if found else ""
+        tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
         return f"<p>{escape(self.headline.sentence)}</p>{tables}{more}"
 
     @cached_property
@@ -108,23 +108,23 @@ class Diagnosis:
 
     def table(self) -> Table:
         """Return FINDINGS."""
-        found = self.findings
+        findings = self.findings
         columns = {
-            "kind": [f.kind for f in found],
-            "begin_ns": [f.begin_ns for f in found],
-            "end_ns": [f.end_ns for f in found],
-            "cost_s": [f.cost_s for f in found],
-            "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in found],
-            "evidence": [" ".join(f.evidence) for f in found],
-            "sentence": [f.sentence for f in found],
+            "kind": [f.kind for f in findings],
+            "begin_ns": [f.begin_ns for f in findings],
+            "end_ns": [f.end_ns for f in findings],
+            "cost_s": [f.cost_s for f in findings],
+            "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in findings],
+            "evidence": [" ".join(f.evidence) for f in findings],
+            "sentence": [f.sentence for f in findings],
         }
         dtypes = {column.name: column.dtype for column in FINDINGS}
         return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
 
     def document(self, *, intervals: bool = False) -> dict[str, Any]:
         """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
-        books = self.account
-        seconds = {use.label: round(value, _DIGITS) for use, value in books.seconds.items()}
+        account = self.account
+        seconds = {use.label: round(value, _DIGITS) for use, value in account.seconds.items()}
         listed = {"intervals": self.limited.intervals()} if intervals else {}
         return {
             "schema": SCHEMA,
@@ -137,12 +137,12 @@ class Diagnosis:
             "incidents": [incident_document(self._case, each) for each in self.incidents],
             "findings": [_finding(self.transfer, finding) for finding in self.findings],
             "account": {
-                "total_s": round(books.total_s, _DIGITS),
-                "utilization": None if np.isnan(books.utilization) else round(books.utilization, _DIGITS),
-                "utilization_rounded_up_pct": books.rounded_up_percent,
-                "outcome": books.outcome,
-                "inferred": books.inferred,
-                "payload_bytes": books.payload_bytes,
+                "total_s": round(account.total_s, _DIGITS),
+                "utilization": None if np.isnan(account.utilization) else round(account.utilization, _DIGITS),
+                "utilization_rounded_up_pct": account.rounded_up_percent,
+                "outcome": account.outcome,
+                "inferred": account.inferred,
+                "payload_bytes": account.payload_bytes,
                 "seconds": seconds,
             },
         }
@@ -215,10 +215,10 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.layers.part.offset + transfer.layers.connection
         raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
-    books = account(transfer)
-    found = group.longest if group is not None else limited(transfer, books)
-    told = findings(Case(transfer, books, found))
-    return Diagnosis(transfer, books, told, found, group or alone(found))
+    lost_time = account(transfer)
+    limits = group.longest if group is not None else limited(transfer, lost_time)
+    conclusions = findings(Case(transfer, lost_time, limits))
+    return Diagnosis(transfer, lost_time, conclusions, limits, group or alone(limits))
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -228,29 +228,31 @@ def headline(diagnosis: Diagnosis) -> str:
 
 def channel_use(diagnosis: Diagnosis) -> str:
     """Return how well the channel was used (paper 004), and what cost most; empty where no link log tells."""
-    books = diagnosis.account
-    if books.inferred or not len(diagnosis.transfer.data):
+    account = diagnosis.account
+    if account.inferred or not len(diagnosis.transfer.data):
         return ""
-    used = "an unknown share" if np.isnan(books.utilization) else f"{books.utilization:.1%}"
-    ended = " and was never completed" if books.outcome == "dropped" else ""
-    took = f"{books.payload_bytes:,} bytes took {books.total_s:.1f} s{ended}"
+    used = "an unknown share" if np.isnan(account.utilization) else f"{account.utilization:.1%}"
+    ended = " and was never completed" if account.outcome == "dropped" else ""
+    took = f"{account.payload_bytes:,} bytes took {account.total_s:.1f} s{ended}"
     return f"{took}; the channel was used for {used}. {_worst(diagnosis)}".rstrip()
 
 
 def _worst(diagnosis: Diagnosis) -> str:
     """Return what cost most: a kind of finding, or a class of lost time that no finding explains."""
-    books = diagnosis.account
-    lost = max(LOST, key=lambda use: books.seconds[use])
-    serious = books.seconds[lost] >= _SERIOUS * books.total_s
-    found = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
-    said, cost_s = _dearest_kind(found)
-    if not serious and books.seconds[Use.ACCESS] > max(cost_s, books.seconds[lost]):
-        return f"For {books.seconds[Use.ACCESS]:.1f} s {books.says(Use.ACCESS)}."  # no finding tells of it
-    if said and cost_s >= _EXPLAINED * books.seconds[lost]:
-        return said
-    if books.seconds[lost] < _WORTH_SAYING * books.total_s:
-        return said
-    return f"For {books.seconds[lost]:.1f} s {books.says(lost)}."
+    account = diagnosis.account
+    lost = max(LOST, key=lambda use: account.seconds[use])
+    serious = account.seconds[lost] >= _SERIOUS * account.total_s
+    serious_ones = [each for each in diagnosis.findings if not serious or each.kind not in _NO_LOSS]
+    kind, cost_s = _dearest_kind(serious_ones)
+    if not serious and account.seconds[Use.ACCESS] > max(cost_s, account.seconds[lost]):
+        return (
+            f"For {account.seconds[Use.ACCESS]:.1f} s {account.says(Use.ACCESS)}."  # no finding tells of it
+        )
+    if kind and cost_s >= _EXPLAINED * account.seconds[lost]:
+        return kind
+    if account.seconds[lost] < _WORTH_SAYING * account.total_s:
+        return kind
+    return f"For {account.seconds[lost]:.1f} s {account.says(lost)}."
 
 
 def _dearest_kind(findings: list[Finding]) -> tuple[str, float]:

@@ -87,8 +87,8 @@ def incidents(case: Case, findings: Sequence[Finding]) -> list[Incident]:
     """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
     single = [_incident(case, findings, group) for group in _groups(findings)]
     kinds = dict.fromkeys(each.kind for each in single)
-    found = [each for kind in kinds for each in _folded(case, [one for one in single if one.kind == kind])]
-    return sorted(found, key=lambda each: (-each.cost_s, rank(each.kind), each.begin_ns))
+    folded = [each for kind in kinds for each in _folded(case, [one for one in single if one.kind == kind])]
+    return sorted(folded, key=lambda each: (-each.cost_s, rank(each.kind), each.begin_ns))
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:

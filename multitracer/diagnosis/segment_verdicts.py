@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.segment_class import SegmentClass, classify
-from multitracer.analysis.segments import outline
-from multitracer.analysis.two_points import match
+from multitracer.analysis.segments.segment_class import SegmentClass, classify
+from multitracer.analysis.segments.segment_rows import outline
+from multitracer.analysis.two_points.packets import match
 from multitracer.analysis.verdicts import Cause, Necessity, judge_all
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.layers import Layers
@@ -72,24 +72,24 @@ def main_part(recording: Recording) -> Part:
 def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:
     """Return what is concluded of each segment of a part of a recording."""
     partition, directions = part.analysis.partition, part.analysis.directions
-    found = SegmentVerdicts.blank(len(part.capture.segments))
+    judged = SegmentVerdicts.blank(len(part.capture.segments))
     if not len(part):
-        return found
+        return judged
     segments = outline(part.capture, partition)
     at_sender = directions["vantage"] == Vantage.NEAR_SENDER
     forward = partition.direction & ~1
-    found.kind[:] = classify(segments, at_sender=(at_sender[forward], at_sender[forward + 1]))
-    found.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, part)[partition.direction]
-    resent = np.flatnonzero(found.kind == SegmentClass.RETRANSMISSION)
-    found.cause[resent] = Cause.UNKNOWN
-    found.necessity[resent] = Necessity.UNDECIDED
+    judged.kind[:] = classify(segments, at_sender=(at_sender[forward], at_sender[forward + 1]))
+    judged.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, part)[partition.direction]
+    resent = np.flatnonzero(judged.kind == SegmentClass.RETRANSMISSION)
+    judged.cause[resent] = Cause.UNKNOWN
+    judged.necessity[resent] = Necessity.UNDECIDED
     sides = np.unique(partition.direction[resent])
     if _is_alone(recording, part):
-        _judge_all(found, recording, part, sides)
+        _judge_all(judged, recording, part, sides)
     else:
         for side in sides.tolist():
-            _judge(found, recording, part, side)
-    return found
+            _judge(judged, recording, part, side)
+    return judged
 
 
 def _is_alone(recording: Recording, part: Part) -> bool:
@@ -97,7 +97,7 @@ def _is_alone(recording: Recording, part: Part) -> bool:
     return not recording.inputs.listed and all(other is part or not len(other) for other in recording.parts)
 
 
-def _judge_all(found: SegmentVerdicts, recording: Recording, part: Part, sides: Array) -> None:
+def _judge_all(judged: SegmentVerdicts, recording: Recording, part: Part, sides: Array) -> None:
     """Write the verdicts by the capture alone on directions of many connections into their rows, in place."""
     for connections, examined in part.analysis.examined(np.unique(sides >> 1)):
         own = sides[np.isin(sides >> 1, connections)]
@@ -109,13 +109,13 @@ def _judge_all(found: SegmentVerdicts, recording: Recording, part: Part, sides: 
             examined.segments(), examined.sack_blocks(), examined.bounds, side, np.array(vantage)
         )
         rows = examined.rows[verdicts["row"]]
-        _write(found, rows, verdicts, np.flatnonzero(found.kind[rows] == SegmentClass.RETRANSMISSION))
+        _write(judged, rows, verdicts, np.flatnonzero(judged.kind[rows] == SegmentClass.RETRANSMISSION))
 
 
-def _write(found: SegmentVerdicts, rows: Array, verdicts: Table, which: Array) -> None:
+def _write(judged: SegmentVerdicts, rows: Array, verdicts: Table, which: Array) -> None:
     """Write some of the verdicts into their rows, in place."""
     for name in ("cause", "necessity", "evidence"):
-        getattr(found, name)[rows[which]] = verdicts[name][which]
+        getattr(judged, name)[rows[which]] = verdicts[name][which]
 
 
 def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
@@ -130,24 +130,24 @@ def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
     return first
 
 
-def _judge(found: SegmentVerdicts, recording: Recording, part: Part, direction: int) -> None:
+def _judge(judged: SegmentVerdicts, recording: Recording, part: Part, direction: int) -> None:
     """Write the verdicts on the retransmissions of a direction into its rows, in place."""
     index, reverse = divmod(direction, 2)
     own = part.analysis.partition.rows_of(index)
     mine = part.analysis.partition.direction[own] == direction
-    asked = np.flatnonzero(mine & (found.kind[own] == SegmentClass.RETRANSMISSION))
+    retransmitted = np.flatnonzero(mine & (judged.kind[own] == SegmentClass.RETRANSMISSION))
     transfer = Transfer.of(recording, part.offset + index + 1, reverse=bool(reverse))
     verdicts = transfer.verdicts
     if transfer.layers.part is part:
-        at, which = _same(asked, verdicts["row"])
+        at, which = _same(retransmitted, verdicts["row"])
     else:
         here = part.analysis.tcp_segments(index + 1)
-        there, which = match(here, asked, transfer.sender, verdicts["row"])
-        at = asked[there]
+        there, which = match(here, retransmitted, transfer.sender, verdicts["row"])
+        at = retransmitted[there]
     for name in ("cause", "necessity", "evidence"):
-        getattr(found, name)[own[at]] = verdicts[name][which]
+        getattr(judged, name)[own[at]] = verdicts[name][which]
 
 
-def _same(asked: Array, judged: Array) -> tuple[Array, Array]:
-    common, _, which = np.intersect1d(asked, judged, assume_unique=True, return_indices=True)
+def _same(retransmitted: Array, judged: Array) -> tuple[Array, Array]:
+    common, _, which = np.intersect1d(retransmitted, judged, assume_unique=True, return_indices=True)
     return common, which

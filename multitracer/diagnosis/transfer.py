@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.verdicts import Beside, judge
-from multitracer.diagnosis.join.radio_logs import radio_beside
+from multitracer.analysis.verdicts import OtherLogs, judge
+from multitracer.diagnosis.join.radio_logs import radio_tables
 from multitracer.diagnosis.join.recorded_transfer import Recorded
 from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
 from multitracer.recording.layers import Layers, data_hosts
@@ -47,7 +47,7 @@ class Transfer(Recorded):
         receiver = layers.view.receiver
         sides = recording.hosts.link if recording.inputs.holds("link") else {}
         near, far = data_hosts(recording, layers.view) if sides else (None, None)
-        found = cls(
+        transfer = cls(
             layers,
             layers.segments,
             None if receiver is None else receiver.segments(),
@@ -56,7 +56,7 @@ class Transfer(Recorded):
             sides.get(far or ""),
             recording=recording,
         )
-        return replace(found, radio=tuple(radio_beside(found, recording)))
+        return replace(transfer, radio=tuple(radio_tables(transfer, recording)))
 
     @cached_property
     def joined(self) -> Join | None:
@@ -72,14 +72,14 @@ class Transfer(Recorded):
         """
         joined = self.joined if self.receiver is None or self._is_misnumbered else None
         by_link = joined is not None and joined.delivery is not None
-        beside = Beside(
+        logs = OtherLogs(
             receiver=None if by_link else self.receiver,
             arrived=joined.arrived if joined is not None and by_link else None,
             state=self.state if len(self.state) else None,
             events=self.events if len(self.events) else None,
         )
         vantage = self.layers.vantage
-        return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, beside=beside)
+        return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, logs=logs)
 
     @property
     def _is_misnumbered(self) -> bool:

@@ -14,13 +14,13 @@ import numpy as np
 
 from multitracer.clock.model.envelope import lower_hull
 from multitracer.clock.model.estimate import BACKWARD, FORWARD, TOGETHER
-from multitracer.clock.words import seconds, span
 from multitracer.errors import InputError
 from multitracer.figures.downsample import thin
 from multitracer.figures.palette import THEMES
 from multitracer.figures.series import Series
 from multitracer.figures.stack import SECONDS, Panel, figure, plain
 from multitracer.units import NS_PER_S
+from multitracer.words import clock_offset, time_error
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -131,8 +131,8 @@ def _title(relation: Relation) -> str:
     first = relation.estimates[0]
     drift = f", {first.skew_ppm:+.2f} ppm" if first.skew_ppm else ""
     return (
-        f"{_short(relation.source)} to {_short(relation.target)}: {seconds(first.offset_ns)}{drift}, "
-        f"± {span(first.uncertainty_ns)} ({relation.method})"
+        f"{_short(relation.source)} to {_short(relation.target)}: {clock_offset(first.offset_ns)}{drift}, "
+        f"± {time_error(first.uncertainty_ns)} ({relation.method})"
     )
 
 
@@ -151,13 +151,13 @@ def _evidence(relation: Relation, direction: int, start: int) -> list[Series]:
         edges.append(_envelope(times[-1], values[-1], direction))
     if not sum(map(len, times)):
         return []
-    found = [_sorted(label, role, np.concatenate(times), np.concatenate(values), doc)]
+    drawn = [_sorted(label, role, np.concatenate(times), np.concatenate(values), doc)]
     if direction != TOGETHER:
         corners = [(t, v) for t, v in edges if len(t)]
         name, words = f"envelope {label}", f"convex hull of {label}: the fastest packets"
         times, values = [list(column) for column in zip(*corners, strict=True)]
-        found.append(_sorted(name, f"{role}_envelope", np.concatenate(times), np.concatenate(values), words))
-    return [thin(series) for series in found]
+        drawn.append(_sorted(name, f"{role}_envelope", np.concatenate(times), np.concatenate(values), words))
+    return [thin(series) for series in drawn]
 
 
 def _envelope(time_ns: np.ndarray, value: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:
@@ -194,7 +194,7 @@ def _mark_steps(drawn: go.Figure, relation: Relation, axis: int, theme: ThemeNam
         reference = "y domain" if axis == 1 else f"y{axis} domain"
         line = {"color": THEMES[theme].ink, "width": 1, "dash": "dash"}
         drawn.add_shape(type="line", x0=at_s, x1=at_s, y0=0, y1=1, xref="x", yref=reference, line=line)
-        words = f"step {seconds(step)}"
+        words = f"step {clock_offset(step)}"
         drawn.add_annotation(
             x=at_s, y=1, xref="x", yref=reference, text=words, showarrow=False, xanchor="left", yanchor="top"
         )

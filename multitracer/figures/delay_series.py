@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.rto import reconstruct_rto
-from multitracer.analysis.rtt import Provenance
-from multitracer.analysis.throughput import default_window_ns, delivered, goodput, throughput
+from multitracer.analysis.series.rto import reconstruct_rto
+from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.series.throughput import default_window_ns, delivered, goodput, throughput
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import Vantage
@@ -41,7 +41,7 @@ def rtt_series(direction: Direction) -> list[Series]:
         return []
     rtt_samples = direction.rtt_samples
     own = rtt_samples["reverse"] == direction.reverse
-    found = []
+    drawn = []
     for provenance, name, doc in _PROVENANCES:
         samples = rtt_samples.take(own & (rtt_samples["provenance"] == provenance))
         series = Series(
@@ -54,8 +54,8 @@ def rtt_series(direction: Direction) -> list[Series]:
             answer=direction.segments["frame"][samples["answer_row"]],
             doc=doc,
         )
-        found.append(in_order(series))
-    return found
+        drawn.append(in_order(series))
+    return drawn
 
 
 def timer_series(direction: Direction) -> list[Series]:
@@ -65,7 +65,7 @@ def timer_series(direction: Direction) -> list[Series]:
     states = reconstruct_rto(_one_per_answer(direction))
     if not len(states):
         return []
-    found = []
+    drawn = []
     for name, doc in (("srtt", "smoothed round-trip time"), ("rto", "retransmission timeout")):
         value = np.rint(states[f"{name}_ns"]).astype(np.int64)
         series = Series(
@@ -76,8 +76,8 @@ def timer_series(direction: Direction) -> list[Series]:
             bound=name == "rto",
             doc=f"{doc}, reconstructed by RFC 6298 from the samples; not the sender's own value",
         )
-        found.append(in_order(series))
-    return found
+        drawn.append(in_order(series))
+    return drawn
 
 
 def _one_per_answer(direction: Direction) -> Table:
@@ -96,14 +96,14 @@ def rate_series(direction: Direction, *, window_ns: int) -> list[Series]:
     Goodput is what arrived near the receiver, and what was acknowledged elsewhere.
     """
     if direction.vantage == Vantage.NEAR_RECEIVER:
-        found = [_rate(direction, "goodput", goodput, window_ns, "payload that arrived, each byte once")]
+        drawn = [_rate(direction, "goodput", goodput, window_ns, "payload that arrived, each byte once")]
     else:
         doc = "payload that ACKs and SACK blocks report, each byte once, as they came in"
-        found = [_rate(direction, "goodput", delivered, window_ns, doc)]
-    if bool(np.any(direction.sent & direction.has(Kind.RETRANSMISSION))) or not len(found[0]):
+        drawn = [_rate(direction, "goodput", delivered, window_ns, doc)]
+    if bool(np.any(direction.sent & direction.has(Kind.RETRANSMISSION))) or not len(drawn[0]):
         doc = "payload bytes captured, every copy counted"
-        found.insert(0, _rate(direction, "throughput", throughput, window_ns, doc))
-    return found
+        drawn.insert(0, _rate(direction, "throughput", throughput, window_ns, doc))
+    return drawn
 
 
 def _rate(direction: Direction, name: str, rate: Callable[..., Table], window_ns: int, doc: str) -> Series:

@@ -104,6 +104,6 @@ def _distinct(ordered: Array) -> Array:
 
 def _first_at(value: Array, extreme: np.ufunc, starts: Array, counts: Array) -> Array:
     """Return the first position of the extreme of each bin."""
-    found = np.flatnonzero(value == np.repeat(extreme.reduceat(value, starts), counts))
-    positions: Array = found[np.searchsorted(found, starts)]
+    at_extreme = np.flatnonzero(value == np.repeat(extreme.reduceat(value, starts), counts))
+    positions: Array = at_extreme[np.searchsorted(at_extreme, starts)]
     return positions

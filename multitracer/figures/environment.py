@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.transactions import dropped, efficiency, is_sent_efficiency
+from multitracer.analysis.transactions.arms import dropped, efficiency, is_sent_efficiency
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.figures.palette import ThemeName
     from multitracer.tables import Array, Table
 
@@ -139,9 +139,12 @@ def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[dict[st
             traces += _diamonds(table, number, base + _BAND * curve.share * 1.1, theme)
     y_axis = {"tickvals": list(ticks.values()), "ticktext": list(ticks), "ticks": "", "showgrid": False}
     y_axis["range"] = [-0.06, height + 0.06]
-    title, said = _heading(arm, size), f"Scaled and shifted: {'; '.join(curve.words() for curve in curves)}"
+    title, explanation = (
+        _heading(arm, size),
+        f"Scaled and shifted: {'; '.join(curve.words() for curve in curves)}",
+    )
     x_axis = _x_axis("transaction", len(table))
-    return Cell(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=said), traces
+    return Cell(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=explanation), traces
 
 
 def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
@@ -183,11 +186,11 @@ def _chosen(arms: Sequence[Arm], size_bytes: int | None) -> list[tuple[Arm, int]
     """Return the arms that have the size, with it; each with a size of its own if none is given."""
     if size_bytes is None:
         return [(arm, default_size(arm)) for arm in arms[:_MOST_ARMS]]
-    found = [(arm, size_bytes) for arm in arms if size_bytes in arm.sizes]
-    if not found:
+    cells = [(arm, size_bytes) for arm in arms if size_bytes in arm.sizes]
+    if not cells:
         there = ", ".join(map(str, sorted({size for arm in arms for size in arm.sizes})))
         raise InputError(f"no transaction of {size_bytes} bytes; there are {there}")
-    return found[:_MOST_ARMS]
+    return cells[:_MOST_ARMS]
 
 
 def _first(table: Table) -> Table:
@@ -209,10 +212,10 @@ def _curves(arm: Arm, table: Table) -> list[_Curve]:
 def _heading(arm: Arm, size: int) -> str:
     table = arm.at(size)
     span = rtt_range_s(arm, size)
-    said = f"RTT range {span:.3g} s" if np.isfinite(span) else "no RTT"
+    range_words = f"RTT range {span:.3g} s" if np.isfinite(span) else "no RTT"
     part = f"; the first {_MOST:,} are drawn" if len(table) > _MOST else ""
     lost = f"{int(dropped(table).sum())} of {len(table)} dropped (◇)"
-    return f"{arm.name}, {arm.vary} of {size} bytes: {said}, {lost}{part}"
+    return f"{arm.name}, {arm.vary} of {size} bytes: {range_words}, {lost}{part}"
 
 
 def _x_axis(title: str, count: int | None) -> dict[str, Any]:

@@ -47,14 +47,14 @@ def link_panel_series(link: Mapping[str, Table], *, offset_bytes: int, everythin
         Also what the receiver's side shows of things that the sender's side shows.
     """
     lifted = f"; drawn {offset_bytes:,} bytes higher" if offset_bytes else ""
-    found = []
+    drawn = []
     for label, role in _ROLES.items():
         if label not in link or (label in _ONLY_IF_ASKED and not everything):
             continue
         table = link[label]
         value = np.rint(table["value"]).astype(np.int64) + offset_bytes
         doc = f"{table.provenance['doc']} (rlpdump){lifted}"
-        found.append(
+        drawn.append(
             in_order(Series(label, role, table["time_ns"], value, rare=label not in _COMMON, doc=doc))
         )
-    return found
+    return drawn

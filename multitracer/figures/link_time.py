@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.series import stretched
+from multitracer.analysis.series.labelled import stretched
 from multitracer.figures.stack import BIT_RATE, SECONDS, TIME_TITLE
 
 if TYPE_CHECKING:

@@ -51,12 +51,12 @@ def places(direction: Direction) -> list[Place]:
         return []
     first, last = int(times.min()), int(times.max())
     start = Place("start", first, first + (last - first) // _START_SHARE)
-    found = [start, _worst_rtt(direction), _pause(direction), _burst(direction, first, last)]
-    found += [
+    candidates = [start, _worst_rtt(direction), _pause(direction), _burst(direction, first, last)]
+    candidates += [
         _first(direction, "zero_window", direction.acks & direction.has(Kind.ZERO_WINDOW), first, last),
         _first(direction, "reset", (direction.segments["flags"] & Flag.RST) != 0, first, last),
     ]
-    return [place for place in found if place is not None]
+    return [place for place in candidates if place is not None]
 
 
 def _around(key: str, from_ns: int, to_ns: int) -> Place:

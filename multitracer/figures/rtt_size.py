@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.transactions import size_statistics, straight_line
+from multitracer.analysis.transactions.arms import size_statistics, straight_line
 from multitracer.figures.palette import ARMS
 from multitracer.figures.sheet import Cell, axis_name, sheet
 from multitracer.figures.stack import plain
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.figures.palette import Look, ThemeName
     from multitracer.tables import Array, Table
 
@@ -128,10 +128,10 @@ def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> Cell:
     highest = _highest(group)
     y_axis = {"title": {"text": "RTT, s", "standoff": 6}, "range": [0, highest]}
     notes = [note for each in group for note in _lost_notes(each)]
-    said = "Medians, a dropped transaction counts as longer than any; bars hold the middle 90 %."
+    explanation = "Medians, a dropped transaction counts as longer than any; bars hold the middle 90 %."
     if any(np.any(_upper(each.table)[np.isfinite(each.table["median_s"])] > highest) for each in group):
-        said += " A bar without an upper end goes on."
-    return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=said)
+        explanation += " A bar without an upper end goes on."
+    return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=explanation)
 
 
 def _without_labels(cell: Cell) -> Cell:
@@ -196,7 +196,7 @@ def _expected(each: _Drawn) -> list[dict[str, Any]]:
     if line is None:
         return []
     sizes = np.geomspace(each.arm.sizes[0], each.arm.sizes[-1], _CURVE_POINTS)
-    said = f"{line.fixed_s:.3g} s + {1000 * line.per_byte_s:.3g} ms a byte"
+    formula = f"{line.fixed_s:.3g} s + {1000 * line.per_byte_s:.3g} ms a byte"
     return [
         {
             "type": "scatter",
@@ -206,7 +206,7 @@ def _expected(each: _Drawn) -> list[dict[str, Any]]:
             "y": line.at(sizes),
             "line": {"color": each.colour, "width": 1.3, "dash": "dash"},
             "opacity": _FADED,
-            "hovertemplate": f"{plain(each.arm.name)}, straight line: {said}<extra></extra>",
+            "hovertemplate": f"{plain(each.arm.name)}, straight line: {formula}<extra></extra>",
         }
     ]
 

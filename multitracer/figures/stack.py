@@ -224,12 +224,12 @@ def layout(
 def _domains(panels: list[Panel]) -> list[list[float]]:
     free = 1 - _GAP * (len(panels) - 1)
     total = sum(panel.share for panel in panels)
-    top, found = 1.0, []
+    top, domains = 1.0, []
     for panel in panels:
         bottom = max(0.0, top - free * panel.share / total)
-        found.append([bottom, top])
+        domains.append([bottom, top])
         top = bottom - _GAP
-    return found
+    return domains
 
 
 def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
@@ -247,16 +247,16 @@ def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
 
 def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[dict[str, Any]]:
     """Return a rectangle for each time in which a series of the panel is 1; the longest if there are many."""
-    found = []
+    shapes = []
     for series in (s for s in panel.drawn if s.rare):
         begins = np.flatnonzero(series.value[:-1] == 1)
         seconds = seconds_since(series.time_ns, origin_ns)
         colour = LOOKS[series.role].colour(theme)
-        found += [
+        shapes += [
             _shade(begin, end, colour)
             for begin, end in zip(seconds[begins], seconds[begins + 1], strict=True)
         ]
-    return sorted(found, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
+    return sorted(shapes, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
 
 
 def _shade(begin_s: float, end_s: float, colour: str) -> dict[str, Any]:
@@ -281,8 +281,8 @@ def value_range(panel: Panel) -> list[float] | None:
     That is when one reaches more than twice as high, or three times where the axis begins at 0. `figure.js`
     does the same for each view.
     """
-    ends = [_ends(series) for series in panel.drawn if not series.bound]
-    bounds = [_ends(series) for series in panel.drawn if series.bound]
+    ends = [_extremes(series) for series in panel.drawn if not series.bound]
+    bounds = [_extremes(series) for series in panel.drawn if series.bound]
     if not ends and not bounds:
         return None
     low, high = min(e[0] for e in ends or bounds), max(e[1] for e in ends or bounds)
@@ -294,7 +294,7 @@ def value_range(panel: Panel) -> list[float] | None:
     return [float(bottom * panel.unit.scale), float((high + room) * panel.unit.scale)]
 
 
-def _ends(series: Series) -> tuple[int, int]:
+def _extremes(series: Series) -> tuple[int, int]:
     columns = [series.value] if series.until is None else [series.value, series.until]
     return min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)
 
@@ -331,7 +331,7 @@ def _key(panel: Panel, base: dict[str, Any], theme: ThemeName) -> dict[str, Any]
 def _bounds_above(panel: Panel, base: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a note on the bounds that leave the picture at its top."""
     top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
-    names = [series.label for series in panel.drawn if series.bound and _ends(series)[1] > top]
+    names = [series.label for series in panel.drawn if series.bound and _extremes(series)[1] > top]
     if not names:
         return []
     place = {"x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom", "name": BOUND_NOTE}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.phases import Phase
-from multitracer.analysis.series import stretched
+from multitracer.analysis.sender.phases import Phase
+from multitracer.analysis.series.labelled import stretched
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.figures.downsample import thin
@@ -27,7 +27,7 @@ from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_error import time_error_band
 from multitracer.figures.time_sequence import cut, time_sequence_panels
-from multitracer.figures.trends import Fit, add_trends, unasked_trends
+from multitracer.figures.trends import Fit, add_trends, default_trends
 from multitracer.sender import TCP_PHASES
 from multitracer.tables import Table
 from multitracer.tcp import Vantage
@@ -154,9 +154,9 @@ def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
     titled.insert(0, titled.pop(1))
     titled += further_panels(layers)
     stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
-    found = _chosen([_phase_panel(layers, view), *stretch], view.labels)
-    _add_trends(found, view, origin_ns=axis_origin_ns(layers))
-    return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in found]
+    chosen = _chosen([_phase_panel(layers, view), *stretch], view.labels)
+    _add_trends(chosen, view, origin_ns=axis_origin_ns(layers))
+    return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
 
 
 def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
@@ -170,22 +170,22 @@ def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
     for panel in panels:
         if panel.key == "sequence":
             drawn = [series.between(view.from_ns, view.to_ns) for series in panel.drawn]
-            panel.series.extend(unasked_trends(drawn))
+            panel.series.extend(default_trends(drawn))
 
 
 def _chosen(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
     """Return the panels with the series whose labels match one of the patterns, and no others."""
     if not patterns:
         return panels
-    found = [
+    kept = [
         replace(panel, series=[s for s in panel.drawn if any(fnmatchcase(s.label, p) for p in patterns)])
         for panel in panels
     ]
-    found = [panel for panel in found if panel.series]
-    if not found:
+    kept = [panel for panel in kept if panel.series]
+    if not kept:
         there = ", ".join(s.label for panel in panels for s in panel.drawn)
         raise InputError(f"series: none is called {' or '.join(patterns)}; there are {there}")
-    return found
+    return kept
 
 
 def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
@@ -196,19 +196,19 @@ def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
 
 def stacked_places(layers: Layers) -> list[Place]:
     """Return the places worth a look in link time, the first timeout and the first recovery among them."""
-    phases, found = layers.phases, []
+    phases, candidates = layers.phases, []
     for phase, key in _PLACES.items():
         rows = np.flatnonzero(phases["phase"] == phase)
         if len(rows):
             begin, end = (int(phases[name][rows[0]]) for name in ("begin_ns", "end_ns"))
             room = max((end - begin) // 2, 1_000)
-            found.append(Place(key, begin - room, end + room, end - begin))
+            candidates.append(Place(key, begin - room, end + room, end - begin))
     known = places(_direction(layers))
-    found += _link_reset(layers)
+    candidates += _link_reset(layers)
     origin_ns = axis_origin_ns(layers)
     return [
         place_in_link_time(place, speed=layers.speed, origin_ns=origin_ns)
-        for place in (*known[:1], *found, *known[1:])
+        for place in (*known[:1], *candidates, *known[1:])
     ]
 
 
@@ -223,8 +223,8 @@ def _link_reset(layers: Layers) -> list[Place]:
 
 
 def _direction(layers: Layers) -> Direction:
-    found = Direction.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
-    return replace(found, vantage=layers.vantage)
+    direction = Direction.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
+    return replace(direction, vantage=layers.vantage)
 
 
 def _add_link(panels: dict[str, Panel], layers: Layers, view: View) -> None:
@@ -240,12 +240,12 @@ def _at_receiver(layers: Layers, offset_bytes: int) -> list[Series]:
     """Return the receiver's series, drawn below the sender's by the offset."""
     lower = f"; drawn {offset_bytes:,} bytes lower" if offset_bytes else ""
     clock = layers.clock.sentence if layers.clock else "on the receiver's own clock"
-    found = []
+    series = []
     for label, table in layers.receiver_series().items():
         doc = f"{table.provenance['doc']} (receiver's capture; {clock}){lower}"
-        found.append(_series(label, _RECEIVER[label], table, doc=doc, shift=-offset_bytes))
-    band = layers.clock and time_error_band(found[0], layers.clock) if found else None
-    return [band, *found] if band else found
+        series.append(_series(label, _RECEIVER[label], table, doc=doc, shift=-offset_bytes))
+    band = layers.clock and time_error_band(series[0], layers.clock) if series else None
+    return [band, *series] if band else series
 
 
 def _add_variables(panels: dict[str, Panel], layers: Layers) -> None:

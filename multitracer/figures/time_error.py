@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.words import span
 from multitracer.figures.series import Series
 from multitracer.tables import NOT_A_TIME
+from multitracer.words import time_error
 
 if TYPE_CHECKING:
     from multitracer.clock.moved_table import Moved
@@ -48,7 +48,7 @@ def time_error_band(series: Series, clock: Moved) -> Series | None:
         error = np.rint(np.interp(time, at - first, bound)).astype(np.int64)
     reached = np.maximum.accumulate(series.value)
     low, high = (_reached(series.time_ns - first, reached, time + sign * error) for sign in (-1, 1))
-    label = f"{series.label} ± {span(float(np.median(bound)))}"
+    label = f"{series.label} ± {time_error(float(np.median(bound)))}"
     doc = f"where {series.label} may lie: {clock.sentence}"
     return Series(label, "received_band", first + time, low, until=high, doc=doc)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.transports import compare, pairs
+from multitracer.analysis.transactions.transports import compare, pairs
 from multitracer.figures.rtt_size import looks_of, on_cell
 from multitracer.figures.sheet import Cell, sheet
 from multitracer.figures.stack import plain
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.figures.palette import Look, ThemeName
     from multitracer.tables import Array
 
@@ -65,13 +65,13 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
 
 def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:
     """Return what is said of a size where there are two arms: ratio of medians, farthest distance upwards."""
-    found = {}
+    gaps = {}
     if len({arm.name for arm in arms}) == 2:
         for first, second in pairs(arms):
             for row in compare(first, second).rows():
                 ratio = f"ratio {row['ratio']:.2f}" if np.isfinite(row["ratio"]) else "no ratio"
-                found[first.vary, row["size_bytes"]] = f": {ratio}, {abs(row['cdf_gap']):.2f} apart"
-    return found
+                gaps[first.vary, row["size_bytes"]] = f": {ratio}, {abs(row['cdf_gap']):.2f} apart"
+    return gaps
 
 
 def _reach(arms: Sequence[Arm]) -> list[float] | None:

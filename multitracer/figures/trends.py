@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.trendline import trendline
+from multitracer.analysis.series.trendline import trendline
 from multitracer.errors import InputError
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES
@@ -42,7 +42,7 @@ class Fit:
     named: bool = False
 
 
-def unasked_trends(drawn: Iterable[Series]) -> list[Series]:
+def default_trends(drawn: Iterable[Series]) -> list[Series]:
     """Return a line through each group's data, where a line is determined."""
     return [
         _line(series, f"{series.label} trend")

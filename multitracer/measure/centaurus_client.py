@@ -32,7 +32,7 @@ from multitracer.protocols.centaurus import (
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.measure.endpoint import Endpoint
+    from multitracer.measure.endpoint import CentaurusEndpoint
     from multitracer.measure.plan import Transaction
     from multitracer.protocols.centaurus import Address, Event
 
@@ -49,7 +49,7 @@ class CentaurusClient:
 
     Parameters
     ----------
-    endpoint : Endpoint
+    endpoint : CentaurusEndpoint
         The medium.
     address
         The server's.
@@ -57,7 +57,7 @@ class CentaurusClient:
         As `TcpClient`.
     """
 
-    def __init__(self, endpoint: Endpoint, address: Address, *, run: int, timeout_s: float) -> None:
+    def __init__(self, endpoint: CentaurusEndpoint, address: Address, *, run: int, timeout_s: float) -> None:
         self._endpoint = endpoint
         self._address = address
         self._run = run

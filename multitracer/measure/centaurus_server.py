@@ -14,7 +14,7 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.measure.endpoint import Endpoint
+    from multitracer.measure.endpoint import CentaurusEndpoint
     from multitracer.protocols.centaurus import Address, Event
 
 _MAX_CLIENTS = 4096
@@ -41,13 +41,13 @@ class CentaurusServer:
 
     Parameters
     ----------
-    endpoint : Endpoint
+    endpoint : CentaurusEndpoint
         The medium.
     folder : Path, optional
         Where transactions are recorded.
     """
 
-    def __init__(self, endpoint: Endpoint, *, folder: Path | None = None) -> None:
+    def __init__(self, endpoint: CentaurusEndpoint, *, folder: Path | None = None) -> None:
         self._endpoint = endpoint
         self.records = Records(folder, endpoint.clock)
         self._clients: dict[Address, _Client] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Clock:
+class SteadyClock:
     """Counts on from the time of day at which it was made, whatever happens to that later."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import InputError
-from multitracer.measure.clock import Clock
+from multitracer.measure.clock import SteadyClock
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LONGEST_DATAGRAM = 65_536
 _RECEIVE_BUFFER_BYTES = 1 << 20
 
 
-class Endpoint(Protocol):
+class CentaurusEndpoint(Protocol):
     """An end of CentaurusComm, on whatever medium."""
 
     clock: Callable[[], int]
@@ -70,7 +70,7 @@ class UdpEndpoint:
         only: tuple[str, int] | None = None,
     ) -> None:
         self.worker = worker
-        self.clock: Callable[[], int] = Clock()
+        self.clock: Callable[[], int] = SteadyClock()
         self._unsent: Outgoing | None = None
         self._socket = bound_socket(bind, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
@@ -177,7 +177,7 @@ def resolved(host: str, port: int) -> tuple[str, int]:
         If the name is not known.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
+        address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
     except OSError as error:
         raise InputError(f"{host}: not found ({error.strerror}); check the name") from error
-    return str(found[0]), port
+    return str(address[0]), port

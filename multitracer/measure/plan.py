@@ -110,9 +110,9 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
-        found = asdict(self)
-        found["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in found["experiments"]]
-        return found
+        document = asdict(self)
+        document["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in document["experiments"]]
+        return document
 
     def measurement(self) -> Measurement:
         """Return the plan as a manifest has it."""

@@ -121,7 +121,7 @@ def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        found = {entry.name for entry in folder.iterdir()} - {f"{MANIFEST}.tmp"}
+        entries = {entry.name for entry in folder.iterdir()} - {f"{MANIFEST}.tmp"}
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; name another folder") from error
     if about is None:
@@ -129,7 +129,7 @@ def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
         about.hosts = {HOST: Host(role=Role.CLIENT)}
     about.variables.measurement = plan.measurement()
     about.variables.more |= plan.labels
-    if not found:
+    if not entries:
         write_manifest(folder, about)
         return about
     manifest = read_manifest(folder) or Manifest("")

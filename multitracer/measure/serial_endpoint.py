@@ -12,7 +12,7 @@ import select
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError, PreflightError
-from multitracer.measure.clock import Clock
+from multitracer.measure.clock import SteadyClock
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class SerialEndpoint:
 
     def __init__(self, worker: SerialMaster | SerialSlave, lines: Sequence[SerialLine]) -> None:
         self.worker = worker
-        self.clock: Callable[[], int] = Clock()
+        self.clock: Callable[[], int] = SteadyClock()
         self._lines = list(lines)
         self._in_flight: Outgoing | None = None
         self.refused = False

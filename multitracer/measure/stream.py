@@ -61,13 +61,13 @@ class MessageReader:
             If the stream holds something else.
         """
         self._gathered += octets
-        found = []
+        messages = []
         while (length := length_of(bytes(self._gathered[:HEADER_BYTES]))) is not None and len(
             self._gathered
         ) >= length:
-            found.append(decode(bytes(self._gathered[:length])))
+            messages.append(decode(bytes(self._gathered[:length])))
             del self._gathered[:length]
-        return found
+        return messages
 
 
 def tcp_info(connection: socket.socket) -> dict[str, int]:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from multitracer.errors import RemoteProtocolError
-from multitracer.measure.clock import Clock
+from multitracer.measure.clock import SteadyClock
 from multitracer.measure.exchange import (
     GOODBYE,
     RECEIPT,
@@ -57,7 +57,7 @@ class TcpClient:
         self._dial = dial
         self._run = run
         self._timeout_s = timeout_s
-        self._clock = clock or Clock()
+        self._clock = clock or SteadyClock()
         self._connection: Connected | None = None
         self._reader = MessageReader()
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from multitracer.errors import RemoteProtocolError
-from multitracer.measure.clock import Clock
+from multitracer.measure.clock import SteadyClock
 from multitracer.measure.dialogue import Dialogue
 from multitracer.measure.endpoint import bound_socket
 from multitracer.measure.server import Records
@@ -49,7 +49,7 @@ class TcpServer:
     """
 
     def __init__(self, bind: tuple[str, int], *, folder: Path | None = None) -> None:
-        self._clock = Clock()
+        self._clock = SteadyClock()
         self.records = Records(folder, self._clock)
         self._listener = bound_socket(bind, socket.SOCK_STREAM)
         self._listener.listen(_BACKLOG)

@@ -69,11 +69,11 @@ def interface_block(
     snap_bytes: int = 0,
 ) -> bytes:
     """Return the description of the section's next interface; its stamps count nanoseconds."""
-    found = [(2, name.encode()), (3, description.encode()), (9, b"\x09")]
+    options = [(2, name.encode()), (3, description.encode()), (9, b"\x09")]
     if capture_filter:
-        found.append((11, b"\0" + capture_filter.encode()))
+        options.append((11, b"\0" + capture_filter.encode()))
     fixed = struct.pack("<HHI", link_type, 0, snap_bytes)
-    return _block(_INTERFACE, fixed + _options([(code, value) for code, value in found if value]))
+    return _block(_INTERFACE, fixed + _options([(code, value) for code, value in options if value]))
 
 
 def packet_block(

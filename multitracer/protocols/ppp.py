@@ -134,15 +134,15 @@ class PppDeframer:
 
     def feed(self, data: bytes) -> list[PppPacket | PppDamage]:
         """Return what `data` completes, in order; empty frames are not reported."""
-        found: list[PppPacket | PppDamage] = []
+        packets: list[PppPacket | PppDamage] = []
         *ended, rest = data.split(b"~")
         for part in ended:
             self._append(part)
             outcome = self._end_of_frame()
             if outcome is not None:
-                found.append(outcome)
+                packets.append(outcome)
         self._append(rest)
-        return found
+        return packets
 
     @property
     def pending_bytes(self) -> int:

@@ -128,9 +128,9 @@ class Child:
         if self._ready_pipe is None:
             return
         with contextlib.suppress(BlockingIOError):
-            said = os.read(self._ready_pipe, 64)
+            output = os.read(self._ready_pipe, 64)
             self._forget_ready()
-            self.is_ready = said.startswith(_READY)
+            self.is_ready = output.startswith(_READY)
 
     def _forget_ready(self) -> None:
         self.is_ready = False

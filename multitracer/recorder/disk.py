@@ -59,9 +59,9 @@ class Disk:
         self._history.append((now_ns, used_bytes))
         while now_ns - self._history[0][0] > _MEMORY_NS:
             self._history.popleft()
-        found = os.statvfs(self._folder)
-        free_bytes = found.f_bavail * found.f_frsize
+        status = os.statvfs(self._folder)
+        free_bytes = status.f_bavail * status.f_frsize
         (then_ns, then_bytes) = self._history[0]
         grown_bytes = used_bytes - then_bytes
         lasts_s = free_bytes * (now_ns - then_ns) / NS_PER_S / grown_bytes if grown_bytes > 0 else None
-        return Room(free_bytes, found.f_blocks * found.f_frsize, lasts_s)
+        return Room(free_bytes, status.f_blocks * status.f_frsize, lasts_s)

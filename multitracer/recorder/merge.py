@@ -58,12 +58,12 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
 
 def _manifest(source: Path) -> Manifest:
     try:
-        found = read_manifest(source)
+        manifest = read_manifest(source)
     except FormatError as error:
         raise InputError(f"{error}; a recording that is merged needs its manifest") from error
-    if found is None:
+    if manifest is None:
         raise InputError(f"{source}: has no {MANIFEST}; name the folder that `multitracer capture` wrote")
-    return found
+    return manifest
 
 
 def _hosts(source: Path, manifest: Manifest) -> Iterable[str]:

@@ -109,8 +109,8 @@ class Supervisor:
         capturing = [child for child in self._children if child.source.packets]
         if any(_CAPTURE in path.suffix for child in capturing for path in child.logs):
             return None
-        said = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
-        return said[0] if said else "no collector of packets works here"
+        reasons = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
+        return reasons[0] if reasons else "no collector of packets works here"
 
     @property
     def status(self) -> int:
@@ -152,8 +152,8 @@ class Supervisor:
         """Wait until something happens; take what was typed."""
         typing = [] if self._view.source is None else [self._view.source]
         speaking = [source for child in self._children for source in child.sources]
-        found = signals.wait(timeout_ns, (*typing, *speaking))
-        if set(typing).intersection(found) and (note := self._view.typed()):
+        ready = signals.wait(timeout_ns, (*typing, *speaking))
+        if set(typing).intersection(ready) and (note := self._view.typed()):
             self._mark(note)
 
     def _begin_work(self, now_ns: int, clapperboard: Clapperboard) -> None:

@@ -30,8 +30,8 @@ class Newest:
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
     """Return the newest values of a collector; nothing for one that is not known here."""
-    found = _BY_COLLECTOR.get(name)
-    return found(records) if found and records else Newest()
+    reader = _BY_COLLECTOR.get(name)
+    return reader(records) if reader and records else Newest()
 
 
 def _numbers(record: Record, **labels: str) -> dict[str, float]:
@@ -96,10 +96,10 @@ def _modem(records: Sequence[Record]) -> Newest:
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
         shown = record.get("shown")
-        for told in shown if isinstance(shown, list) else ():
-            if isinstance(told, dict) and told.get("role") != "neighbour":
-                newest.numbers |= _numbers(told, **_RADIO)
-                words = [str(told[key]) for key in ("rat", "operator", "state") if told.get(key)]
+        for reading in shown if isinstance(shown, list) else ():
+            if isinstance(reading, dict) and reading.get("role") != "neighbour":
+                newest.numbers |= _numbers(reading, **_RADIO)
+                words = [str(reading[key]) for key in ("rat", "operator", "state") if reading.get(key)]
                 newest.words = " ".join(words) or newest.words
     return newest
 
@@ -107,13 +107,13 @@ def _modem(records: Sequence[Record]) -> Newest:
 def _gps(records: Sequence[Record]) -> Newest:
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
-        told = record.get("shown")
-        if not isinstance(told, dict):
+        fix = record.get("shown")
+        if not isinstance(fix, dict):
             continue
         newest.words = "no fix"
-        if isinstance(told.get("lat_deg"), float):
-            newest.words = f"{told['lat_deg']:.5f} {told.get('lon_deg', 0.0):.5f}"
-            newest.numbers |= _numbers(told, speed_mps="speed, m/s")
+        if isinstance(fix.get("lat_deg"), float):
+            newest.words = f"{fix['lat_deg']:.5f} {fix.get('lon_deg', 0.0):.5f}"
+            newest.numbers |= _numbers(fix, speed_mps="speed, m/s")
     return newest
 
 
@@ -144,8 +144,8 @@ def _whole(value: object) -> int:
 
 
 def _last(records: Iterable[Record], key: str) -> int | None:
-    found = [record[key] for record in records if isinstance(record.get(key), int)]
-    return found[-1] if found else None
+    values = [record[key] for record in records if isinstance(record.get(key), int)]
+    return values[-1] if values else None
 
 
 _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {

@@ -10,9 +10,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.link_series import receiver_link_series, sender_link_series
-from multitracer.analysis.phases import phases_of_packets, phases_of_state
-from multitracer.analysis.series import in_link_time, packet_series, receiver_series, rtt_series, state_series
+from multitracer.analysis.sender.phases import phases_of_packets, phases_of_state
+from multitracer.analysis.series.labelled import (
+    in_link_time,
+    packet_series,
+    receiver_series,
+    rtt_series,
+    state_series,
+)
+from multitracer.analysis.series.link_series import receiver_link_series, sender_link_series
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import Moved, moved
 from multitracer.recording.views import view_of

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.analysis.trust import VERDICTS
+from multitracer.analysis.trust.trust import VERDICTS
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError
 from multitracer.logs import ParsedLog
@@ -102,14 +102,14 @@ class Recording:
     @property
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
-        told = list(self.notes)
+        sentences = list(self.notes)
         for file in (file for part in self.parts for file in part.capture.files):
             if file.damaged:
                 packets = count(file.packets, "whole packet")
                 read = f", {packets} read" if file.lost_ranges else f" after {packets}"
-                told.append(f"{file.path}: damaged{read}: {file.damaged}")
-            told += [f"{file.path}: {sentence}" for sentence in file.warnings]
-        return told
+                sentences.append(f"{file.path}: damaged{read}: {file.damaged}")
+            sentences += [f"{file.path}: {sentence}" for sentence in file.warnings]
+        return sentences
 
     @property
     def trust(self) -> str:
@@ -240,12 +240,12 @@ class Recording:
 
     def largest(self, count: int) -> list[tuple[Part, int]]:
         """Return up to `count` connections, those with the most unique bytes, in order of their numbers."""
-        found: list[tuple[int, Part, int]] = []
+        candidates: list[tuple[int, Part, int]] = []
         for part in self.parts:
             both = part.analysis.unique_bytes()
-            found += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
-        found.sort(key=lambda each: -each[0])
-        return sorted(((p, n) for _, p, n in found[:count]), key=lambda each: each[0].offset + each[1])
+            candidates += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
+        candidates.sort(key=lambda each: -each[0])
+        return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
     def chosen(self, number: int | None) -> tuple[Part, int]:
         """Return the connection with a number; without one that with the most unique bytes.
@@ -262,22 +262,24 @@ class Recording:
         return largest[0]
 
 
-def _names(found: list[tuple[Part, int]]) -> str:
+def _names(candidates: list[tuple[Part, int]]) -> str:
     """Return the connections to choose from, in words."""
     words = []
-    for part, n in found[:_CANDIDATES]:
+    for part, n in candidates[:_CANDIDATES]:
         ends = part.analysis.ends(n)
         words.append(f"{part.offset + n} ({ends.source} -> {ends.destination})")
-    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    more = f" and {len(candidates) - _CANDIDATES} more" if len(candidates) > _CANDIDATES else ""
     return f"{', '.join(words)}{more}; choose one by its number"
 
 
 def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:
     """Yield what of a log could not be read or had to be assumed, by the provenance of its tables."""
-    books = [table.provenance for table in tables.values()]
-    for warning in dict.fromkeys(warning for book in books for warning in book.get("warnings") or ()):
+    provenances = [table.provenance for table in tables.values()]
+    for warning in dict.fromkeys(
+        warning for provenance in provenances for warning in provenance.get("warnings") or ()
+    ):
         yield f"{log.path}: {warning}"
-    reasons = [book.get("damaged") for book in books]
+    reasons = [provenance.get("damaged") for provenance in provenances]
     for reason in dict.fromkeys(reason for reason in reasons if reason):
         yield f"{log.path}: damaged: {reason}; the part before it is used"
 

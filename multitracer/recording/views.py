@@ -2,7 +2,7 @@
 
 Rules of the file
 -----------------
-- Which connection of another capture is the same one, `multitracer.analysis.counterpart` says.
+- Which connection of another capture is the same one, `multitracer.analysis.two_points.counterpart` says.
 - Where a capture was made, its round trips say; where these leave it open, its host does, if one end of the
   connection is among the addresses of that host alone.
 - The sender's capture is the first one near the sender, else the one that was asked for. The receiver's is
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.counterpart import Counterparts
+from multitracer.analysis.two_points.counterpart import Counterparts
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
@@ -158,7 +158,7 @@ def _receiver(sender: Place, others: list[Place]) -> Place | None:
     for suits in (
         lambda place: place.vantage is Vantage.NEAR_RECEIVER,
         lambda place: place.vantage is Vantage.UNKNOWN,
-        _is_beside_receiver,
+        _is_at_receiver,
     ):
         for place in others:
             if suits(place):
@@ -166,7 +166,7 @@ def _receiver(sender: Place, others: list[Place]) -> Place | None:
     return None
 
 
-def _is_beside_receiver(place: Place) -> bool:
+def _is_at_receiver(place: Place) -> bool:
     row = 2 * (place.connection - 1) + place.reverse
     rtt_ns = int(place.part.analysis.directions["rtt_min_ns"][row])
     return place.vantage is Vantage.BETWEEN and rtt_ns != NOT_A_TIME and rtt_ns <= _NO_DISTANCE_NS

@@ -22,47 +22,47 @@ _ORDER = (
 """Of the bar: what the link did, then what it could not help, then what TCP lost."""
 
 
-def account_bar(found: Diagnosis) -> list[Markup]:
+def account_bar(diagnosis: Diagnosis) -> list[Markup]:
     """Return how the channel was used, the bar and its legend; empty where no link log tells."""
-    said = channel_use(found)
-    if not said:
+    sentence = channel_use(diagnosis)
+    if not sentence:
         return []
-    books = found.account
+    account = diagnosis.account
     return [
         element("h3", "How the channel was used"),
-        element("p", printable(said)),
-        _bar(books),
-        element("dl", _legend(books), class_="uses"),
+        element("p", printable(sentence)),
+        _bar(account),
+        element("dl", _legend(account), class_="uses"),
     ]
 
 
-def _shares(books: Account) -> list[tuple[Use, float, float]]:
+def _shares(account: Account) -> list[tuple[Use, float, float]]:
     """Return the classes that occur, their seconds, and their part of the whole."""
-    pairs = [(use, books.seconds[use]) for use in _ORDER]
-    return [(use, seconds, seconds / books.total_s) for use, seconds in pairs if seconds > 0]
+    pairs = [(use, account.seconds[use]) for use in _ORDER]
+    return [(use, seconds, seconds / account.total_s) for use, seconds in pairs if seconds > 0]
 
 
-def _bar(books: Account) -> Markup:
-    shares = _shares(books)
+def _bar(account: Account) -> Markup:
+    shares = _shares(account)
     pieces = [
         element(
             "span", class_=_class(use), style=f"flex-grow:{share:.6f}", title=f"{use.label}: {seconds:.1f} s"
         )
         for use, seconds, share in shares
     ]
-    said = ", ".join(f"{use.label} {share:.1%}" for use, _, share in shares)
-    return element("div", pieces, class_="account", role="img", aria_label=f"Where the time went: {said}")
+    label = ", ".join(f"{use.label} {share:.1%}" for use, _, share in shares)
+    return element("div", pieces, class_="account", role="img", aria_label=f"Where the time went: {label}")
 
 
 def _class(use: Use) -> str:
     return f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
 
 
-def _legend(books: Account) -> Iterator[Markup]:
-    for use, seconds, share in _shares(books):
+def _legend(account: Account) -> Iterator[Markup]:
+    for use, seconds, share in _shares(account):
         swatch = element("span", class_=_class(use), aria_hidden="true")
         yield element(
             "div",
             element("dt", swatch, use.label),
-            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", books.says(use))),
+            element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", account.says(use))),
         )

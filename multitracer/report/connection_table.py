@@ -71,8 +71,8 @@ def _filter() -> Markup:
         placeholder="Filter: address, port, end…",
         aria_label="Filter rows",
     )
-    told = element("span", id="filter-told", class_="muted", role="status")
-    return element("div", box, told, class_="bar")
+    status = element("span", id="filter-told", class_="muted", role="status")
+    return element("div", box, status, class_="bar")
 
 
 def _table(body: list[Markup], *, where: bool) -> Markup:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
 
 
-def diagnosis_section(found: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup:
+def diagnosis_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup:
     """Return the section.
 
     Parameters
     ----------
-    found : Diagnosis
+    diagnosis : Diagnosis
     origin_ns : int
         What the figure calls 0.
     speed : float
@@ -32,23 +32,25 @@ def diagnosis_section(found: Diagnosis, *, origin_ns: int, speed: float, figure:
     figure : bool
         Whether the first figure of the page shows the transfer, so that incidents can lead there.
     """
-    said = found.headline
+    headline = diagnosis.headline
     return element(
         "section",
         element("h2", "Why was it slow?"),
-        element("p", printable(said.sentence), class_="lead"),
-        element("p", element("em", "What would help: "), f"{said.help}.", class_="help"),
-        _work(found),
-        _transfer(found),
-        account_bar(found),
-        [] if found.limited.view is View.NOWHERE else incident_list(found, Axis(origin_ns, speed, figure)),
+        element("p", printable(headline.sentence), class_="lead"),
+        element("p", element("em", "What would help: "), f"{headline.help}.", class_="help"),
+        _work(diagnosis),
+        _transfer(diagnosis),
+        account_bar(diagnosis),
+        []
+        if diagnosis.limited.view is View.NOWHERE
+        else incident_list(diagnosis, Axis(origin_ns, speed, figure)),
         class_="diagnosis",
     )
 
 
-def _work(found: Diagnosis) -> list[Markup]:
+def _work(diagnosis: Diagnosis) -> list[Markup]:
     """Return the piece of work as a whole; empty for a transfer alone."""
-    group = found.group
+    group = diagnosis.group
     if len(group.members) < 2:
         return []
     took = duration(group.total_s * NS_PER_S)
@@ -56,29 +58,29 @@ def _work(found: Diagnosis) -> list[Markup]:
     longest = f" (the {len(group.members):,} longest of them are explained)" if left else ""
     return [
         element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
-        *limits_bar(rows_of_group(group), said="What limited the connections together"),
+        *limits_bar(rows_of_group(group), label="What limited the connections together"),
         *lanes(group),
     ]
 
 
-def _transfer(found: Diagnosis) -> list[Markup]:
+def _transfer(diagnosis: Diagnosis) -> list[Markup]:
     """Return what limited the transfer, and from where that was seen."""
-    limited = found.limited
-    layers = found.transfer.layers
+    limited = diagnosis.limited
+    layers = diagnosis.transfer.layers
     sender, receiver = layers.view.sender.ends
-    which = "the longest transfer" if len(found.group.members) > 1 else "the transfer"
-    title = f"What limited {which}: connection {_number(found)}, {sender} → {receiver}"
+    which = "the longest transfer" if len(diagnosis.group.members) > 1 else "the transfer"
+    title = f"What limited {which}: connection {_number(diagnosis)}, {sender} → {receiver}"
     seen = f"{duration(limited.total_s * NS_PER_S)}, seen from {SEEN_FROM[limited.view]}."
     return [
         element("h3", printable(title)),
         element("p", " ".join([seen, *_cannot_show(limited)]), class_="muted"),
-        *limits_bar(limited.shares, said="What limited the transfer"),
+        *limits_bar(limited.shares, label="What limited the transfer"),
     ]
 
 
-def _number(found: Diagnosis) -> str:
+def _number(diagnosis: Diagnosis) -> str:
     """Return the number of the connection; at its sender's capture it may have another one."""
-    number, at_sender = found.group.members[0].number, found.transfer.layers.view.sender.number
+    number, at_sender = diagnosis.group.members[0].number, diagnosis.transfer.layers.view.sender.number
     return f"{number}" if number == at_sender else f"{number} ({at_sender} where it was sent)"
 
 

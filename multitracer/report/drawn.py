@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.tcp import Vantage
@@ -111,12 +111,12 @@ def choose(parts: Sequence[Part], *, connection: int | None, most: int) -> list[
 
 def largest(parts: Sequence[Part], most: int) -> list[tuple[Part, int]]:
     """Return the connections with the most unique bytes both ways, as part and number within it."""
-    found = []
+    ranked = []
     for order, part in enumerate(parts):
         unique = part.analysis.unique_bytes()
         rows = np.argsort(-unique, kind="stable")[:most]
-        found += [(-int(unique[row]), order, int(row) + 1) for row in rows]
-    return [(parts[order], n) for _, order, n in sorted(found)[:most]]
+        ranked += [(-int(unique[row]), order, int(row) + 1) for row in rows]
+    return [(parts[order], n) for _, order, n in sorted(ranked)[:most]]
 
 
 def _numbered(parts: Sequence[Part], number: int) -> tuple[Part, int]:

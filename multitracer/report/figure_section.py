@@ -54,7 +54,7 @@ def _legend() -> Markup:
 
 def _how(*, at_receiver: bool) -> Markup:
     """Return how to read the figure; the words of each series come from the figure itself."""
-    said = (
+    words = (
         "Each dot is a data segment at its first byte; the line below is the next byte the receiver expects. "
         "How far they are apart upwards is what is outstanding, and sideways the round-trip time. Where the "
         "dots stop, the sender paused; where the line is level, nothing was acknowledged. The dotted line "
@@ -63,7 +63,7 @@ def _how(*, at_receiver: bool) -> Markup:
     return element(
         "details",
         element("summary", "How to read this"),
-        element("p", said),
+        element("p", words),
         element("p", _ARRIVALS) if at_receiver else None,
         element("dl", class_="docs"),
         class_="how",

@@ -46,18 +46,18 @@ class Axis:
         return (stamp_ns - self.origin_ns) * self.speed / NS_PER_S
 
 
-def incident_list(found: Diagnosis, axis: Axis) -> list[Markup]:
+def incident_list(diagnosis: Diagnosis, axis: Axis) -> list[Markup]:
     """Return the incidents; without any, that no known fault was found."""
-    if not found.incidents:
+    if not diagnosis.incidents:
         return [element("p", "No known fault was found.", class_="muted")]
-    items = [element("li", _incident(each, found.findings, axis)) for each in found.incidents[:_MOST]]
-    items += _rest(len(found.incidents) - _MOST)
+    items = [element("li", _incident(each, diagnosis.findings, axis)) for each in diagnosis.incidents[:_MOST]]
+    items += _rest(len(diagnosis.incidents) - _MOST)
     listed = [element("h3", "What happened"), element("ol", items[:_FIRST], class_="findings")]
     if len(items) <= _FIRST:
         return listed
     folded = element(
         "details",
-        element("summary", f"{len(found.incidents) - _FIRST:,} more that cost less"),
+        element("summary", f"{len(diagnosis.incidents) - _FIRST:,} more that cost less"),
         element("ol", items[_FIRST:], class_="findings", start=_FIRST + 1),
     )
     return [*listed, folded]

@@ -102,7 +102,7 @@ def _section(rows: list[Markup]) -> Markup:
         for name, number in heads
     ]
     box = element("input", id="filter", type="search", placeholder="Filter…", aria_label="Filter rows")
-    told = element("span", id="filter-told", class_="muted", role="status")
+    status = element("span", id="filter-told", class_="muted", role="status")
     table = element(
         "table",
         element("thead", element("tr", cells)),
@@ -112,7 +112,7 @@ def _section(rows: list[Markup]) -> Markup:
     )
     return element(
         "section",
-        element("div", box, told, class_="bar"),
+        element("div", box, status, class_="bar"),
         element("div", table, class_="scroll"),
         class_="long",
     )

@@ -40,7 +40,7 @@ class _Axis(NamedTuple):
         left, width = (ns / self.length_ns for ns in (begin_ns - self.begin_ns, end_ns - begin_ns))
         return f"left:{left:.3%};width:{width:.3%}"
 
-    def said(self, ns: int) -> str:
+    def timespan(self, ns: int) -> str:
         """Return a length of time in words."""
         return duration(ns * self.speed)
 
@@ -56,15 +56,15 @@ def lanes(group: Group) -> list[Markup]:
     begin, end = min(each.begin_ns for each in chain), max(each.end_ns for each in chain)
     axis = _Axis(begin, max(end - begin, 1), group.longest.transfer.speed)
     shown = [_lane(number, stages, axis) for number, stages in list(rows.items())[:_MOST]]
-    took = axis.said(end - begin)
-    said = (
+    took = axis.timespan(end - begin)
+    sentence = (
         f"{count(len(rows), 'connection')} one after the other decided when it ended: {took} together."
         if len(rows) > 1
         else f"One connection decided when it ended: {took}. The others ran beside it."
     )
     rest = len(rows) - _MOST
     return [
-        element("p", said, class_="muted"),
+        element("p", sentence, class_="muted"),
         element("div", shown, class_="lanes"),
         element("p", f"and {count(rest, 'more connection')}", class_="muted") if rest > 0 else Markup(),
         element("p", list(_key()), class_="key muted"),
@@ -79,18 +79,18 @@ def _lane(number: int, stages: list[Stage], axis: _Axis) -> Markup:
             "i",
             class_=each.stage,
             style=axis.style(each.begin_ns, each.end_ns),
-            title=f"{_STAGES[each.stage]}: {axis.said(each.end_ns - each.begin_ns)}",
+            title=f"{_STAGES[each.stage]}: {axis.timespan(each.end_ns - each.begin_ns)}",
         )
         for each in stages
         if each.stage != "transfer" and axis.width(each) >= _LEAST_WIDTH
     ]
     after_ns = stages[0].begin_ns - axis.begin_ns
-    said = f"{f'after {axis.said(after_ns)}: ' if after_ns else ''}{_sums(stages, axis)}"
+    label = f"{f'after {axis.timespan(after_ns)}: ' if after_ns else ''}{_sums(stages, axis)}"
     return element(
         "div",
         element("span", f"connection {number}"),
-        element("div", whole, waits, role="img", aria_label=said),
-        element("small", said, class_="muted"),
+        element("div", whole, waits, role="img", aria_label=label),
+        element("small", label, class_="muted"),
     )
 
 
@@ -100,7 +100,7 @@ def _sums(stages: list[Stage], axis: _Axis) -> str:
     for each in stages:
         lengths.setdefault(each.stage, []).append(each.end_ns - each.begin_ns)
     return ", ".join(
-        f"{name} {axis.said(sum(each))}" + (f" in {len(each):,} pieces" if len(each) > 1 else "")
+        f"{name} {axis.timespan(sum(each))}" + (f" in {len(each):,} pieces" if len(each) > 1 else "")
         for name, each in lengths.items()
     )
 

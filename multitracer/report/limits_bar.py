@@ -20,14 +20,14 @@ _SHADES = 3
 """Colours: the culprit's, the next one's, and that of all others."""
 
 
-def limits_bar(rows: list[Share], *, said: str) -> list[Markup]:
+def limits_bar(rows: list[Share], *, label: str) -> list[Markup]:
     """Return the bar and its legend.
 
     Parameters
     ----------
     rows : list of Share
         Parts of one limit are put beside each other; the largest limit is the culprit.
-    said : str
+    label : str
         Of what it is, for those who hear the page.
     """
     order = list(by_limit(rows))
@@ -37,7 +37,7 @@ def limits_bar(rows: list[Share], *, said: str) -> list[Markup]:
     pieces = [_piece(row, shades[row.limit]) for row in ordered]
     legend = [_entry(row, shades[row.limit]) for row in ordered]
     return [
-        element("div", pieces, class_="limits", role="img", aria_label=f"{said}: {words}"),
+        element("div", pieces, class_="limits", role="img", aria_label=f"{label}: {words}"),
         element("dl", legend, class_="uses"),
     ]
 
@@ -58,14 +58,14 @@ def _class(row: Share, shade: int) -> str:
 
 
 def _piece(row: Share, shade: int) -> Markup:
-    told = f"{name_of(row)} {row.share:.0%}"
-    name = element("span", told) if row.share >= _WIDE else None
+    label = f"{name_of(row)} {row.share:.0%}"
+    name = element("span", label) if row.share >= _WIDE else None
     return element(
         "div",
         name,
         class_=_class(row, shade),
         style=f"flex-grow:{row.share:.6f}",
-        title=f"{told}: {says(row)}",
+        title=f"{label}: {says(row)}",
     )
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer import __version__
 from multitracer.errors import InputError
-from multitracer.report.beside import replacing
 from multitracer.report.markup import Markup, element, join, json_text, script_hash
+from multitracer.report.replacing import replacing
 
 if TYPE_CHECKING:
     import os
@@ -132,5 +132,5 @@ def write(path: str | os.PathLike[str], page: str) -> None:
     InputError
         If it cannot be written.
     """
-    with replacing(path) as beside:
-        beside.write_bytes(page.encode("utf-8", "backslashreplace"))
+    with replacing(path) as temporary:
+        temporary.write_bytes(page.encode("utf-8", "backslashreplace"))

@@ -98,32 +98,32 @@ def _some(name: str, lines: Sequence[str]) -> list[tuple[str, str]]:
 
 def _counts(counted: dict[str, int]) -> str:
     ordered = sorted(counted.items(), key=lambda item: -item[1])
-    said = [f"{name}: {count(number, 'packet')}" for name, number in ordered[:_LINES]]
-    return ", ".join(said + ["and more"] * (len(ordered) > _LINES))
+    counts = [f"{name}: {count(number, 'packet')}" for name, number in ordered[:_LINES]]
+    return ", ".join(counts + ["and more"] * (len(ordered) > _LINES))
 
 
 def _clock(file: SourceFile) -> str:
     finest = min((i.resolution_ns for i in file.interfaces), default=None)
-    said = [] if finest is None else [f"resolution {duration(finest)}"]
+    facts = [] if finest is None else [f"resolution {duration(finest)}"]
     if file.without_time:
-        said.append(f"{count(file.without_time, 'packet')} without a time")
+        facts.append(f"{count(file.without_time, 'packet')} without a time")
     if file.time_steps_back:
         steps = count(file.time_steps_back, "step")
-        said.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
+        facts.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
     else:
-        said.append("never steps backwards")
-    return ", ".join(said)
+        facts.append("never steps backwards")
+    return ", ".join(facts)
 
 
 def _interface(interface: Interface) -> str:
-    said = [interface.name, interface.description, f"link type {interface.link_type}"]
+    facts = [interface.name, interface.description, f"link type {interface.link_type}"]
     if interface.snap_length:
-        said.append(f"first {interface.snap_length:,} bytes of each packet")
+        facts.append(f"first {interface.snap_length:,} bytes of each packet")
     if interface.filter:
-        said.append(f"filter {interface.filter}")
+        facts.append(f"filter {interface.filter}")
     if interface.dropped_packets:
-        said.append(f"{count(interface.dropped_packets, 'packet')} dropped")
-    return ", ".join(filter(None, said))
+        facts.append(f"{count(interface.dropped_packets, 'packet')} dropped")
+    return ", ".join(filter(None, facts))
 
 
 def digests(parts: Sequence[Part]) -> dict[str, str]:
@@ -131,12 +131,12 @@ def digests(parts: Sequence[Part]) -> dict[str, str]:
 
     Evidence is named by its content; of more, hashing would take longer than reading.
     """
-    found: dict[str, str] = {}
+    digest_of: dict[str, str] = {}
     left = _HASHED_BYTES
     for path in (Path(file.path) for part in parts for file in part.capture.files):
         with suppress(OSError):  # gone since it was read
             if path.is_file() and path.stat().st_size <= left:
                 left -= path.stat().st_size
                 with path.open("rb") as stream:
-                    found[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+                    digest_of[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digest_of

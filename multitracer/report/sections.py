@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.report.markup import Markup, element
 from multitracer.report.sentence import NOTHING, goodput, sentence
 from multitracer.tcp import GoodputBy, RoundTrips
@@ -32,7 +32,7 @@ def trust_section(recording: Recording) -> Markup:
     """Return how far the captures can be trusted, with every reason."""
     trusts = [(part, part.analysis.trust) for part in recording.parts]
     several = len(trusts) > 1
-    said = [
+    notes = [
         element("li", f"{printable(part.point.name)}: " if several else "", printable(note.sentence))
         for part, trust in trusts
         for note in trust.notes
@@ -40,7 +40,7 @@ def trust_section(recording: Recording) -> Markup:
     return element(
         "section",
         element("h2", _SAYS[recording.trust]),
-        element("ul", said[:_NOTES], more(len(said) - _NOTES)) if said else None,
+        element("ul", notes[:_NOTES], more(len(notes) - _NOTES)) if notes else None,
         class_=f"trust {recording.trust}",
         aria_label="How far the capture can be trusted",
     )
@@ -73,13 +73,13 @@ def _facts(drawn: Drawn) -> list[Markup]:
     return [
         _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
         _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
-        *(_at_receiver(row) if drawn.is_at_receiver else [_again(again, row["data_segments"])]),
+        *(_at_receiver(row) if drawn.is_at_receiver else [_retransmitted(again, row["data_segments"])]),
         _rtt_fact(drawn),
         _in_flight(drawn, window),
     ]
 
 
-def _again(again: int, segments: int) -> Markup:
+def _retransmitted(again: int, segments: int) -> Markup:
     more = f"{share(again, segments)} of them all" if again else "nothing was sent twice"
     return _fact("Retransmitted", count(again, "segment"), more)
 

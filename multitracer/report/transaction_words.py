@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.transactions import dropped, size_statistics, straight_line
+from multitracer.analysis.transactions.arms import dropped, size_statistics, straight_line
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Table
 
 _VERDICTS = ("faster", "alike", "slower", "failed", "other failed", "both failed")
@@ -57,7 +57,7 @@ def comparison_sentence(first: Arm, second: Arm, table: Table, *, name: str = "r
     known = {row["size_bytes"]: (_verdict(row, name), row) for row in rows}
     parts = []
     for verdict in _VERDICTS:
-        here = [row for found, row in known.values() if found == verdict]
+        here = [row for each_verdict, row in known.values() if each_verdict == verdict]
         if here:
             parts.append(_part(verdict, here, [row["size_bytes"] for row in rows], first, second, name))
     subject = f"With the set-up of its connection {first.name}" if name == "setup_ratio" else first.name
@@ -120,10 +120,10 @@ def _joined(words: Sequence[str]) -> str:
 def arm_sentence(arm: Arm) -> str:
     """Return how the RTT of one arm grew with the size, and how many were dropped."""
     rows = [row for row in size_statistics(arm).rows() if row["median_s"] is not None]
-    told = [row for row in rows if isfinite(row["median_s"])]
-    if not told:
+    finished = [row for row in rows if isfinite(row["median_s"])]
+    if not finished:
         return f"{arm.name}: half or more were dropped at every size ({dropped_words(arm)})."
-    first, last = told[0], told[-1]
+    first, last = finished[0], finished[-1]
     grew = f"took {seconds(first['median_s'])} at {first['size_bytes']} bytes"
     if last is not first:
         grew += f" and {seconds(last['median_s'])} at {last['size_bytes']}"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer import __version__
-from multitracer.analysis.bootstrap import DRAWS
-from multitracer.analysis.influence import RADIO, influence
-from multitracer.analysis.transactions import size_statistics
-from multitracer.analysis.transports import compare, pairs
+from multitracer.analysis.transactions.arms import size_statistics
+from multitracer.analysis.transactions.bootstrap import DRAWS
+from multitracer.analysis.transactions.influence import RADIO, influence
+from multitracer.analysis.transactions.transports import compare, pairs
 from multitracer.figures.environment import overlay, panels
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.transaction_cdf import cdf_figure
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from multitracer.analysis.transactions import Arm
+    from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Table
 
     Compared = list[tuple[Arm, Arm, Table]]
@@ -107,7 +107,7 @@ def transaction_sections(arms: Sequence[Arm]) -> tuple[list[Markup], list[dict[s
             element("h2", "Round-trip time against size"),
             chart(0, charts, says="Round-trip time against message size; the numbers are in the tables."),
         ),
-        *(_beside(*each) for each in compared),
+        *(_comparison(*each) for each in compared),
         element(
             "section",
             element("h2", "How the times are distributed"),
@@ -167,7 +167,7 @@ def _fact(arm: Arm) -> Markup:
     )
 
 
-def _beside(first: Arm, second: Arm, table: Table) -> Markup:
+def _comparison(first: Arm, second: Arm, table: Table) -> Markup:
     """Return the table of ratios of two arms."""
     medians = [dict(_medians(arm)) for arm in (first, second)]
     with_setup = not np.isnan(table["setup_ratio"]).all()
@@ -223,18 +223,18 @@ def _difference(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Markup]:
-    asked = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
-    if not asked:
+    measured = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
+    if not measured:
         why = "The state of the radio is unknown: no modem was polled while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
-    charts += [both_themes(partial(panels, asked)), both_themes(partial(overlay, asked))]
+    charts += [both_themes(partial(panels, measured)), both_themes(partial(overlay, measured))]
     place = len(charts) - 2
     return [
         element(
             "section",
             element("h2", "What the radio was like"),
             chart(place, charts, says="RTT, efficiency, RSSI, BLER and cell busy over time."),
-            _influences(asked),
+            _influences(measured),
         ),
         element(
             "section",
@@ -251,13 +251,13 @@ def _influences(arms: Sequence[Arm]) -> Markup:
     """Return how the RTT went with the radio, within the sizes of each arm."""
     body = []
     for arm in arms[:_MOST_FACTS]:
-        found = [influence(arm, name) for name in RADIO]
-        cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in found]
+        influences = [influence(arm, name) for name in RADIO]
+        cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in influences]
         body.append(
             (
                 arm.name,
                 *(cell.replace("-", "−") for cell in cells),
-                f"{max(each.transactions for each in found):,}",
+                f"{max(each.transactions for each in influences):,}",
             )
         )
     return element("div", _table(_INFLUENCE_HEADS, body, texts=(0,)), class_="scroll")

@@ -84,12 +84,12 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
     parts = recording.parts
-    found = _explained(recording, request.connection) if len(recording) else None
-    drawn = choose(parts, connection=_first(found, request), most=MOST_FIGURES)
+    diagnosis = _explained(recording, request.connection) if len(recording) else None
+    drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     body = [
-        *_opening(recording, first, found),
+        *_opening(recording, first, diagnosis),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
         _figures(drawn, several=len(parts) > 1),
         connection_section(parts, drawn, most=MOST_ROWS),
@@ -115,9 +115,9 @@ def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
     return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
 
 
-def _opening(recording: Recording, drawn: Drawn | None, found: Diagnosis | None) -> list[Markup | None]:
+def _opening(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | None) -> list[Markup | None]:
     """Return why it was slow and how far that can be trusted; a doubt comes first."""
-    opening = [_diagnosis(recording, drawn, found), trust_section(recording)]
+    opening = [_diagnosis(recording, drawn, diagnosis), trust_section(recording)]
     return opening if recording.trust == "good" else opening[::-1]
 
 
@@ -127,24 +127,24 @@ def _explained(recording: Recording, connection: int | None) -> Diagnosis | None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:
         return None
-    found = diagnose(transfer, group)
-    return found if found.limited.total_s else None
+    diagnosis = diagnose(transfer, group)
+    return diagnosis if diagnosis.limited.total_s else None
 
 
-def _first(found: Diagnosis | None, request: Request) -> int | None:
+def _first(diagnosis: Diagnosis | None, request: Request) -> int | None:
     """Return the connection to draw first: the one that is explained, as its sender's capture has it."""
-    if request.connection is not None or found is None:
+    if request.connection is not None or diagnosis is None:
         return request.connection
-    return found.transfer.layers.view.sender.number
+    return diagnosis.transfer.layers.view.sender.number
 
 
-def _diagnosis(recording: Recording, drawn: Drawn | None, found: Diagnosis | None) -> Markup | None:
+def _diagnosis(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | None) -> Markup | None:
     """Return how the report opens."""
-    if drawn is None or found is None:
+    if drawn is None or diagnosis is None:
         return None
-    view = found.transfer.layers.view.sender
+    view = diagnosis.transfer.layers.view.sender
     shows = (view.part, view.connection, view.reverse) == (drawn.part, drawn.connection, drawn.reverse)
-    return diagnosis_section(found, origin_ns=origin_ns(view.part), speed=recording.speed, figure=shows)
+    return diagnosis_section(diagnosis, origin_ns=origin_ns(view.part), speed=recording.speed, figure=shows)
 
 
 def summary(parts: Sequence[Part], connection: int | None = None) -> str:

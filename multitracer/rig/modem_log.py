@@ -47,8 +47,8 @@ class ModemLog:
 
     def reading(self, reading: RadioReading, *, now_ns: int) -> None:
         """Write what the modem answers to each of its commands now."""
-        told = modem_values(reading, self._config)
-        values = {name: value for name, value in told.items() if value is not None}
+        reported = modem_values(reading, self._config)
+        values = {name: value for name, value in reported.items() if value is not None}
         stamp_ns = self._clock.monotonic_ns(now_ns)
         self._reads += 1
         for command in self._commands:

@@ -102,10 +102,10 @@ def _readings(recording: Recording) -> dict[str, Readings]:
 def _of_column(tables: list[Table], name: str) -> Readings:
     times, values = [np.empty(0, np.int64)], [np.empty(0, np.float64)]
     for table in tables:
-        said = table[_SOURCES[name]]
-        used = (table["role"] == "serving") & ~np.isnan(said) & (table["time_ns"] != NOT_A_TIME)
+        measured = table[_SOURCES[name]]
+        used = (table["role"] == "serving") & ~np.isnan(measured) & (table["time_ns"] != NOT_A_TIME)
         times.append(table["time_ns"][used])
-        values.append(said[used])
+        values.append(measured[used])
     joined = np.concatenate(times)
     order = np.argsort(joined, kind="stable")
     return joined[order], np.concatenate(values)[order]
@@ -179,14 +179,14 @@ def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tu
 
 def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
     """Write the file beside the old one, then put it in its place."""
-    beside = path.with_name(f"{path.name}.tmp")
-    with beside.open("w", encoding="utf-8", newline="") as stream:
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, header, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(path)
+    temporary.replace(path)
 
 
 def _note(recording: Recording, path: Path) -> None:

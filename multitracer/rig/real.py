@@ -108,16 +108,19 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """
-    told = Measurement(plan, folder, scenario, replace(options or Options(), speed=speed), capture)
+    measurement = Measurement(plan, folder, scenario, replace(options or Options(), speed=speed), capture)
     about = _about(
-        folder.resolve().name, scenario, seed=scenario.seed if seed is None else seed, options=told.options
+        folder.resolve().name,
+        scenario,
+        seed=scenario.seed if seed is None else seed,
+        options=measurement.options,
     )
     privileges = required()
     with Interruption() as interruption, _alone(folder):
         manifest = opened(plan, folder, about)
         if _has_work(plan, folder, progress):
             remove_stale()
-            run = RealRun(told, manifest, privileges, interruption)
+            run = RealRun(measurement, manifest, privileges, interruption)
             try:
                 run.run(progress)
             finally:
@@ -182,12 +185,12 @@ class RealRun:
     """One run; see `run_real`."""
 
     def __init__(
-        self, told: Measurement, manifest: Manifest, privileges: Privileges, interruption: Interruption
+        self, measurement: Measurement, manifest: Manifest, privileges: Privileges, interruption: Interruption
     ) -> None:
-        self._told = told
-        self._folder = told.folder
-        self._scenario = told.scenario
-        self._speed = told.options.speed
+        self._measurement = measurement
+        self._folder = measurement.folder
+        self._scenario = measurement.scenario
+        self._speed = measurement.options.speed
         self._manifest = manifest
         self._privileges = privileges
         self._interruption = interruption
@@ -204,7 +207,7 @@ class RealRun:
         maker = Maker.myself()
         self._hosts = Hosts(maker)
         suffix = f"-{self._number}" if self._number else ""
-        self._children = Children(told.folder, self._hosts, maker, interruption, suffix=suffix)
+        self._children = Children(measurement.folder, self._hosts, maker, interruption, suffix=suffix)
 
     def run(self, progress: Progress) -> None:
         """Make the hosts, measure, write everything down, and remove the hosts."""
@@ -222,7 +225,7 @@ class RealRun:
             link = link_of(self._scenario.link, seed=self._facts["seed"], script=self._scenario.events)
             radio = undo.enter_context(self._radio())
             radio.start(link)
-            if self._told.capture:
+            if self._measurement.capture:
                 self._start_collectors()
             course = undo.enter_context(self._course(link, progress))
             self._manifest.collectors = [*self._earlier, *self._children.runs]
@@ -250,7 +253,7 @@ class RealRun:
         facts: Facts = {"clock": "realtime", "speed": self._speed, "scenario": self._scenario.name}
         if isinstance(self._scenario.link, LinkConfig):
             facts = rlp_facts(self._scenario, speed=self._speed)
-        writes = self._told.capture and not self._privileges.may("tcpdump")
+        writes = self._measurement.capture and not self._privileges.may("tcpdump")
         snap_bytes = _SNAP_BYTES if writes else 0
         return LinkRecorder(self._folder, facts, number=self._number, captures_bytes=snap_bytes)
 
@@ -271,7 +274,7 @@ class RealRun:
 
     def _course(self, link: PacketLink, progress: Progress) -> Course:
         address = f"{self._hosts.addresses['fixed']}:{PORT}"
-        task = Task(self._told.plan, ".", address, self._told.options)
+        task = Task(self._measurement.plan, ".", address, self._measurement.options)
         return Course(task, self._children, link, self._interruption, progress)
 
     # --- the run ---

@@ -54,8 +54,8 @@ class Course:
         self._server = self._started("server", "fixed", replace(task, folder="fixed"), subprocess.DEVNULL)
         self._client = self._started("client", "mobile", task, subprocess.PIPE)
         assert self._client.process.stdout is not None
-        self._told = self._client.process.stdout
-        os.set_blocking(self._told.fileno(), False)
+        self._output = self._client.process.stdout
+        os.set_blocking(self._output.fileno(), False)
         self._rest = b""
         self._has_begun = False
         self._ended_ns: int | None = None
@@ -82,7 +82,7 @@ class Course:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._told.close()
+        self._output.close()
 
     def is_over(self, now_ns: int) -> bool:
         """Ask after every event."""
@@ -96,8 +96,8 @@ class Course:
     def _hear(self) -> None:
         """Tell how far the client is."""
         with suppress(BlockingIOError):
-            said = os.read(self._told.fileno(), _READ_BYTES)
-            *lines, self._rest = (self._rest + said).split(b"\n")
+            output = os.read(self._output.fileno(), _READ_BYTES)
+            *lines, self._rest = (self._rest + output).split(b"\n")
             if lines:
                 done, dropped, total = map(int, lines[-1].split())
                 self._progress(done, dropped, total)
@@ -132,5 +132,5 @@ def _say(child: Child, line: bytes) -> None:
 
 
 def _last_words(child: Child) -> str:
-    said = child.words.read_text(errors="replace").strip().removeprefix(READY).strip()
-    return said[-_LAST_WORDS:] or f"exit status {child.process.returncode}"
+    words = child.words.read_text(errors="replace").strip().removeprefix(READY).strip()
+    return words[-_LAST_WORDS:] or f"exit status {child.process.returncode}"

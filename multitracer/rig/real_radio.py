@@ -123,8 +123,8 @@ class RadioFeed:
         line = json.dumps({"set": modem_values(reading, self._config)}) + "\n"
         with suppress(BrokenPipeError, BlockingIOError):  # it was killed, or hangs: its log will tell
             os.write(self._modem.process.stdin.fileno(), line.encode())
-        told = asdict(reading)
+        columns = asdict(reading)
         if self._truth.tell() == 0:
-            self._writer.writerow(["time_ns", "link_ns", *told])
+            self._writer.writerow(["time_ns", "link_ns", *columns])
         if self._clock is not None:
-            self._writer.writerow([self._clock.realtime_ns(now_ns), now_ns, *told.values()])
+            self._writer.writerow([self._clock.realtime_ns(now_ns), now_ns, *columns.values()])

@@ -1,4 +1,4 @@
-"""CentaurusComm in virtual time: an `Endpoint` of `measure` whose `work` lets the link's time pass."""
+"""CentaurusComm in virtual time: a `CentaurusEndpoint` whose `work` lets the link's time pass."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Recorder:
     def __init__(self, folder: Path, scenario: Scenario, *, capture: bool) -> None:
         self._folder = folder
         self._files = ExitStack()
-        self._beside: list[Path] = []
+        self._temporary: list[Path] = []
         self._clocks = {side: host_clock(scenario, side) for side in SIDES}
         for side in SIDES:
             (folder / side).mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ class Recorder:
         path = self._folder / side / name
         if path.exists():
             path = path.with_name(f".{name}")
-            self._beside.append(path)
+            self._temporary.append(path)
         return self._files.enter_context(path.open("wb"))
 
     def _captures_of(self, side: Side) -> _Captures:
@@ -129,5 +129,5 @@ class Recorder:
             for each in self._captures.values():
                 each.end(self._now_ns)
         self._files.close()
-        for path in self._beside if kind is None else ():
+        for path in self._temporary if kind is None else ():
             path.replace(path.with_name(path.name.removeprefix(".")))

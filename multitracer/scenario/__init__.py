@@ -13,10 +13,10 @@ The truth is for judging an analysis; no analysis reads it.
 from __future__ import annotations
 
 from multitracer.scenario.library import bundled_links, bundled_names, load_scenario, read_error_trace
-from multitracer.scenario.model import Clock, Scenario, Traffic
+from multitracer.scenario.model import HostClock, Scenario, Traffic
 
 __all__ = [
-    "Clock",
+    "HostClock",
     "Scenario",
     "Traffic",
     "bundled_links",

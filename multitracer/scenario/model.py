@@ -40,7 +40,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class HostClock:
     """An error of the fixed host's clock against the mobile's, put into its logs only."""
 
     offset_s: float = 0.0
@@ -63,7 +63,7 @@ class Scenario:
     traffic: tuple[Traffic, ...] = ()
     """The first one is what the summary is about; none for a link that is only measured over."""
     events: tuple[ScriptEvent, ...] = ()
-    clock: Clock = Clock()
+    clock: HostClock = HostClock()
     seed: int = 1
     """Used unless another one is given."""
     source: str = ""

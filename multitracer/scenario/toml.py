@@ -17,7 +17,7 @@ from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import FormatError, LocalProtocolError
 from multitracer.protocols.tcp import TcpProfile, tcp_profile
-from multitracer.scenario.model import Clock, Scenario, Traffic
+from multitracer.scenario.model import HostClock, Scenario, Traffic
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class _Reader:
             link=self._link(self._table(document, "link")),
             traffic=self._list(Traffic, document, "traffic"),
             events=self._list(ScriptEvent, document, "event"),
-            clock=self._build(Clock, self._table(document, "clock"), "[clock]"),
+            clock=self._build(HostClock, self._table(document, "clock"), "[clock]"),
         )
 
     def _profile(self, tcp: Document, host: str) -> TcpProfile:

@@ -73,8 +73,8 @@ class Child:
             return "ended"
         if status < 0:
             return f"ended by {signal.Signals(-status).name}"
-        said = self.words.read_text(errors="replace").strip().splitlines()
-        return f"exit status {status}" + (f": {said[-1][:_LAST_WORDS]}" if said else "")
+        lines = self.words.read_text(errors="replace").strip().splitlines()
+        return f"exit status {status}" + (f": {lines[-1][:_LAST_WORDS]}" if lines else "")
 
 
 class Children:
@@ -160,8 +160,8 @@ class Children:
             if child.has_ended or time.monotonic() > deadline_s:
                 if not needed:
                     return
-                said = child.words.read_text(errors="replace").strip()
-                raise CollectorError(f"{child.run.name} at {child.run.host} did not begin: {said[-500:]}")
+                words = child.words.read_text(errors="replace").strip()
+                raise CollectorError(f"{child.run.name} at {child.run.host} did not begin: {words[-500:]}")
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.scenario.model import Clock
+    from multitracer.scenario.model import HostClock
 
 _PPM = 1_000_000
 
@@ -38,7 +38,7 @@ class ClockError:
     origin_monotonic_ns: int = 0
 
     @classmethod
-    def from_now(cls, clock: Clock) -> ClockError:
+    def from_now(cls, clock: HostClock) -> ClockError:
         """Return the error that a scenario states, beginning now."""
         offset_ns = round(clock.offset_s * NS_PER_S)
         return cls(offset_ns, clock.skew_ppm, time.time_ns(), time.monotonic_ns())

@@ -51,20 +51,20 @@ _SWITCHES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AbilityCheck:
     """One thing that a run would like to do, and what follows if it cannot."""
 
     name: str
     purpose: str
     works: bool
-    found: str
+    message: str
     """What the system said; empty if it works."""
     without: str
     """What a run is without it."""
 
 
 @dataclass(frozen=True, slots=True)
-class TierFinding:
+class TierCheck:
     """One of the three tiers."""
 
     tier: Tier
@@ -76,48 +76,48 @@ class TierFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class SystemCheck:
     """What `examine` found."""
 
     tier: Tier
     """The best one that this process reaches without other rights."""
-    tiers: tuple[TierFinding, ...]
-    findings: tuple[Finding, ...]
+    tiers: tuple[TierCheck, ...]
+    checks: tuple[AbilityCheck, ...]
     advice: str
     """The one command that would help most; empty if nothing is missing."""
 
 
-def examine() -> Diagnosis:
+def examine() -> SystemCheck:
     """Try what a run in real time does, in this process and in a user namespace of its own."""
     privileges = probe()
     refused = why_no_user_namespace() if not privileges.in_user_namespace else ""
     tiers = (_root(privileges), _user_namespace(privileges, refused), _plain())
-    findings = tuple(_finding(ability, privileges) for ability in privileges.abilities)
-    return Diagnosis(privileges.tier, tiers, findings, _advice(privileges, refused))
+    checks = tuple(_check(ability, privileges) for ability in privileges.abilities)
+    return SystemCheck(privileges.tier, tiers, checks, _advice(privileges, refused))
 
 
-def _finding(ability: Ability, privileges: Privileges) -> Finding:
+def _check(ability: Ability, privileges: Privileges) -> AbilityCheck:
     purpose, without = _PURPOSES.get(ability.name, ("", "no run in real time" if ability.needed else ""))
     if ability.needed and privileges.wants_unshare:
         without = "there is in a user namespace"
-    return Finding(ability.name, purpose, ability.works, ability.why_not, without)
+    return AbilityCheck(ability.name, purpose, ability.works, ability.why_not, without)
 
 
-def _root(privileges: Privileges) -> TierFinding:
+def _root(privileges: Privileges) -> TierCheck:
     if privileges.tier == "root":
-        return TierFinding("root", True, "as it is", _lost(privileges.abilities))
-    return TierFinding("root", False, "needs root outside of a user namespace", _NOT_TRIED)
+        return TierCheck("root", True, "as it is", _lost(privileges.abilities))
+    return TierCheck("root", False, "needs root outside of a user namespace", _NOT_TRIED)
 
 
-def _user_namespace(privileges: Privileges, refused: str) -> TierFinding:
+def _user_namespace(privileges: Privileges, refused: str) -> TierCheck:
     if privileges.in_user_namespace:
         works = privileges.tier == "userns"
         how = "as it is" if works else _first_lack(privileges)
-        return TierFinding("userns", works, how, _lost(privileges.abilities))
+        return TierCheck("userns", works, how, _lost(privileges.abilities))
     if refused:
-        return TierFinding("userns", False, refused, _NOT_TRIED)
+        return TierCheck("userns", False, refused, _NOT_TRIED)
     how = f"{_in_user_namespace()} testbed run ..."
-    return TierFinding("userns", True, how, _lost(probe_in_user_namespace()))
+    return TierCheck("userns", True, how, _lost(probe_in_user_namespace()))
 
 
 def _lost(abilities: tuple[Ability, ...]) -> str:
@@ -126,8 +126,8 @@ def _lost(abilities: tuple[Ability, ...]) -> str:
     return ", ".join(ability.name for ability in abilities if not ability.works) or "nothing"
 
 
-def _plain() -> TierFinding:
-    return TierFinding("plain", True, "testbed run --virtual", "real time and the kernel's TCP")
+def _plain() -> TierCheck:
+    return TierCheck("plain", True, "testbed run --virtual", "real time and the kernel's TCP")
 
 
 def _first_lack(privileges: Privileges) -> str:

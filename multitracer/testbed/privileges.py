@@ -102,14 +102,14 @@ def required() -> Privileges:
     PreflightError
         If it is not, with what would help.
     """
-    found = probe()
-    if found.tier == "plain" or found.wants_unshare:
-        lacking = next(ability for ability in found.missing if ability.needed)
-        way = "start me with `unshare -Urnm`" if found.wants_unshare else "run as root"
+    privileges = probe()
+    if privileges.tier == "plain" or privileges.wants_unshare:
+        lacking = next(ability for ability in privileges.missing if ability.needed)
+        way = "start me with `unshare -Urnm`" if privileges.wants_unshare else "run as root"
         raise PreflightError(
             f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual"
         )
-    return found
+    return privileges
 
 
 def in_user_namespace() -> bool:
@@ -167,8 +167,8 @@ def _tool(name: str) -> Ability:
 def _collector(name: str, *, needed: bool) -> Ability:
     command = [sys.executable, "-c", _COLLECTOR_CHECK, name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stderr.strip().splitlines()
-    words = said[-1].partition(": ")[2] if done.returncode and said else ""
+    lines = done.stderr.strip().splitlines()
+    words = lines[-1].partition(": ")[2] if done.returncode and lines else ""
     why_not = words.removeprefix(f"{name}: ").partition("; ")[0]  # what would help is for the doctor to say
     return Ability(name, done.returncode == 0, why_not, needed=needed)
 
@@ -205,5 +205,5 @@ def why_no_user_namespace() -> str:
     program = "from multitracer.testbed import privileges as p; print(p.namespaces().why_not)"
     command = [*_USER_NAMESPACE, sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
-    return said[-1] if said else "refused" if done.returncode else ""
+    lines = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+    return lines[-1] if lines else "refused" if done.returncode else ""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.privileges import Privileges
 
-    Told = Callable[[int], None]
+    ProgressReport = Callable[[int], None]
 
 _COUNTERS = ("nstat", "-a", "-z", "-s", "-j")
 _DEVICE_COUNTERS = ("ip", "-s", "-j", "link", "show", DEVICE)
@@ -59,7 +59,7 @@ def run_real(
     *,
     seed: int | None = None,
     speed: float = 1,
-    told: Told | None = None,
+    progress: ProgressReport | None = None,
 ) -> Summary:
     """Run a scenario under real kernels and write a session folder.
 
@@ -73,7 +73,7 @@ def run_real(
         Another one than the scenario's.
     speed : float
         Link seconds that pass in a second.
-    told : callable, optional
+    progress : callable, optional
         Called after every slot with the payload bytes that have arrived.
 
     Returns
@@ -97,7 +97,7 @@ def run_real(
         remove_stale()
         make_folders(folder, scenario)
         run = RealRun(scenario, folder, privileges, interruption, seed=seed, speed=speed)
-        summary = run.run(told or (lambda _: None))
+        summary = run.run(progress or (lambda _: None))
         interruption.check()
     return summary
 
@@ -132,7 +132,7 @@ class RealRun:
             scenario, seed=self._seed, created_ns=time.time_ns(), virtual=False, speed=speed
         )
 
-    def run(self, told: Told) -> Summary:
+    def run(self, progress: ProgressReport) -> Summary:
         """Make the hosts, run, write everything down, and remove the hosts."""
         self._manifest.variables.more["ended"] = None  # until it does
         write_manifest(self._folder, self._manifest)
@@ -144,7 +144,7 @@ class RealRun:
             before = {side: self._count(side, "nstat_before.json") for side in SIDES}
             recorder = undo.enter_context(self._recorder())
             self._start_collectors()
-            link = self._drive(recorder, told)
+            link = self._drive(recorder, progress)
             after = {side: self._count(side, "nstat_after.json") for side in SIDES}
             for side in SIDES:  # a packet that the device refused is counted nowhere else
                 self._write(side, "device_after.json", self._hosts.output(side, *_DEVICE_COUNTERS))
@@ -232,7 +232,7 @@ class RealRun:
 
     # --- the run ---
 
-    def _drive(self, recorder: Recorder, told: Told) -> GsmLink:
+    def _drive(self, recorder: Recorder, progress: ProgressReport) -> GsmLink:
         """Let the slots pass until the run is over."""
         scenario = self._scenario
         link = GsmLink(scenario.gsm, seed=self._seed, script=scenario.events, on_air=recorder.on_air)
@@ -247,7 +247,7 @@ class RealRun:
 
             def is_over(now_ns: int) -> bool:
                 recorder.each_second()
-                told(recorder.transfer_meter.arrived_bytes)
+                progress(recorder.transfer_meter.arrived_bytes)
                 return course.is_over(now_ns)
 
             driver.run(is_over, wake=self._interruption.wake)

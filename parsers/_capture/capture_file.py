@@ -59,12 +59,12 @@ class Damage:
     def _words(self) -> str:
         ranges = self._source.lost_ranges
         begin, end = ranges[0]
-        said = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
+        words = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
         if len(ranges) == 1:
-            return said
+            return words
         total = sum(end - begin for begin, end in ranges)
         least = "at least " if self.is_too_much else ""
-        return f"{said}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
+        return f"{words}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
 
 
 def largest_packet(link_type: int) -> int:
@@ -79,7 +79,7 @@ bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which 
 _FAR_APART = f"more than {_ERA_YEARS} years from the others"
 
 
-class Clock:
+class StampFacts:
     """Notes in a file's facts what its time stamps show."""
 
     def __init__(self, source: SourceFile) -> None:
@@ -144,7 +144,7 @@ def decode_file(
     `share` tells how much of the file has been read, from 0 to 1, if that is known.
     """
     decoder.files.append(source)
-    clock = Clock(source)
+    clock = StampFacts(source)
     _decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share)
     if (era := clock.era()) is not None:
         decoder.keep_times(*era)
@@ -154,7 +154,7 @@ def _decode_blocks(
     blocks: Iterable[Records],
     source: SourceFile,
     decoder: Decoder,
-    clock: Clock,
+    clock: StampFacts,
     *,
     max_packets: int | None,
     share: Callable[[], float | None],

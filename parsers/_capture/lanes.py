@@ -79,9 +79,9 @@ def _first_plausible(data: Bytes, near: Ints, span: int, end: int, layout: Layou
     following = np.where(good, layout.following(data)(at), 0)
     good &= (following > at) & (following + 8 <= end)
     good[good] = layout.plausible(data, following[good])
-    found = np.zeros(len(near), np.int64)
-    found[lane[good][::-1]] = at[good][::-1]  # of several the first is written last
-    return found
+    first = np.zeros(len(near), np.int64)
+    first[lane[good][::-1]] = at[good][::-1]  # of several the first is written last
+    return first
 
 
 def _walk_in_step(first: Ints, end: int, following: Following, most: int) -> tuple[Ints, int]:

@@ -57,32 +57,32 @@ def ip_packets(
     steps : mapping of int to Step
         What takes each kind of header off.
     """
-    found: list[tuple[Packets, int]] = []
+    by_family: list[tuple[Packets, int]] = []
     pending = [(packets, np.full(len(packets), kind))]
     for _ in range(_MOST_HEADERS):
         following = []
         for part, kinds in pending:
             for number, same in _alike(part, kinds, steps, ledger):
                 if number in (IPV4, IPV6):
-                    found += by_version(same, 4 if number == IPV4 else 6)
+                    by_family += by_version(same, 4 if number == IPV4 else 6)
                 else:
                     following.append(steps[number](same, ledger))
         pending = [(part, kinds) for part, kinds in following if len(part)]
     for part, _ in pending:
         ledger.dropped(f"more than {_MOST_HEADERS} headers before IP", len(part))
-    return found
+    return by_family
 
 
-def by_version(packets: Packets, said: int) -> list[tuple[Packets, int]]:
+def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
     """Return the packets by their IP version, which the header before said, or they say themselves.
 
     The first four bits of a packet decide where the lengths behind them, too, are those of that version.
     """
     here = packets.at < packets.end
-    other = 10 - said
+    other = 10 - expected
     turned = here & (packets.data[packets.at] >> 4 == other)
     if not turned.any():
-        return [(packets, said)]
+        return [(packets, expected)]
     at, room = packets.at, packets.stop - packets.at
     if other == 6:
         payload = u16(packets.data, at + 4)
@@ -90,7 +90,7 @@ def by_version(packets: Packets, said: int) -> list[tuple[Packets, int]]:
     else:
         header, total = (packets.data[at].astype(np.int64) & 0x0F) << 2, u16(packets.data, at + 2)
         turned &= (at + 20 <= packets.end) & (header >= 20) & (total >= header) & (total <= room)
-    parts = [(packets.keep(~turned), said), (packets.keep(turned), other)]
+    parts = [(packets.keep(~turned), expected), (packets.keep(turned), other)]
     return [(part, version) for part, version in parts if len(part)]
 
 
@@ -109,7 +109,7 @@ def _count_unknown(kinds: Ints, ledger: Ledger) -> None:
     link_types, counts = np.unique(kinds[kinds >= _LINK] - _LINK, return_counts=True)
     for link_type, count in zip(link_types.tolist(), counts.tolist(), strict=True):
         ledger.dropped(f"link type {link_type} not decoded", count)
-    ledger.found_each(kinds[kinds < _LINK], _ETHERTYPES, "ethertype 0x{:04x}")
+    ledger.count_each(kinds[kinds < _LINK], _ETHERTYPES, "ethertype 0x{:04x}")
 
 
 def ethertype_step(name: str, *, length: int, at: int) -> Step:

@@ -27,7 +27,7 @@ _MOST_ATTRIBUTES = 24
 def _by_family(family: Ints, packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     ipv4, ipv6 = family == _INET, np.isin(family, _INET6)
     known = ipv4 | ipv6
-    ledger.found_each(family[~known], {}, "address family {}")
+    ledger.count_each(family[~known], {}, "address family {}")
     return packets.keep(known), np.where(ipv4, IPV4, IPV6)[known]
 
 
@@ -91,10 +91,10 @@ def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
         if not on.any():
             break
         at = np.where(on, at + (length + 3 & ~3), at)
-    found = inside & wanted
-    ledger.drop(~found, "NFLOG without a packet")
-    packets = packets.keep(found)
-    return _by_family(family[found], packets.advanced(at[found] + 4 - packets.at), ledger)
+    has_packet = inside & wanted
+    ledger.drop(~has_packet, "NFLOG without a packet")
+    packets = packets.keep(has_packet)
+    return _by_family(family[has_packet], packets.advanced(at[has_packet] + 4 - packets.at), ledger)
 
 
 def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:

@@ -103,8 +103,8 @@ class Decoder:
         `share` is how much of the file has been read, from 0 to 1, if that is known.
         """
         ledger = Ledger(source.protocols, source.not_decoded)
-        found = self._datagrams(records, source, ledger)
-        versions = [[d for d in found if d.version == v and len(d)] for v in (4, 6)]
+        datagrams = self._datagrams(records, source, ledger)
+        versions = [[d for d in datagrams if d.version == v and len(d)] for v in (4, 6)]
         parts = [self._segments_of(in_capture_order(same), ledger) for same in versions if same]
         self._append([p for p in parts if len(p.datagrams)], records, source.packets + 1, share)
         source.packets += len(records)
@@ -119,20 +119,20 @@ class Decoder:
                 _mark_overwritten(packets)
             source.link_types[link_type] = source.link_types.get(link_type, 0) + len(packets)
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
-        found: list[Datagrams] = []
+        whole: list[Datagrams] = []
         for level in range(_MOST_TUNNELS + 1):
             datagrams = [(ipv4 if v == 4 else ipv6)(packets, ledger) for packets, v in pending]
             datagrams = [self._without_fragments(d, ledger) for d in datagrams]
             if level == _MOST_TUNNELS:
-                return found + datagrams
+                return whole + datagrams
             pending = []
             for outer in datagrams:
                 plain, inner = _opened(outer, ledger)
-                found.append(plain)
+                whole.append(plain)
                 pending += inner
             if not pending:
                 break
-        return found
+        return whole
 
     def _is_overwritten(self, records: Records, source: SourceFile) -> bool:
         """Return whether the original lengths of a file were overwritten, as its first TCP packets show."""
@@ -152,15 +152,15 @@ class Decoder:
         if not fragment.any():
             return datagrams
         self._fragments.add(datagrams.keep(fragment), self._records, len(self.files) - 1)
-        ledger.found("ip fragment", int(np.count_nonzero(later)))
+        ledger.count_protocol("ip fragment", int(np.count_nonzero(later)))
         return datagrams.keep(~later)
 
     def _segments_of(self, datagrams: Datagrams, ledger: Ledger) -> Segments:
         is_tcp = datagrams.protocol == _TCP
-        ledger.found_each(datagrams.protocol[~is_tcp], _NAMES, "ip protocol {}")
-        found = segments(datagrams.keep(is_tcp), ledger)
-        ledger.found("tcp", len(found.datagrams))
-        return found
+        ledger.count_each(datagrams.protocol[~is_tcp], _NAMES, "ip protocol {}")
+        tcp = segments(datagrams.keep(is_tcp), ledger)
+        ledger.count_protocol("tcp", len(tcp.datagrams))
+        return tcp
 
     def _append(self, parts: list[Segments], records: Records, first_frame: int, share: float | None) -> None:
         """Append the segments of one block in capture order."""
@@ -276,8 +276,8 @@ def _share_cut(records: Records) -> float | None:
     cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], Ledger({}, {})
     for link_type, packets in by_link_type(records):
         for part, version in ip_packets(packets, link(link_type), STEPS, ledger):
-            found = (ipv4 if version == 4 else ipv6)(part, ledger)
-            of_tcp = found.packets.pick(found.protocol == _TCP)
+            headers = (ipv4 if version == 4 else ipv6)(part, ledger)
+            of_tcp = headers.packets.pick(headers.protocol == _TCP)
             lengths.append(records.captured[of_tcp.record])
             whole = lengths[-1] == records.original[of_tcp.record]
             cut.append(whole & (of_tcp.marks & Mark.BAD_LENGTH != 0))

@@ -65,7 +65,7 @@ def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     packets = packets.keep(ledger.whole(packets, 3, "LLC header"))
     saps = u16(packets.data, packets.at)
     known = (saps == 0xAAAA) | (saps == 0x0606)
-    ledger.found("llc", int(np.count_nonzero(~known)))
+    ledger.count_protocol("llc", int(np.count_nonzero(~known)))
     return packets.advanced(3).keep(known), np.where(saps[known] == 0x0606, IPV4, SNAP)
 
 
@@ -75,6 +75,6 @@ def snap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     organisation = u32(packets.data, packets.at) >> 8
     bridged = organisation == _BRIDGED_ORGANISATION
     known = (organisation == 0) | (organisation == 0xF8) | bridged
-    ledger.found("snap", int(np.count_nonzero(~known)))
+    ledger.count_protocol("snap", int(np.count_nonzero(~known)))
     kinds = np.where(bridged, BRIDGED, ethertypes(packets, 3))
     return packets.advanced(5).keep(known), kinds[known]

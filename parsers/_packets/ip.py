@@ -198,8 +198,8 @@ def _jumbo_length(options: Packets) -> Ints:
     length = np.zeros(len(options), np.int64)
     for position in (2, 6, 10, 14):  # the option is aligned to 4 n + 2
         inside = options.at + position + 6 <= options.end
-        found = inside & (u16(options.data, options.at + position) == _JUMBO_OPTION) & (length == 0)
-        length[found] = u32(options.data, options.at[found] + position + 2)
+        is_jumbo = inside & (u16(options.data, options.at + position) == _JUMBO_OPTION) & (length == 0)
+        length[is_jumbo] = u32(options.data, options.at[is_jumbo] + position + 2)
     return length
 
 

@@ -40,17 +40,17 @@ class KeyIndex:
 
     def numbers(self, words: Sequence[Words]) -> tuple[NDArray[np.int32], Ints]:
         """Return the number of each key, and the positions at which a new key is seen first, ascending."""
-        found = np.full(len(words[0]), _EMPTY, np.int32)
-        unknown = self._look_up(words, found)
+        number = np.full(len(words[0]), _EMPTY, np.int32)
+        unknown = self._look_up(words, number)
         if not len(unknown):
-            return found, unknown
+            return number, unknown
         words = [word[unknown] for word in words]
         first = _first_of_each(words)
         self._add([word[first] for word in words])
         numbers = np.empty(len(unknown), np.int32)
         self._look_up(words, numbers)
-        found[unknown] = numbers
-        return found, unknown[first]
+        number[unknown] = numbers
+        return number, unknown[first]
 
     def _slots(self, words: Sequence[Words]) -> Ints:
         """Return where to look for each key first."""
@@ -72,21 +72,23 @@ class KeyIndex:
                 same &= key.values[number] == word
         return same
 
-    def _look_up(self, words: Sequence[Words], found: NDArray[np.int32]) -> Ints:
+    def _look_up(self, words: Sequence[Words], numbers: NDArray[np.int32]) -> Ints:
         """Fill in the numbers of the known keys; return the positions of the others, ascending."""
         slot = self._slots(words)
         number = self._number[slot]
         same = self._is_key(number, words)
         if same.all():
-            found[:] = number
+            numbers[:] = number
             return np.empty(0, np.int64)
-        np.copyto(found, number, where=same)
+        np.copyto(numbers, number, where=same)
         ended = number == _EMPTY
         further = np.flatnonzero(~(same | ended))
-        unknown = [np.flatnonzero(ended), self._look_further(words, found, further, slot[further])]
+        unknown = [np.flatnonzero(ended), self._look_further(words, numbers, further, slot[further])]
         return np.sort(np.concatenate(unknown))
 
-    def _look_further(self, words: Sequence[Words], found: NDArray[np.int32], todo: Ints, slot: Ints) -> Ints:
+    def _look_further(
+        self, words: Sequence[Words], numbers: NDArray[np.int32], todo: Ints, slot: Ints
+    ) -> Ints:
         """Probe the following slots for the keys at `todo`; return the unknown ones."""
         unknown = [todo[:0]]
         while len(todo):
@@ -94,7 +96,7 @@ class KeyIndex:
             number = self._number[slot]
             same = self._is_key(number, [word[todo] for word in words])
             ended = number == _EMPTY
-            found[todo[same]] = number[same]
+            numbers[todo[same]] = number[same]
             unknown.append(todo[ended])
             on = ~(same | ended)
             todo, slot = todo[on], slot[on]

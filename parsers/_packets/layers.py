@@ -114,17 +114,17 @@ class Ledger:
     protocols: dict[str, int]
     not_decoded: dict[str, int]
 
-    def found(self, protocol: str, count: int) -> None:
+    def count_protocol(self, protocol: str, count: int) -> None:
         """Count packets of a protocol."""
         if count:
             self.protocols[protocol] = self.protocols.get(protocol, 0) + count
 
-    def found_each(self, numbers: Ints, names: dict[int, str], other: str) -> None:
+    def count_each(self, numbers: Ints, names: dict[int, str], other: str) -> None:
         """Count a packet for each of `numbers`, by its name, or by `other` with the number put in."""
         if len(numbers):
             distinct, counts = np.unique(numbers, return_counts=True)
             for number, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-                self.found(names.get(number) or other.format(number), count)
+                self.count_protocol(names.get(number) or other.format(number), count)
 
     def dropped(self, reason: str, count: int) -> None:
         """Count packets that were not decoded."""

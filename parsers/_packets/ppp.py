@@ -46,7 +46,7 @@ def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     short = first & 1 == 1
     protocol = np.where(short, first, u16(packets.data, packets.at))
     known = np.isin(protocol, (0x0021, 0x0057, 0x0281))
-    ledger.found_each(protocol[~known], _NAMES, "ppp protocol 0x{:04x}")
+    ledger.count_each(protocol[~known], _NAMES, "ppp protocol 0x{:04x}")
     kinds = np.select([protocol == 0x0021, protocol == 0x0057], [IPV4, IPV6], _MPLS)
     return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
 
@@ -66,7 +66,7 @@ def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     pad = standard & (data[at + 3] == 0)
     nlpid = np.where(pad, data[at + 4], data[at + 3])
     known = ~standard | np.isin(nlpid, (_NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6))
-    ledger.found_each(nlpid[~known].astype(np.int64), {}, "frame relay nlpid 0x{:02x}")
+    ledger.count_each(nlpid[~known].astype(np.int64), {}, "frame relay nlpid 0x{:02x}")
     by_nlpid = np.select([nlpid == _NLPID_IPV4, nlpid == _NLPID_IPV6], [IPV4, IPV6], SNAP)
     kinds = np.where(standard, by_nlpid, ethertypes(packets, 2))
     return packets.advanced(np.where(pad, 5, 4)).keep(known), kinds[known]

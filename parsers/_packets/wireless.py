@@ -54,7 +54,7 @@ def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Pack
     packets = packets.keep(ledger.whole(packets, 2, "802.11 header"))
     control = _le16(packets.data, packets.at)
     kind = control >> 2 & 3
-    ledger.found_each(kind[kind != 2], _TYPES, "802.11 type {}")
+    ledger.count_each(kind[kind != 2], _TYPES, "802.11 type {}")
     packets, control = packets.keep(kind == 2), control[kind == 2]
     quality = control & 0x80 != 0
     length = np.where(control & 0x300 == 0x300, 30, 24)
@@ -65,7 +65,7 @@ def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Pack
     fits = packets.at + length <= packets.end
     ledger.drop(~fits, "802.11 header cut short")
     empty = fits & (control & 0x40 != 0)
-    ledger.found("802.11 null data", int(np.count_nonzero(empty)))
+    ledger.count_protocol("802.11 null data", int(np.count_nonzero(empty)))
     protected = fits & ~empty & (control & 0x4000 != 0)
     ledger.drop(protected, "802.11 data is encrypted")
     rest = fits & ~empty & ~protected

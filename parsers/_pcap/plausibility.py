@@ -136,9 +136,9 @@ class Chains:
         while begin < last:
             upto = min(begin + piece, last)
             places = self._sane_places(begin, upto)
-            found = self._followed(places[self._is_within(places, _FAR_S)], times=CHAIN)
-            if len(found):
-                return int(found[0])
+            begins = self._followed(places[self._is_within(places, _FAR_S)], times=CHAIN)
+            if len(begins):
+                return int(begins[0])
             begin, piece = upto, min(4 * piece, _LARGEST_PIECE_BYTES)
         return None
 
@@ -151,8 +151,8 @@ class Chains:
         inside = (places > 0) & (places + _HEADER_BYTES <= self._end)
         here = places[inside]
         sane = here[Fields.of(self._data, here, self._dialect).sane(self._dialect)]
-        found = self._followed(sane[self._is_within(sane, _FAR_S)], times=CHAIN)
-        begins: Mask = np.isin(places, found) & inside
+        followed = self._followed(sane[self._is_within(sane, _FAR_S)], times=CHAIN)
+        begins: Mask = np.isin(places, followed) & inside
         return begins
 
     def _sane_places(self, begin: int, end: int) -> Ints:

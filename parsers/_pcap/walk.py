@@ -124,12 +124,12 @@ class Reading:
                 continue
             if early[fault] and not too_long.any() and not window.ended:
                 return self._wait(seen, fault)
-            found = self._chains(seen, fault).first(self._search_from(seen, fault))
-            if found is None:
+            position = self._chains(seen, fault).first(self._search_from(seen, fault))
+            if position is None:
                 return self._nothing_behind(seen, fault, too_long)
-            accepted = self._arrival(seen, fault, found)
+            accepted = self._arrival(seen, fault, position)
             if not accepted:
-                return self._resume(seen, fault, found)
+                return self._resume(seen, fault, position)
         return seen.whole
 
     def _swallows(self, seen: _Seen) -> Mask:
@@ -160,27 +160,27 @@ class Reading:
         return int(seen.at[fault - 1]) + _HEADER_BYTES if fault else int(seen.at[fault]) + 1
 
     @staticmethod
-    def _arrival(seen: _Seen, fault: int, found: int) -> int:
-        """Return the index of the record at `found` if the lengths lead there, so nothing is lost; or else 0.
+    def _arrival(seen: _Seen, fault: int, position: int) -> int:
+        """Return the index of the record at `position` if the lengths lead there: nothing is lost; else 0.
 
         Zeros lead on in steps of a header, so they lead nowhere.
         """
-        index = int(np.searchsorted(seen.at, found))
-        there = index < len(seen.at) and int(seen.at[index]) == found and index > fault
+        index = int(np.searchsorted(seen.at, position))
+        there = index < len(seen.at) and int(seen.at[index]) == position and index > fault
         return index if there and not seen.fields.hollow()[fault:index].any() else 0
 
-    def _resume(self, seen: _Seen, fault: int, found: int) -> int:
-        """Go on at `found`; return how many records before it are to be believed."""
+    def _resume(self, seen: _Seen, fault: int, position: int) -> int:
+        """Go on at `position`; return how many records before it are to be believed."""
         kept = fault
-        if fault and not (found >= seen.at[fault] and self._is_complete(seen, fault - 1)):
+        if fault and not (position >= seen.at[fault] and self._is_complete(seen, fault - 1)):
             kept = fault - 1
         window = self._window
         reason = self._what_is_wrong(seen, fault if self._too_long(seen)[fault] else kept)
         if self._damage.is_too_much:
             self._reason, self.done = reason, True
-        elif found > seen.at[kept]:
-            self._damage.lost(window.offset_of(int(seen.at[kept])), window.offset_of(found), reason)
-        window.begin = found
+        elif position > seen.at[kept]:
+            self._damage.lost(window.offset_of(int(seen.at[kept])), window.offset_of(position), reason)
+        window.begin = position
         return kept
 
     def _is_complete(self, seen: _Seen, index: int) -> bool:
@@ -210,12 +210,12 @@ class Reading:
         """Look for the next chain in the window."""
         window = self._window
         chains = Chains(window.data, window.end, self._dialect, final=window.ended, near_s=self._near_s)
-        found = chains.first(window.begin)
-        if found is None:
+        position = chains.first(window.begin)
+        if position is None:
             self._leave_searched()
         else:
-            self._damage.lost(begin, window.offset_of(found), reason)
-            self._lost, window.begin = None, found
+            self._damage.lost(begin, window.offset_of(position), reason)
+            self._lost, window.begin = None, position
 
     def _leave_searched(self) -> None:
         """Keep only the end of the window, in which a chain may begin."""

@@ -20,7 +20,7 @@ _MOST_OPTIONS = 64
 
 def comments(data: Bytes, at: Ints, end: Ints, *, big_endian: Mask) -> list[tuple[int, bytes]]:
     """Return index and text of each comment in the option lists between `at` and `end`, in order."""
-    found: list[tuple[int, bytes]] = []
+    texts: list[tuple[int, bytes]] = []
     index = np.flatnonzero(at + 4 <= end)
     at, end, big = at[index], end[index], big_endian[index]
     for _ in range(_MOST_OPTIONS):
@@ -30,11 +30,11 @@ def comments(data: Bytes, at: Ints, end: Ints, *, big_endian: Mask) -> list[tupl
         fits = (code != 0) & (at + 4 + length <= end)
         for i in np.flatnonzero(fits & (code == _COMMENT)).tolist():
             begin = int(at[i]) + 4
-            found.append((int(index[i]), data[begin : begin + int(length[i])].tobytes()))
+            texts.append((int(index[i]), data[begin : begin + int(length[i])].tobytes()))
         at = at + 4 + (length + 3 & ~3)
         on = fits & (at + 4 <= end)
         index, at, end, big = index[on], at[on], end[on], big[on]
-    return sorted(found, key=lambda comment: comment[0])
+    return sorted(texts, key=lambda comment: comment[0])
 
 
 def _heads(data: Bytes, at: Ints, big: Mask) -> tuple[Ints, Ints]:

@@ -94,8 +94,8 @@ def _first_false(mask: Mask) -> int:
 
 
 def _is_spliced(window: Window, blocks: _Blocks, index: int, walked: Walked) -> bool:
-    told = int(blocks.start[index]), int(blocks.length[index]), int(blocks.captured[index])
-    return not blocks.simple[index] and is_spliced(window, *told, walked.section_of(index).order)
+    extent = int(blocks.start[index]), int(blocks.length[index]), int(blocks.captured[index])
+    return not blocks.simple[index] and is_spliced(window, *extent, walked.section_of(index).order)
 
 
 def _what_is_wrong(window: Window, blocks: _Blocks, index: int) -> str:
@@ -128,8 +128,8 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
     fits = (packet_at + captured + 4 <= length) & (captured <= largest)
     closed = _words(data, start + length - 4, walked, 1)[:, 0] == words[:, 1]
     packet = start + packet_at
-    told = (start, length, packet, interface, captured, original, time_ns, link_type)
-    return _Blocks(*told, simple, described, closed, fits)
+    columns = (start, length, packet, interface, captured, original, time_ns, link_type)
+    return _Blocks(*columns, simple, described, closed, fits)
 
 
 def _of_each(index: Ints, values: list[int]) -> Ints:

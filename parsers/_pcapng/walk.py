@@ -122,10 +122,10 @@ class _EnhancedPackets:
         """Return where the four bytes of the block's type are."""
         width = pieces.shape[1] - 8
         wanted = ENHANCED_PACKET.to_bytes(4, "little" if self.order == "<" else "big")
-        found: Mask = np.ones((len(pieces), width), np.bool_)
+        likely: Mask = np.ones((len(pieces), width), np.bool_)
         for i, byte in enumerate(wanted):
-            found &= pieces[:, i : i + width] == byte
-        return found
+            likely &= pieces[:, i : i + width] == byte
+        return likely
 
 
 def next_block(

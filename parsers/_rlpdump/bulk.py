@@ -156,7 +156,7 @@ def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution])
     at, kept = at[chosen], kept[chosen]
     tap = at + _PACKET_AT + IP_OCTETS + UDP_OCTETS
     stamp = u4[at + 12].astype(np.uint64) << np.uint64(32) | u4[at + 16]
-    found = Packets(
+    carriers = Packets(
         data,
         place[chosen],
         np.where(stamp < 1 << 63, stamp.astype(np.int64), NOT_A_TIME),
@@ -169,16 +169,16 @@ def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution])
         behind[chosen] + 4,
         comment_bytes[chosen],
     )
-    return found, usual
+    return carriers, usual
 
 
 def _is_gsmtap(data: Bytes, packet: Ints) -> Mask:
     """Return which packets have IPv4, UDP and GSMTAP headers of the usual lengths."""
     udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
     to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
-    found: Mask = (data[packet] == 0x45) & (data[packet + 9] == UDP) & to_port
-    found &= (data[tap] == 2) & (data[tap + 1] * 4 == GSMTAP_OCTETS)
-    return found
+    is_gsmtap: Mask = (data[packet] == 0x45) & (data[packet + 9] == UDP) & to_port
+    is_gsmtap &= (data[tap] == 2) & (data[tap + 1] * 4 == GSMTAP_OCTETS)
+    return is_gsmtap
 
 
 def _comment(data: Bytes, at: Ints, end: Ints) -> tuple[Ints, Mask]:
@@ -239,8 +239,8 @@ def _is_intact(data: Bytes, at: Ints, length: int) -> Mask:
     fcs = np.full(len(at), zeros, dtype=np.int64)
     for position, shares in enumerate(tables):
         fcs ^= np.array(shares)[octets[:, position]]
-    told = octets[:, -FCS_OCTETS:] @ np.array([1, 1 << 8, 1 << 16])
-    return np.asarray(fcs == told)
+    received = octets[:, -FCS_OCTETS:] @ np.array([1, 1 << 8, 1 << 16])
+    return np.asarray(fcs == received)
 
 
 def _facts(packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
@@ -272,13 +272,13 @@ _UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits,
 def _characters(packets: Packets, length: int) -> Ints:
     """Return how many characters the information field of each frame carries."""
     status = packets.data[packets.at + 2] & 0x1F
-    found = np.where(status == _FULL, length - 6, 0)
-    told = packets.kept > 2
-    found[~told] = 0
-    for i in np.flatnonzero(told & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
+    characters = np.where(status == _FULL, length - 6, 0)
+    has_header = packets.kept > 2
+    characters[~has_header] = 0
+    for i in np.flatnonzero(has_header & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
         at, kept = int(packets.at[i]), int(packets.kept[i])
-        found[i] = payload_bytes(packets.data[at + 2 : at + min(kept, length)].tobytes(), length - 5)
-    return found
+        characters[i] = payload_bytes(packets.data[at + 2 : at + min(kept, length)].tobytes(), length - 5)
+    return characters
 
 
 # --- comments ---
@@ -295,12 +295,12 @@ class _Words:
         value, begin = _leading_offset(packets.data, packets.comment, size)
         rest = np.flatnonzero(begin < size)
         tails = _texts(packets.data, (packets.comment + begin)[rest], (size - begin)[rest])
-        found, which = np.unique(tails, return_inverse=True)
-        self._each: list[dict[str, str]] = [{}, *(words_in(text(bytes(each))) for each in found)]
+        distinct, which = np.unique(tails, return_inverse=True)
+        self._each: list[dict[str, str]] = [{}, *(words_in(text(bytes(each))) for each in distinct)]
         self._which = np.zeros(len(size), dtype=np.int64)
         self._which[rest] = which + 1
-        said = np.array(["off" in words for words in self._each])[self._which]
-        self.offset: Ints = np.where(said, self.number("off", MOST, NA), value)
+        is_stated = np.array(["off" in words for words in self._each])[self._which]
+        self.offset: Ints = np.where(is_stated, self.number("off", MOST, NA), value)
 
     def number(self, key: str, most: int, otherwise: int) -> Ints:
         """Return the number behind a word; NA where it makes no sense."""
@@ -334,5 +334,5 @@ def _leading_offset(data: Bytes, at: Ints, size: Ints) -> tuple[Ints, Ints]:
     for place in range(_MOST_DIGITS):
         value = np.where(place < count, value * 10 + digits[:, place], value)
     ends = octets[np.arange(len(at)), 4 + count] == ord(" ")
-    found = (octets[:, :4] == np.frombuffer(b"off=", np.uint8)).all(axis=1) & (count > 0) & ends
-    return np.where(found & (value <= MOST), value, NA), np.where(found, 4 + count, 0)
+    has_offset = (octets[:, :4] == np.frombuffer(b"off=", np.uint8)).all(axis=1) & (count > 0) & ends
+    return np.where(has_offset & (value <= MOST), value, NA), np.where(has_offset, 4 + count, 0)

@@ -267,15 +267,15 @@ class _Events:
 
     def _begin(self) -> None:
         self._texts: list[tuple[int, int, int, str, str]] = []
-        self._said: dict[str, tuple[list[int], list[str]]] = {name: ([], []) for name in _NUMBER_COLUMNS}
+        self._numbers: dict[str, tuple[list[int], list[str]]] = {name: ([], []) for name in _NUMBER_COLUMNS}
 
     def append(self, record: Record, name: str, words: dict[str, str]) -> None:
         """Add one event."""
         row, cause = len(self._texts), words.pop("cause", "")
         self._texts.append((record.time_ns, record.tick, record.number, name, cause))
         for key, value in words.items():
-            if key in self._said:
-                rows, values = self._said[key]
+            if key in self._numbers:
+                rows, values = self._numbers[key]
                 rows.append(row)
                 values.append(value)
         if len(self._texts) >= _MOST_PENDING:
@@ -286,7 +286,7 @@ class _Events:
         dtypes = {column.name: column.dtype for column in LINK_EVENTS}
         texts = zip(*self._texts, strict=True) if self._texts else [()] * len(known)
         columns = {name: np.array(v, dtype=dtypes[name]) for name, v in zip(known, texts, strict=True)}
-        for name, (rows, values) in self._said.items():
+        for name, (rows, values) in self._numbers.items():
             columns[name] = np.full(len(self._texts), NA, dtype=np.int64)
             columns[name][rows] = _numbers(values)
         self._rows.extend(columns)

@@ -124,7 +124,7 @@ def _is_strptime(form: str) -> bool:
 def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, str]]]:
     """Return the rows of a table that one line of the log gives: `[radio]`, or several `[[radio]]`."""
     parts = data if isinstance(data, list) else ([] if data is None else [data])
-    found = []
+    row_maps = []
     for part in parts:
         if not isinstance(part, dict):
             raise MapError(f"[{table}] is no table of columns")
@@ -136,8 +136,8 @@ def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, s
         in_words = {*always, *(name for name, cell in cells.items() if cell.words)}
         if numbers := in_words - {c.name for c in _SCHEMAS[table] if c.dtype.startswith("U")}:
             raise MapError(f"{sorted(numbers)} hold numbers; words and always are for text")
-        found.append((table, cells, {name: str(value)[:64] for name, value in always.items()}))
-    return found
+        row_maps.append((table, cells, {name: str(value)[:64] for name, value in always.items()}))
+    return row_maps
 
 
 def _cell(value: Any) -> Cell:
@@ -168,13 +168,13 @@ def _cell(value: Any) -> Cell:
 def _zone(text: Any) -> timezone | None:
     if text is None:
         return None
-    found = _ZONE.fullmatch(str(text))
-    if not found and text != "UTC":
+    match = _ZONE.fullmatch(str(text))
+    if not match and text != "UTC":
         raise MapError(f"zone {text!r} is neither UTC nor like +01:00")
-    if not found:
+    if not match:
         return UTC
-    offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
-    return timezone(offset if found[1] == "+" else -offset)
+    offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+    return timezone(offset if match[1] == "+" else -offset)
 
 
 def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -> dict[str, Table]:
@@ -290,8 +290,8 @@ class _Log:
             if (unit := _EPOCH_NS.get(self._map.form)) is not None:
                 whole, _, fraction = text.partition(".")
                 scale = NS_PER_S // unit
-                found = decimal_ns(whole, fraction) if scale == 1 else int(whole) * unit
-                return found if 0 <= found < 1 << 62 else None
+                time_ns = decimal_ns(whole, fraction) if scale == 1 else int(whole) * unit
+                return time_ns if 0 <= time_ns < 1 << 62 else None
             iso = self._map.form == "iso"
             instant = datetime.fromisoformat(text) if iso else datetime.strptime(text, self._map.form)  # noqa: DTZ007
         except ValueError:

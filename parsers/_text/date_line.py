@@ -61,11 +61,11 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
         if epoch := _EPOCH.match(text, begin):
             return _epoch(epoch, text[epoch.end() :].strip())
         for form in _DATES:
-            if found := form.match(text, begin):
-                rest = text[found.end() :].strip()
-                if rest and form is _DATES[-1] and not (time_of_day and text[found.end()].isspace()):
+            if match := form.match(text, begin):
+                rest = text[match.end() :].strip()
+                if rest and form is _DATES[-1] and not (time_of_day and text[match.end()].isspace()):
                     return None
-                return _date(found.groupdict(), rest)
+                return _date(match.groupdict(), rest)
     except ValueError:  # a 13th month, a zone 99 hours away, the year 9999
         return None
     return None
@@ -78,16 +78,16 @@ def date_at_end(text: str) -> DateLine | None:
         return None
     try:
         for form in _AT_END:
-            if (found := form.search(text, begin)) and (rest := text[: found.start()].strip()):
-                return _epoch(found, rest) if form is _AT_END[0] else _date(found.groupdict(), rest)
+            if (match := form.search(text, begin)) and (rest := text[: match.start()].strip()):
+                return _epoch(match, rest) if form is _AT_END[0] else _date(match.groupdict(), rest)
     except ValueError:
         return None
     return None
 
 
-def _epoch(found: re.Match[str], rest: str) -> DateLine:
-    fraction = found["fraction"] or found["digits"] or ""
-    return DateLine(decimal_ns(found["s"], fraction), 10 ** (9 - len(fraction)), rest)
+def _epoch(match: re.Match[str], rest: str) -> DateLine:
+    fraction = match["fraction"] or match["digits"] or ""
+    return DateLine(decimal_ns(match["s"], fraction), 10 ** (9 - len(fraction)), rest)
 
 
 def _date(parts: dict[str, str | None], rest: str) -> DateLine:

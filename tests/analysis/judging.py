@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multitracer.analysis import analyse
-from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, judge
+from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
 from tests.analysis.traffic import Segment, capture
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def verdicts(
         analysis.sack_blocks(1),
         reverse=False,
         vantage=vantage,
-        beside=Beside(**beside),
+        logs=OtherLogs(**beside),
     )
     return list(table.rows())
 

@@ -9,7 +9,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse, group
-from multitracer.analysis.segments import outline
+from multitracer.analysis.segments.segment_rows import outline
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.analysis import analyse
-from multitracer.analysis.throughput import (
+from multitracer.analysis.series.throughput import (
     default_window_ns,
     delivered,
     efficiency_sent,
@@ -18,7 +18,7 @@ from multitracer.analysis.throughput import (
     throughput,
     wire_rate,
 )
-from multitracer.analysis.trendline import trendline
+from multitracer.analysis.series.trendline import trendline
 from multitracer.errors import InputError
 from tests.analysis.traffic import MS, START_NS, Segment, capture
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.analysis.sender_state import in_bytes
-from multitracer.analysis.series import (
+from multitracer.analysis.sender.sender_state import in_bytes
+from multitracer.analysis.series.labelled import (
     packet_series,
     receiver_series,
     rtt_series,

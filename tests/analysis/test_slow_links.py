@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from multitracer.analysis import Analysis, analyse
-from multitracer.analysis.rto import LINUX, reconstruct_rto
-from multitracer.analysis.rtt import Provenance
+from multitracer.analysis.series.rto import LINUX, reconstruct_rto
+from multitracer.analysis.series.rtt import Provenance
 from multitracer.tables import Table
 from multitracer.tcp import RTT_SAMPLES
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture

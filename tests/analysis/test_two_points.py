@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import Analysis, analyse
-from multitracer.analysis.counterpart import Counterparts
-from multitracer.analysis.two_points import Outcome, compare
+from multitracer.analysis.two_points.counterpart import Counterparts
+from multitracer.analysis.two_points.packets import Outcome, compare
 from parsers import read_capture
 from tests.analysis.traffic import MS, Segment, capture, handshake
 

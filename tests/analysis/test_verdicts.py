@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.analysis import analyse
-from multitracer.analysis.segment_class import SegmentClass, classify
-from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, evidence_words, judge, word
+from multitracer.analysis.segments.segment_class import SegmentClass, classify
+from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, evidence_words, judge, word
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE
 from multitracer.tables import NA, NOT_A_TIME, Schema, Table
@@ -266,8 +266,8 @@ def test_every_retransmission_of_a_hostile_capture_has_one_verdict(
     for number in range(1, len(analysis.connections) + 1):
         table, sacks = analysis.tcp_segments(number), analysis.sack_blocks(number)
         fates = np.resize(np.array([1, 0, NA], dtype=np.int8), len(table))
-        for beside in (Beside(), Beside(receiver=table), Beside(arrived=fates)):
-            found = judge(table, sacks, reverse=reverse, vantage=NEAR_SENDER, beside=beside)
+        for beside in (OtherLogs(), OtherLogs(receiver=table), OtherLogs(arrived=fates)):
+            found = judge(table, sacks, reverse=reverse, vantage=NEAR_SENDER, logs=beside)
             kind = classify(table, at_sender=(True, True))
             resent = (kind == SegmentClass.RETRANSMISSION) & (table["reverse"] == reverse)
             assert found["row"].tolist() == np.flatnonzero(resent).tolist()

@@ -14,8 +14,8 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.tcp_state import join_events
-from multitracer.analysis.verdicts import Beside, Cause, Evidence, Necessity, judge
+from multitracer.analysis.sender.tcp_state import join_events
+from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
 from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.collectors.running import PATIENCE_S
@@ -61,8 +61,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     own = joined.take((joined["connection"] == 1) & ~joined["reverse"])
     segments, sacks = analysis.tcp_segments(1), analysis.sack_blocks(1)
     by_packets, by_kernel = (
-        judge(segments, sacks, reverse=False, vantage=Vantage.NEAR_SENDER, beside=beside)
-        for beside in (Beside(), Beside(events=own))
+        judge(segments, sacks, reverse=False, vantage=Vantage.NEAR_SENDER, logs=beside)
+        for beside in (OtherLogs(), OtherLogs(events=own))
     )
     again = int(analysis.directions["retransmitted_bytes"][0])
     return Run(counted, by_packets, by_kernel, logs.pcap, again)

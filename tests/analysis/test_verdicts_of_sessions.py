@@ -14,8 +14,8 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.tcp_state import join_events
-from multitracer.analysis.verdicts import Beside, Cause, judge
+from multitracer.analysis.sender.tcp_state import join_events
+from multitracer.analysis.verdicts import Cause, OtherLogs, judge
 from multitracer.sender import TCP_EVENTS
 from multitracer.tables import Table
 from tests.analysis.reference_tools import tcptrace
@@ -53,7 +53,7 @@ def causes(host: Path, *, with_kernel: bool) -> Counter[Cause]:
             (events["connection"] == number) & (events["reverse"] == reverse)
         )  # fmt: skip
         segments, sacks = analysis.tcp_segments(number), analysis.sack_blocks(number)
-        verdicts = judge(segments, sacks, reverse=reverse, vantage=1, beside=Beside(events=own))
+        verdicts = judge(segments, sacks, reverse=reverse, vantage=1, logs=OtherLogs(events=own))
         found.update(Cause(value) for value in verdicts["cause"].tolist())
     return found
 

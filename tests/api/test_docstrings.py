@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import multitracer as mt
-from docs import tables as tables_page
+from docs.programs import tables as tables_page
 from multitracer import plugins
 from multitracer.api import alignment, columns, events, figures, session, tables
 from tests.conftest import ROOT
@@ -95,4 +95,4 @@ def test_the_old_name_is_a_deprecated_alias() -> None:
 
 
 def test_the_page_of_tables_is_as_the_schemas_are() -> None:
-    assert tables_page.PAGE.read_text("utf-8") == tables_page.page(), "run `python -m docs.tables`"
+    assert tables_page.PAGE.read_text("utf-8") == tables_page.page(), "run `python -m docs.programs.tables`"

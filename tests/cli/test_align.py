@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multitracer.scenario.library import load_scenario
-from multitracer.scenario.model import Clock as WrongClock
+from multitracer.scenario.model import HostClock as WrongClock
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import call, run

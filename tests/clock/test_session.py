@@ -16,7 +16,7 @@ from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import Clocks, clocks_of
 from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
-from multitracer.scenario.model import Clock as WrongClock
+from multitracer.scenario.model import HostClock as WrongClock
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.record import record_virtual
 from tests.conftest import SAMPLES

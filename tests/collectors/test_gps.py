@@ -160,7 +160,7 @@ def test_port_that_nobody_chose_and_that_says_nothing_is_left_to_others(tmp_path
         receiver = gps.Receiver(chosen, log)
         assert receiver._is_chosen is False
         chosen = modem._options([])
-        asked = modem.SerialModem(chosen, profile=None, books=modem.Books(log), stop=stop)
+        asked = modem.SerialModem(chosen, profile=None, log=modem.ModemLog(log), stop=stop)
         asked._names = (str(tmp_path / "tty*"),)
         with device("gps", tmp_path / "ttyUSB0", "--hz", 5):
             assert asked.ask_all() == "silent"

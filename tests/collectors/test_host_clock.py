@@ -21,7 +21,7 @@ import parsers
 from collectors import host_clock
 from collectors._kernel_clock import SetAlarm, read_together
 from collectors._log import Log
-from collectors.host_clock import Recording
+from collectors.host_clock import HostClockRecorder
 from tests.collectors.running import PATIENCE_S, command, run, until
 from tests.netns import namespaces
 
@@ -69,7 +69,7 @@ def test_steps_of_a_leap_table_and_of_a_late_ntp_are_noticed_and_survived(log: P
     """+37 s is TAI taken for UTC, -2 s an NTP client that wakes up."""
     clocks = Clocks()
     with Log(log) as out:
-        recording = Recording(out, every_ns=5 * S, host="mobile", read=clocks.read)
+        recording = HostClockRecorder(out, every_ns=5 * S, host="mobile", read=clocks.read)
         recording.write()
         for happens in (
             lambda: None,
@@ -96,7 +96,7 @@ def test_steps_of_a_leap_table_and_of_a_late_ntp_are_noticed_and_survived(log: P
 @given(step=st.integers(-(10**12), 10**12), slept=st.sampled_from([0, 0, 400 * S]))
 def test_a_step_is_told_exactly_and_a_small_one_not_at_all(step: int, slept: int) -> None:
     clocks = Clocks()
-    recording = Recording(Log.__new__(Log), every_ns=S, host="x", read=clocks.read)
+    recording = HostClockRecorder(Log.__new__(Log), every_ns=S, host="x", read=clocks.read)
     recording._last = clocks.read()
     clocks.run(S)
     clocks.set_by(step)

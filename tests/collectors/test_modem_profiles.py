@@ -12,7 +12,7 @@ import pytest
 
 import parsers
 from collectors._profiles import chosen_profile, matching, profiles
-from collectors._rehearsal.drive import LOOP_S, Told, place, radio
+from collectors._rehearsal.drive import LOOP_S, SetValues, place, radio
 from collectors._rehearsal.voices import VOICES, answer
 from multitracer.errors import InputError
 from multitracer.protocols.modem import decode
@@ -148,7 +148,7 @@ def test_drive_is_a_loop_whose_values_are_columns_of_the_table() -> None:
         values = radio(second)
         assert values.keys() <= set(RADIO.names)
         assert ("cell_id" in values) != place(second).in_tunnel
-    told = Told()
+    told = SetValues()
     told.set({"rssi_dbm": -80, "cell_id": 5})
     told.set({"cell_id": None})
     assert told.values(0.0) == {"rssi_dbm": -80}

@@ -102,7 +102,7 @@ def test_log_holds_the_events_of_the_chosen_port_on_the_monotonic_clock(log: Pat
 def test_addresses_of_both_families_are_told_from_ports(ends: str, wanted: bool) -> None:
     """An address of IPv6 that ends in digits, as ::1 of somebody's loopback, has no port in it."""
     chosen = [ip_network("2001:db8::5:1"), ip_network("10.0.0.1")]
-    recording = tcp_probe.Recording(None, None, networks=chosen)  # type: ignore[arg-type]
+    recording = tcp_probe.TcpProbeRecorder(None, None, networks=chosen)  # type: ignore[arg-type]
     row = f"<idle>-0 [001] ..s.. 1.5: tcp_probe: family=AF_INET6 {ends}\n".encode()
     assert recording._chosen(row) == (row if wanted else b"")
 

@@ -11,8 +11,8 @@ import numpy as np
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.segment_class import SegmentClass, classify
-from multitracer.analysis.verdicts import Beside, Cause, Necessity, judge, word
+from multitracer.analysis.segments.segment_class import SegmentClass, classify
+from multitracer.analysis.verdicts import Cause, Necessity, OtherLogs, judge, word
 from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.corpus.link import capture_file
@@ -127,9 +127,9 @@ def _score(
     score: Score, truth: dict[int, tuple[str, str]], near: Analysis, number: int, far: Analysis | None
 ) -> None:
     segments = near.tcp_segments(number)
-    beside = Beside(receiver=far.tcp_segments(number) if far else None)
+    beside = OtherLogs(receiver=far.tcp_segments(number) if far else None)
     vantage = int(near.directions["vantage"][2 * (number - 1)])
-    verdicts = judge(segments, near.sack_blocks(number), reverse=False, vantage=vantage, beside=beside)
+    verdicts = judge(segments, near.sack_blocks(number), reverse=False, vantage=vantage, logs=beside)
     score.out_of_order += _called_out_of_order(segments, vantage)
     said = dict(zip(segments["frame"][verdicts["row"]].tolist(), verdicts.rows(), strict=True))
     score.missed += len(said.keys() ^ truth.keys())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from docs import figure6, figure6_page
+from docs.programs import figure6, figure6_page
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from multitracer.simulator.record import record_virtual

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.analysis.segment_class import SegmentClass
+from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording

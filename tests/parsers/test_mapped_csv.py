@@ -10,7 +10,7 @@ import pytest
 import parsers
 from multitracer.errors import FormatError
 from parsers import mapped_csv
-from parsers._text.map_beside import has_map
+from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.modem import Answer, Conversation, Unasked, decode
+from multitracer.protocols.modem import Answer, Conversation, Unsolicited, decode
 from multitracer.protocols.modem.conversation import MOST_BYTES
 
 CSQ = b"\r\n+CSQ: 15,99\r\n\r\nOK\r\n"
@@ -19,7 +19,7 @@ CSQ = b"\r\n+CSQ: 15,99\r\n\r\nOK\r\n"
 def test_answer_is_whole_however_it_is_cut_into_reads(cuts: list[int]) -> None:
     conversation = Conversation()
     assert conversation.ask("AT+CSQ", 100) == b"AT+CSQ\r"
-    events: list[Answer | Unasked] = []
+    events: list[Answer | Unsolicited] = []
     bounds = [0, *sorted(set(cuts)), len(CSQ)]
     for now, (begin, end) in enumerate(pairwise(bounds), 101):
         events += conversation.receive(CSQ[begin:end], now)
@@ -45,9 +45,9 @@ def test_what_comes_behind_the_answer_is_unasked_and_a_half_line_waits() -> None
     conversation.ask("AT+CSQ", 0)
     answer, ring = conversation.receive(CSQ + b"\r\nRING\r\n+CR", 5)
     assert isinstance(answer, Answer)
-    assert ring == Unasked(b"\n\r\nRING\r\n", 5) or ring == Unasked(b"\r\nRING\r\n", 5)
+    assert ring == Unsolicited(b"\n\r\nRING\r\n", 5) or ring == Unsolicited(b"\r\nRING\r\n", 5)
     (rest,) = conversation.receive(b"EG: 1\r\n", 9)
-    assert rest == Unasked(b"+CREG: 1\r\n", 9)
+    assert rest == Unsolicited(b"+CREG: 1\r\n", 9)
 
 
 def test_a_word_that_only_looks_like_an_end_does_not_end_an_answer() -> None:
@@ -66,7 +66,7 @@ def test_given_up_answer_cannot_be_taken_for_the_next_ones() -> None:
     late = conversation.give_up(2)
     assert (late.result, late.raw) == ("", b"\r\n+CS")
     (unasked,) = conversation.receive(b"Q: 9,99\r\n\r\nOK\r\n", 3)
-    assert isinstance(unasked, Unasked)
+    assert isinstance(unasked, Unsolicited)
     assert not conversation.is_quiet(4, for_ns=5)
     assert conversation.is_quiet(8, for_ns=5)
 
@@ -100,4 +100,4 @@ def test_line_without_end_is_handed_on_in_pieces() -> None:
     conversation = Conversation()
     pieces = [event for now in range(20) for event in conversation.receive(b"x" * 10_000, now)]
     assert pieces
-    assert all(isinstance(p, Unasked) and len(p.raw) <= MOST_BYTES for p in pieces)
+    assert all(isinstance(p, Unsolicited) and len(p.raw) <= MOST_BYTES for p in pieces)

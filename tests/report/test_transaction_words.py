@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multitracer.analysis.transactions import Source, arms_of
-from multitracer.analysis.transports import compare
+from multitracer.analysis.transactions.arms import Source, arms_of
+from multitracer.analysis.transactions.transports import compare
 from multitracer.report.transaction_words import comparison_sentence, cost_words
 from tests.transactions import transactions
 

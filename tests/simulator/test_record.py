@@ -23,7 +23,7 @@ from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.protocols.link_events import FrameLost
 from multitracer.recording.open import open_recording
-from multitracer.scenario import Clock, Scenario, Traffic, load_scenario
+from multitracer.scenario import HostClock, Scenario, Traffic, load_scenario
 from multitracer.simulator.record import record_virtual
 from tests.simulator.watch import watch, watched
 
@@ -271,7 +271,7 @@ bytes = 230_000
 
 def test_the_fixed_hosts_clock_may_be_wrong(tmp_path: Path) -> None:
     record_virtual(short(), tmp_path / "right")
-    record_virtual(short(clock=Clock(offset_s=0.8, skew_ppm=30)), tmp_path / "wrong")
+    record_virtual(short(clock=HostClock(offset_s=0.8, skew_ppm=30)), tmp_path / "wrong")
     times = {
         (name, host): parsers.read_capture([str(tmp_path / name / host / "tcp-0.pcap")]).segments["time_ns"]
         for name in ("right", "wrong")

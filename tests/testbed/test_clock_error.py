@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.open import open_recording
-from multitracer.scenario import Clock
+from multitracer.scenario import HostClock
 from multitracer.testbed.clock_error import ClockError
 from multitracer.testbed.shift_clock import FORMATS
 from multitracer.units import NS_PER_S
@@ -36,7 +36,7 @@ def test_realtime_has_the_offset_and_both_clocks_gain() -> None:
 
 
 def test_no_error_changes_nothing() -> None:
-    none = ClockError.from_now(Clock())
+    none = ClockError.from_now(HostClock())
     assert not none
     assert (none.realtime_ns(ORIGIN_NS), none.monotonic_ns(BOOTED_NS)) == (ORIGIN_NS, BOOTED_NS)
 

@@ -138,8 +138,8 @@ def _privileges(tier: str, *missing: tuple[str, str], inside: bool = False) -> P
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., doctor.Diagnosis]:
-    def examine(privileges: Privileges, refused: str = "") -> doctor.Diagnosis:
+def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., doctor.SystemCheck]:
+    def examine(privileges: Privileges, refused: str = "") -> doctor.SystemCheck:
         monkeypatch.setattr(doctor, "probe", lambda: privileges)
         monkeypatch.setattr(doctor, "why_no_user_namespace", lambda: refused)
         monkeypatch.setattr(doctor, "probe_in_user_namespace", tuple)
@@ -148,7 +148,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., doctor.Diagnosis]:
     return examine
 
 
-def test_a_missing_program_is_named_with_its_package(found: Callable[..., doctor.Diagnosis]) -> None:
+def test_a_missing_program_is_named_with_its_package(found: Callable[..., doctor.SystemCheck]) -> None:
     missing = (("ip", "not installed"), ("nstat", "not installed"), ("setpriv", "not installed"))
     assert found(_privileges("plain", *missing)).advice == "sudo apt-get install iproute2 util-linux"
     diagnosis = found(_privileges("root", ("tcpdump", "not installed")))
@@ -157,7 +157,7 @@ def test_a_missing_program_is_named_with_its_package(found: Callable[..., doctor
 
 
 def test_a_setting_that_forbids_user_namespaces_is_named(
-    found: Callable[..., doctor.Diagnosis], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    found: Callable[..., doctor.SystemCheck], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "max_user_namespaces").write_text("0\n")

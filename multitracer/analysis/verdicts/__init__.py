@@ -36,8 +36,8 @@ from multitracer.analysis.verdicts.answers import (
     sacked_before,
     sooner_than_answers_ns,
 )
-from multitracer.analysis.verdicts.arrivals import arrived_at, came_at, had_before, told_in_time
-from multitracer.analysis.verdicts.away import passed_before, trigger_away, untold
+from multitracer.analysis.verdicts.arrivals import acknowledged_in_time, arrived_at, came_at, had_before
+from multitracer.analysis.verdicts.away import passed_before, trigger_away, unacknowledged_at_sender
 from multitracer.analysis.verdicts.copies import Copies
 from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
@@ -51,7 +51,7 @@ from multitracer.tcp import VERDICTS
 if TYPE_CHECKING:
     from multitracer.tables import Array
 
-__all__ = ["Beside", "Cause", "Evidence", "Necessity", "evidence_words", "judge", "judge_all", "word"]
+__all__ = ["Cause", "Evidence", "Necessity", "OtherLogs", "evidence_words", "judge", "judge_all", "word"]
 
 _SPEAKS_FOR_ARRIVAL = np.uint32(
     Evidence.EIFEL
@@ -72,7 +72,7 @@ _AT_SENDER = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class OtherLogs:
     """What is known of a direction beside the capture at its sender."""
 
     receiver: Table | None = None
@@ -86,10 +86,10 @@ class Beside:
     """JOINED_EVENTS of the sender."""
 
 
-_NOTHING = Beside()
+_NOTHING = OtherLogs()
 
 
-def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside: Beside = _NOTHING) -> Table:
+def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, logs: OtherLogs = _NOTHING) -> Table:
     """Return VERDICTS: one row for each retransmission of a direction, in capture order.
 
     Parameters
@@ -101,11 +101,11 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, beside:
     vantage : int
         Where the capture was made, as in the directions table. Away from the sender only what the order of
         packets proves is concluded, and of the cause what the sender must have seen.
-    beside : Beside
+    logs : OtherLogs
         What else is known.
     """
     talk = Talks.one(segments, sacks, reverse=reverse)
-    return _judged(talk, beside, at_sender=vantage in _AT_SENDER)
+    return _judged(talk, logs, at_sender=vantage in _AT_SENDER)
 
 
 def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage: Array) -> Table:
@@ -126,22 +126,22 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
     near = np.isin(vantage, _AT_SENDER)
     for chosen, at_sender in ((side[near], True), (side[~near], False)):
         for rows, talks in Talks.side_by_side(segments, sacks, bounds, chosen):
-            found = _judged(talks, _NOTHING, at_sender=at_sender)
+            judged = _judged(talks, _NOTHING, at_sender=at_sender)
             for name in ("row", "earlier_row", "answer_row"):
-                found.columns[name] = np.append(rows, NA)[found[name]]
-            tables.append(found)
+                judged.columns[name] = np.append(rows, NA)[judged[name]]
+            tables.append(judged)
     return Table.concatenate(VERDICTS, tables)
 
 
-def _judged(talks: Talks, beside: Beside, *, at_sender: bool) -> Table:
+def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
     """Return VERDICTS of talks; of several, nothing is known beside their capture."""
     copies = Copies.of(talks, at_sender=at_sender)
-    cause, why = _cause(copies, beside) if at_sender else causes(copies, trigger_away(copies))
+    cause, why = _cause(copies, logs) if at_sender else causes(copies, trigger_away(copies))
     necessity, proof = _necessity(copies, at_sender=at_sender)
-    if beside.arrived is not None and at_sender:
-        _by_arrivals(copies, beside.arrived, necessity, proof)
-    if beside.receiver is not None:
-        _by_receiver(copies, beside.receiver, necessity, proof)
+    if logs.arrived is not None and at_sender:
+        _by_arrivals(copies, logs.arrived, necessity, proof)
+    if logs.receiver is not None:
+        _by_receiver(copies, logs.receiver, necessity, proof)
     _settle_local_drops(cause, necessity)
     if not at_sender:
         open_still = (cause == Cause.UNKNOWN) | (necessity == Necessity.UNDECIDED)
@@ -149,13 +149,13 @@ def _judged(talks: Talks, beside: Beside, *, at_sender: bool) -> Table:
     return _table(copies, cause, necessity, why | proof)
 
 
-def _cause(copies: Copies, beside: Beside) -> tuple[Array, Array]:
+def _cause(copies: Copies, logs: OtherLogs) -> tuple[Array, Array]:
     trigger = trigger_of(copies)
     cause, evidence = causes(copies, trigger)
-    if beside.state is not None:
-        by_readings(copies, trigger, beside.state, cause, evidence)
-    if beside.events is not None:
-        by_events(copies, beside.events, cause, evidence)
+    if logs.state is not None:
+        by_readings(copies, trigger, logs.state, cause, evidence)
+    if logs.events is not None:
+        by_events(copies, logs.events, cause, evidence)
     unseen = (copies.segments["kind"][copies.row] & np.uint32(Kind.OUT_OF_ORDER)) != 0
     evidence[unseen] |= np.uint32(Evidence.FIRST_COPY_UNSEEN)
     return cause, evidence
@@ -215,7 +215,7 @@ def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
         lost, unclear = arrived[Evidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
     else:
         proofs[Evidence.PASSED_BEFORE] = passed_before(copies)
-        lost, unclear = untold(copies)
+        lost, unclear = unacknowledged_at_sender(copies)
     within_ns = sooner_than_answers_ns(copies) if at_sender else 0
     proofs[Evidence.EARLY_STAMP] = left_before(copies, within_ns)
     proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), within_ns=within_ns)
@@ -227,8 +227,8 @@ def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
 
 
 def _any(signs: dict[Evidence, Array]) -> Array:
-    found: Array = np.logical_or.reduce(list(signs.values()))
-    return found
+    has_any: Array = np.logical_or.reduce(list(signs.values()))
+    return has_any
 
 
 def _settle_local_drops(cause: Array, necessity: Array) -> None:
@@ -258,9 +258,9 @@ def _by_receiver(copies: Copies, receiver: Table, necessity: Array, evidence: Ar
     came = came_at(segments, receiver, reverse=reverse)
     arrived = arrived_at(segments, came, reverse=reverse)
     had, known = had_before(copies, arrived)
-    told = told_in_time(copies, receiver, came, reverse=reverse)
+    in_time = acknowledged_in_time(copies, receiver, came, reverse=reverse)
     necessity[known] = np.where(
-        had[known], np.where(told[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
+        had[known], np.where(in_time[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )
     evidence[known & had] &= ~_SPEAKS_FOR_LOSS
     evidence[known & ~had] &= ~_SPEAKS_FOR_ARRIVAL

@@ -151,11 +151,11 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
     """
     which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
     order = np.argsort(-copies.end, kind="stable")
-    found, shown = known.tolist(), (known | proved).tolist()
+    spread, shown = known.tolist(), (known | proved).tolist()
     for i in order[depends[order] & ~known[order]].tolist():
-        found[i] = shown[which[i]]
-        shown[i] = shown[i] or found[i]
-    return np.array(found, dtype=bool)
+        spread[i] = shown[which[i]]
+        shown[i] = shown[i] or spread[i]
+    return np.array(spread, dtype=bool)
 
 
 def sooner_than_answers_ns(copies: Copies) -> Array:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points import match
+from multitracer.analysis.two_points.packets import match
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     return arrived
 
 
-def told_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
+def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
     """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
@@ -78,8 +78,8 @@ def told_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool)
     reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])
     highest = np.maximum.accumulate(reached)
     before = np.maximum(_with_later_copies(copies, came) - 1, 0)
-    told: Array = highest[before] >= copies.end
-    return told
+    in_time: Array = highest[before] >= copies.end
+    return in_time
 
 
 def _with_later_copies(copies: Copies, came: Array) -> Array:

@@ -36,7 +36,7 @@ def trigger_away(copies: Copies) -> Trigger:
     segments, row = copies.segments, copies.row
     time_ns, far_ns = segments["time_ns"], _far_round_trip_ns(copies.talks)
     beyond_ns = far_ns[copies.talk]
-    known = _heard(copies, row, beyond_ns)
+    known = _known_at_far_end(copies, row, beyond_ns)
     before, una = copies.before(known), copies.reached_before(known)
     advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)] + beyond_ns
     copied = copies.earlier < copies.nowhere
@@ -44,11 +44,11 @@ def trigger_away(copies: Copies) -> Trigger:
     highest = np.where(row > copies.first, copies.highest[copies.before(row)], copies.zero)
     nothing = np.zeros(len(copies), dtype=bool)
     # what it sends although it is acknowledged it sends because it has heard less than it could have
-    heard = (known > copies.first) & (copies.begin >= una)
+    unacknowledged = (known > copies.first) & (copies.begin >= una)
     return Trigger(
         _silent(copies, una, beyond_ns),
-        np.where(heard, duplicates_until(copies, before, una), 0),
-        heard & (copies.sacked_up_to[before] > una),
+        np.where(unacknowledged, duplicates_until(copies, before, una), 0),
+        unacknowledged & (copies.sacked_up_to[before] > una),
         copies.end >= highest,
         una,
         highest,
@@ -60,7 +60,7 @@ def trigger_away(copies: Copies) -> Trigger:
     )
 
 
-def _heard(copies: Copies, row: Array, far_ns: Array) -> Array:
+def _known_at_far_end(copies: Copies, row: Array, far_ns: Array) -> Array:
     """Return from which row on nothing can have reached the sender before it sent what is at `row`.
 
     What passed later than the way to the sender and back before; and what is newer than the timestamp that
@@ -68,15 +68,15 @@ def _heard(copies: Copies, row: Array, far_ns: Array) -> Array:
     """
     segments = copies.segments
     forward_ns = np.maximum.accumulate(segments["time_ns"])
-    heard = np.minimum(np.searchsorted(forward_ns, forward_ns[row] - far_ns, side="right"), row)
+    arrived = np.minimum(np.searchsorted(forward_ns, forward_ns[row] - far_ns, side="right"), row)
     acks = has(segments["flags"], Flag.ACK)
     stamped = has(segments["marks"], Mark.HAS_TIMESTAMPS) & acks
     back = Stamped.of(copies.talks, copies.back)
     stamps = np.maximum.accumulate(back.since_first(segments["tsval"][back.rows], back.talk))
     newer = np.searchsorted(stamps, back.since_first(segments["tsecr"][row], copies.talk), side="right")
-    told = np.append(back.rows, len(segments))[newer]
-    heard = np.where(stamped[row], np.minimum(heard, told), heard)
-    return np.where(acks[row], np.maximum(heard, copies.first), copies.first)
+    by_stamp = np.append(back.rows, len(segments))[newer]
+    arrived = np.where(stamped[row], np.minimum(arrived, by_stamp), arrived)
+    return np.where(acks[row], np.maximum(arrived, copies.first), copies.first)
 
 
 def _far_round_trip_ns(talks: Talks) -> Array:
@@ -93,9 +93,11 @@ def _silent(copies: Copies, una: Array, far_ns: Array) -> Array:
     time_ns, row = copies.segments["time_ns"], copies.row
     path_ns = _LONGER * (far_ns + np.maximum(copies.min_rtt_ns, 0)) + _LATE_NS
     quiet_ns = time_ns[row] - time_ns[copies.before(row)]
-    before, pause_ns, heard = _pause(copies)
-    late = heard & (una > copies.reached_before(_heard(copies, before, far_ns)))
-    silent: Array = ((row > copies.first) & (quiet_ns > path_ns) & ~late) | (~heard & (pause_ns > path_ns))
+    before, pause_ns, is_answered = _pause(copies)
+    late = is_answered & (una > copies.reached_before(_known_at_far_end(copies, before, far_ns)))
+    silent: Array = ((row > copies.first) & (quiet_ns > path_ns) & ~late) | (
+        ~is_answered & (pause_ns > path_ns)
+    )
     return silent
 
 
@@ -106,11 +108,11 @@ def _pause(copies: Copies) -> tuple[Array, Array, Array]:
     """
     segments, row, own = copies.segments, copies.row, Stamped.of(copies.talks, copies.talks.own)
     place = np.searchsorted(own.rows, row)
-    told = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.talk])
-    before = np.where(told, np.append(own.rows, 0)[place - 1], row)
-    newer = told & (segments["tsecr"][row] != segments["tsecr"][before])
+    has_previous = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.talk])
+    before = np.where(has_previous, np.append(own.rows, 0)[place - 1], row)
+    newer = has_previous & (segments["tsecr"][row] != segments["tsecr"][before])
     ticks = since(segments["tsval"][row], segments["tsval"][before]) - 1
-    return before, np.where(told, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
+    return before, np.where(has_previous, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
 
 
 def passed_before(copies: Copies) -> Array:
@@ -119,7 +121,7 @@ def passed_before(copies: Copies) -> Array:
     return before
 
 
-def untold(copies: Copies) -> tuple[Array, Array]:
+def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
     """Return of which no ACK seems to have reached the sender before their own; and of which that is open.
 
     Of those that had been acknowledged when they passed. What the sender echoes next tells. Else when it goes
@@ -128,14 +130,14 @@ def untold(copies: Copies) -> tuple[Array, Array]:
     """
     row, far_ns = copies.row, _far_round_trip_ns(copies.talks)[copies.talk]
     path_ns = far_ns + np.maximum(copies.min_rtt_ns, 0)
-    asked = passed_before(copies) & ~(copies.sacked < np.minimum(row, copies.answer))
+    candidate = passed_before(copies) & ~(copies.sacked < np.minimum(row, copies.answer))
     crossed = -copies.after_ns(copies.report) <= _LONGER * far_ns + _LATE_NS
     echoed, skipped = _echoes(copies)
     onward = _goes_on(copies)
     onward_ns = np.where(onward < copies.nowhere, copies.after_ns(onward), np.iinfo(np.int64).max)
-    told = crossed | echoed | (onward_ns < SURELY_EARLY * path_ns)
-    lost = asked & ~told & (skipped | (onward_ns <= _LONGER * path_ns + _LATE_NS))
-    return lost, asked & ~told & ~lost
+    arrived = crossed | echoed | (onward_ns < SURELY_EARLY * path_ns)
+    lost = candidate & ~arrived & (skipped | (onward_ns <= _LONGER * path_ns + _LATE_NS))
+    return lost, candidate & ~arrived & ~lost
 
 
 def _goes_on(copies: Copies) -> Array:
@@ -168,5 +170,5 @@ def _echoes(copies: Copies) -> tuple[Array, Array]:
     usable = (copies.report < row) & (first > np.append(-1, stamps)[report]) & (first < bound)
     at = np.searchsorted(echoed, first)
     usable &= at < own.bounds[1:][talk]
-    said = echoed[np.minimum(at, len(echoed) - 1)]
-    return usable & (said < bound), usable & (said >= bound)
+    echo = echoed[np.minimum(at, len(echoed) - 1)]
+    return usable & (echo < bound), usable & (echo >= bound)

@@ -86,14 +86,14 @@ class Copies:
         reports = Reports.of(talks)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
         nowhere = talks.bounds[1:][talk]
-        said = reported(reports.chosen(~damaged), row, begin[row], end[row], reached, nowhere=nowhere)
+        sack = reported(reports.chosen(~damaged), row, begin[row], end[row], reached, nowhere=nowhere)
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
             talks, sent, row, talk, talks.bounds[:-1][talk], nowhere, talks.zero[talk],
             _earlier(sent, row, begin, end, grid, nowhere=len(segments)),
             np.searchsorted(reached, end[row]),
-            said.row,
-            said.reneged,
+            sack.row,
+            sack.reneged,
             unread,
             reached,
             np.maximum.accumulate(np.where(occupies, end, zero)),

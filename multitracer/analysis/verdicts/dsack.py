@@ -36,13 +36,13 @@ def dsacked(copies: Copies) -> Array:
     starts, ends, rows = copies.begin[order], copies.end[order], copies.row[order]
     time_ns, least_ns = copies.segments["time_ns"], SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0)
     ripe_ns = time_ns[rows] + least_ns[order]
-    left, told = sacks["left_bytes"][mine], sacks["row"][mine]
+    left, ack_rows = sacks["left_bytes"][mine], sacks["row"][mine]
     firsts, lasts = (np.searchsorted(starts, left, side=side) for side in ("left", "right"))
     partly = (firsts == lasts) & (firsts > 0)  # the receiver had only a part of it: it begins before
     firsts[partly] = np.searchsorted(starts, starts[firsts[partly] - 1])
     free = np.ones(len(copies), dtype=bool)
     for i in range(len(mine) - 1, -1, -1):
-        first, at = int(firsts[i]), int(told[i])
+        first, at = int(firsts[i]), int(ack_rows[i])
         last = first + int(np.searchsorted(rows[first : lasts[i]], at))
         near = np.arange(max(first, last - _MOST_COPIES), last)
         near = near[(ends[near] > left[i]) & free[near]]

@@ -21,8 +21,8 @@ class Grid:
 
     def cell(self, unit: Array) -> Array:
         """Return the cell that holds each unit; -1 for one that nothing sent lies around."""
-        found = np.searchsorted(self.edges, unit, side="right") - 1
-        return np.where((found >= 0) & (found < len(self.edges) - 1), found, -1)
+        cell = np.searchsorted(self.edges, unit, side="right") - 1
+        return np.where((cell >= 0) & (cell < len(self.edges) - 1), cell, -1)
 
     def first(self, rows: Array, begin: Array, end: Array, *, nobody: int) -> Array:
         """Return for each cell, and for the cell -1, the first of `rows` that covers it, else `nobody`."""

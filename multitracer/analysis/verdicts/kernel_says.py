@@ -56,18 +56,18 @@ def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Ar
     time_ns = copies.segments["time_ns"][copies.row]
     last = np.searchsorted(changes["time_ns"], time_ns, side="right") - 1
     state = np.append(changes["ca_state"], CaState.OPEN)[last]
-    said = np.zeros(len(copies), dtype=np.uint8)
+    stated = np.zeros(len(copies), dtype=np.uint8)
     for ca_state, meaning in _OF_STATE.items():
-        said[state == ca_state] = meaning
+        stated[state == ca_state] = meaning
     expired = changes["time_ns"][changes["ca_state"] == CaState.LOSS]
     first = np.searchsorted(time_ns, expired)
     near = first < len(copies)
     first, expired = first[near], expired[near]
-    said[first[time_ns[first] - expired < _AT_ONCE_NS]] = Cause.TIMEOUT
-    known = said != Cause.UNKNOWN
-    cause[known] = said[known]
+    stated[first[time_ns[first] - expired < _AT_ONCE_NS]] = Cause.TIMEOUT
+    known = stated != Cause.UNKNOWN
+    cause[known] = stated[known]
     evidence[known] |= np.uint32(Evidence.CA_STATE)
-    probes = (said == Cause.UNKNOWN) & (cause == Cause.TIMEOUT) & (last >= 0)
+    probes = (stated == Cause.UNKNOWN) & (cause == Cause.TIMEOUT) & (last >= 0)
     cause[probes] = Cause.TAIL_LOSS_PROBE
     evidence[probes] |= np.uint32(Evidence.CA_STATE)
 

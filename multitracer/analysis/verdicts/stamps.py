@@ -93,11 +93,11 @@ def tick_ns(stamped: Stamped) -> Array:
     segments, first, last = stamped.talks.segments, stamped.first, stamped.last
     ticks = since(segments["tsval"][last], segments["tsval"][first])
     span_ns = segments["time_ns"][last] - segments["time_ns"][first]
-    told = (np.diff(stamped.bounds) > 1) & (ticks > 0) & (span_ns >= _LEAST_NS)
-    rate = np.where(told, ticks, 1) * NS_PER_S / np.where(told, span_ns, 1)
+    measurable = (np.diff(stamped.bounds) > 1) & (ticks > 0) & (span_ns >= _LEAST_NS)
+    rate = np.where(measurable, ticks, 1) * NS_PER_S / np.where(measurable, span_ns, 1)
     nearest = _RATES_HZ[np.argmin(np.abs(np.log(_RATES_HZ[:, None] / rate)), axis=0)]
-    told &= np.abs(rate / nearest - 1) < _APART
-    return np.where(told, NS_PER_S // nearest, NA)
+    measurable &= np.abs(rate / nearest - 1) < _APART
+    return np.where(measurable, NS_PER_S // nearest, NA)
 
 
 def left_before(copies: Copies, least_ns: Array | int) -> Array:

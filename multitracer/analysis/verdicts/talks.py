@@ -77,15 +77,18 @@ class Talks:
             chosen, reverse = connection[cut], (side[cut] & 1).astype(bool)
             rows, ends = spans(bounds, chosen)
             if len(chosen) == 1:
-                found = sacks.take(slice(*blocks[chosen[0] :][:2]))
-                found.columns["row"] = found["row"] - rows[0]
+                own_blocks = sacks.take(slice(*blocks[chosen[0] :][:2]))
+                own_blocks.columns["row"] = own_blocks["row"] - rows[0]
                 own = segments.take(slice(rows[0], rows[-1] + 1))
-                yield rows, cls.one(own, found, reverse=bool(reverse[0]))
+                yield rows, cls.one(own, own_blocks, reverse=bool(reverse[0]))
                 continue
             units, times_ns = (each.shifts(chosen) for each in stretches)
             moved = _moved(segments.take(rows), units, times_ns, np.diff(ends))
-            found = _moved_blocks(sacks, blocks, chosen, ends[:-1] - bounds[chosen], units)
-            yield rows, cls(moved, found, moved["reverse"] == np.repeat(reverse, np.diff(ends)), ends, units)
+            own_blocks = _moved_blocks(sacks, blocks, chosen, ends[:-1] - bounds[chosen], units)
+            yield (
+                rows,
+                cls(moved, own_blocks, moved["reverse"] == np.repeat(reverse, np.diff(ends)), ends, units),
+            )
 
     def __len__(self) -> int:
         return len(self.zero)
@@ -106,12 +109,12 @@ class Talks:
     def shortest_ns(self, names: tuple[str, ...], rows: Array) -> Array:
         """Return the shortest time above 0 that columns hold at `rows` (a mask), per talk; NA without one."""
         never = np.iinfo(np.int64).max
-        found = np.full(len(self), never)
+        shortest = np.full(len(self), never)
         for name in names:
             times = self.segments[name]
             known = np.where(rows & (times > 0), times, never)
-            found = np.minimum(found, reduce_groups(np.minimum, known, self.bounds, empty=never))
-        return np.where(found == never, NA, found)
+            shortest = np.minimum(shortest, reduce_groups(np.minimum, known, self.bounds, empty=never))
+        return np.where(shortest == never, NA, shortest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.rto import LINUX, timeouts_ns
+from multitracer.analysis.series.rto import LINUX, timeouts_ns
 from multitracer.analysis.verdicts.dsack import peers_send_sack
 from multitracer.analysis.verdicts.words import Cause, Evidence
 from multitracer.tables import NA
@@ -185,13 +185,13 @@ def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
     timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)
-    said: list[bool | None] = [None] * len(copies.talks)
+    is_probing: list[bool | None] = [None] * len(copies.talks)
     for shown, meaning in ((copies.talk[timeout], False), (copies.talk[probe], True)):
         for talk in shown.tolist():
-            said[talk] = meaning
+            is_probing[talk] = meaning
     for talk in np.flatnonzero(~peers_send_sack(copies)).tolist():
-        said[talk] = False
-    return said
+        is_probing[talk] = False
+    return is_probing
 
 
 class _Sender:
@@ -234,8 +234,8 @@ class _Sender:
 
     def _is_refused(self, i: int) -> bool:
         """Return whether the host must have refused the copy before."""
-        asked = self._seen[i] or self._state is not Cause.UNKNOWN
-        if asked or not (self._newest[i] and self._directly[i]):
+        has_reason = self._seen[i] or self._state is not Cause.UNKNOWN
+        if has_reason or not (self._newest[i] and self._directly[i]):
             return False
         return bool(self._too_soon[i] or not self._silent[i])
 

@@ -236,10 +236,10 @@ class BluetoothLink:
             return RadioReading(self.config.signal.zero_dbm, None, None, None, "blackout")
         if not self._is_connected:
             return RadioReading(None, None, None, None, "connecting")
-        heard = self._piconet.heard
-        while heard and heard[0][0] < now_ns - self.config.report_ns:
-            heard.popleft()
-        lost = [is_lost for _, is_lost in heard]
+        receptions = self._piconet.receptions
+        while receptions and receptions[0][0] < now_ns - self.config.report_ns:
+            receptions.popleft()
+        lost = [is_lost for _, is_lost in receptions]
         rate = 100 * sum(lost) / len(lost) if lost else None
         rssi = self._signal.dbm(now_ns)
         ber = self._piconet.ber_at(self._errors.ber(now_ns), rssi)

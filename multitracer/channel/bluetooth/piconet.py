@@ -87,7 +87,7 @@ class Piconet:
         self._is_busy = False
         self._idle_since_ns = 0
         self._is_away = False
-        self.heard: deque[tuple[int, bool]] = deque()
+        self.receptions: deque[tuple[int, bool]] = deque()
         """When payloads reached the mobile, and whether they were lost; the caller forgets what is old."""
 
     # --- when ---
@@ -190,7 +190,7 @@ class Piconet:
         error = payload_error(ber, packet.kind, packet.fragment.octets)
         is_whole = self._air.luck.random() >= error and is_understood
         if packet.side == "fixed":
-            self.heard.append((now_ns, not is_whole))
+            self.receptions.append((now_ns, not is_whole))
         is_new = is_whole and self._ends[FAR[packet.side]].is_new(packet.fragment)
         self._arrived(packet, now_ns, "new" if is_new else "duplicate" if is_whole else "lost")
         return is_understood, is_whole

@@ -51,8 +51,8 @@ class BlockRadio:
     def bler_percent(self, now_ns: int) -> float | None:
         """Return the share of lost blocks in the last report; None if none was listened to."""
         self._pass(now_ns // self._block_ns)
-        heard = [lost for lost in self._lately if lost is not None]
-        return 100 * sum(heard) / len(heard) if heard else None
+        losses = [lost for lost in self._lately if lost is not None]
+        return 100 * sum(losses) / len(losses) if losses else None
 
     def _pass(self, until: int) -> None:
         for block in range(self._next, until):

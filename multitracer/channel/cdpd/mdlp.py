@@ -83,7 +83,7 @@ class MdlpEntity:
         self._t200_ns: int | None = None
         self._v_r = 0
         self._stored: dict[int, Frame] = {}
-        self._asked: set[int] = set()
+        self._requested: set[int] = set()
         self._partial: list[bytes] = []
         self._unacknowledged = 0
         self._ack_at_ns: int | None = None
@@ -104,7 +104,7 @@ class MdlpEntity:
         """Return what is to be sent now, or None."""
         if self._control:
             return replace(self._control.popleft(), n_r=self._v_r)
-        frame = None if self._is_resetting else self._again() or self._new(now_ns)
+        frame = None if self._is_resetting else self._retransmitted() or self._new(now_ns)
         if frame is None and (self._is_resetting or not self._owes_ack(now_ns)):
             return None
         self._unacknowledged = 0
@@ -115,7 +115,7 @@ class MdlpEntity:
     def _owes_ack(self, now_ns: int) -> bool:
         return self._is_ack_due or (self._ack_at_ns is not None and now_ns >= self._ack_at_ns)
 
-    def _again(self) -> Frame | None:
+    def _retransmitted(self) -> Frame | None:
         while self._resend:
             number, cause = self._resend.popleft()
             if number in self._unacked:
@@ -213,7 +213,7 @@ class MdlpEntity:
     def _in_order(self) -> list[bytes]:
         packets = []
         while (frame := self._stored.pop(self._v_r, None)) is not None:
-            self._asked.discard(self._v_r)
+            self._requested.discard(self._v_r)
             self._v_r += 1
             self._partial.append(frame.payload)
             if frame.is_last:
@@ -223,10 +223,10 @@ class MdlpEntity:
 
     def _ask_for_holes(self, frame: Frame) -> None:
         if frame.is_poll:
-            self._asked.clear()
+            self._requested.clear()
         for number in range(self._v_r, frame.n_s):
-            if number not in self._stored and number not in self._asked:
-                self._asked.add(number)
+            if number not in self._stored and number not in self._requested:
+                self._requested.add(number)
                 self._control.append(Frame("SREJ", n_s=number))
 
     def _note(self, frame: Frame, now_ns: int, cause: str) -> None:

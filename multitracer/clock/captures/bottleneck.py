@@ -11,7 +11,7 @@ from multitracer.clock.captures.directions import Way, Ways
 from multitracer.clock.captures.own_queue import doubt_ns, is_consistent, own_queue_ns, without_mistakes
 from multitracer.clock.captures.raster import raster_ns
 from multitracer.clock.captures.serialization import Spacing, slowest_ns_per_byte, spacing
-from multitracer.clock.captures.steps import Clock, Step, certainly
+from multitracer.clock.captures.steps import ClockLabel, Step, certainly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def sides_of(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> list
 
 def _zones(way: Way, steps: list[Step]) -> list[tuple[int, int]]:
     """Return where the clock of the side that sent may have jumped."""
-    clock: Clock = "a" if way.sign > 0 else "b"
+    clock: ClockLabel = "a" if way.sign > 0 else "b"
     return [step.zone for step in steps if step.clock == clock]
 
 
@@ -107,7 +107,7 @@ def arrivals_without_jump(side: Side, steps: list[Step]) -> Array:
     -------
     ndarray of float64, ns, shape (n_packets,)
     """
-    clock: Clock = "b" if side.way.sign > 0 else "a"
+    clock: ClockLabel = "b" if side.way.sign > 0 else "a"
     number = np.zeros(len(side.way), dtype=np.int64)
     known = np.ones(len(side.way), dtype=bool)
     for step in steps:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.clock.captures.steps import CLOCKS, SMALLEST_STEP_NS, Clock, Step, placed, rows_of, without
+from multitracer.clock.captures.steps import (
+    CLOCKS,
+    SMALLEST_STEP_NS,
+    ClockLabel,
+    Step,
+    placed,
+    rows_of,
+    without,
+)
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW
 from multitracer.units import NS_PER_MS
 
@@ -96,14 +104,14 @@ def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step 
     return replace(step, first_row=min([*likely, step.zone[0]]), last_row=max([*likely, step.zone[1]]))
 
 
-def _step(place: tuple[float, Clock, int, float, float], slot_ns: float) -> Step:
+def _step(place: tuple[float, ClockLabel, int, float, float], slot_ns: float) -> Step:
     _, clock, row, shift, error = place
     return Step(clock, row, shift, max(error, _LEAST_ERROR_NS, slot_ns))
 
 
 def _places(
-    flat: Ways, free: Ways, clock: Clock, skew: float
-) -> Iterator[tuple[float, Clock, int, float, float]]:
+    flat: Ways, free: Ways, clock: ClockLabel, skew: float
+) -> Iterator[tuple[float, ClockLabel, int, float, float]]:
     """Yield each place of a clock's jump: what it leaves unexplained, the clock, the row, jump and error.
 
     A queue that is reckoned from the stamps of the clock that jumped has its jump in it.
@@ -127,7 +135,7 @@ def _places(
 class _Course:
     """The delays of one direction in the order of one clock's capture, with what a jump there would be."""
 
-    def __init__(self, way: Way, clock: Clock, skew: float) -> None:
+    def __init__(self, way: Way, clock: ClockLabel, skew: float) -> None:
         order = np.argsort(rows_of(way, clock), kind="stable")
         self.row = rows_of(way, clock)[order]
         self.sign = way.sign

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.clock.captures.directions import Way, Ways
-from multitracer.clock.captures.steps import CLOCKS, Clock, Step, after, certainly, least, stretches
+from multitracer.clock.captures.steps import CLOCKS, ClockLabel, Step, after, certainly, least, stretches
 from multitracer.clock.model.causal_bounds import certain
 from multitracer.errors import ClockError
 
@@ -36,7 +36,7 @@ def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
     """
     both = (ways.out, ways.back)
     ordered = sorted(steps, key=lambda step: sum(int((~after(way, step)).sum()) for way in both))
-    found = []
+    corrected = []
     for n, step in enumerate(ordered):
         moves = []
         for way in both:
@@ -45,8 +45,8 @@ def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
                 break
             (low, width), (high, height) = (least(part) for part in parts)
             moves.append((way.sign * (high - low), 3 * (width + height) + 1e5 + slot_ns))
-        found.append(_corrected(step, moves) if len(moves) == 2 else step)
-    return found
+        corrected.append(_corrected(step, moves) if len(moves) == 2 else step)
+    return corrected
 
 
 def _corrected(step: Step, moves: list[tuple[float, float]]) -> Step:
@@ -113,17 +113,17 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
     ordered = [step for _, step in moments]
     ends = [_extent(ways, [moment[k] for moment, _ in moments], CLOCKS[k]) for k in (0, 1)]
     error = float(np.sqrt(sum(step.error_ns**2 for step in ordered)))
-    found = []
+    estimated = []
     for n, (here, there) in enumerate(zip(*ends, strict=True)):
         shift = {c: sum(s.shift_ns for s in ordered[:n] if s.clock == c) for c in ("a", "b")}
         (first, last), (b_first, b_last) = here, there
-        found.append(
+        estimated.append(
             Interval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n]),
         )
-    return found
+    return estimated
 
 
-def _extent(ways: Ways, moments: list[tuple[float, float]], clock: Clock) -> list[tuple[float, float]]:
+def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -> list[tuple[float, float]]:
     """Return from when to when each interval lasts by one clock, whose jumps were at these moments."""
     times = np.concatenate([_stamps(way, clock) for way in (ways.out, ways.back)])
     lasts = [last for last, _ in moments] + [float(times.max())]
@@ -131,7 +131,7 @@ def _extent(ways: Ways, moments: list[tuple[float, float]], clock: Clock) -> lis
     return [(first, max(first, last)) for first, last in zip(firsts, lasts, strict=True)]
 
 
-def _stamps(way: Way, clock: Clock) -> Array:
+def _stamps(way: Way, clock: ClockLabel) -> Array:
     """Return the stamps that a clock gave to packets."""
     stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
     return stamps
@@ -179,7 +179,7 @@ def _moments(
     after it: so nothing hangs on which of the two clocks it was, where no packet was under way to tell. Times
     of the other clock are as uncertain as `below` and `above` say.
     """
-    found = []
+    moments = []
     for clock in CLOCKS:
         last, first = -np.inf, np.inf
         early, late = (below, above) if clock == "b" else (above, below)
@@ -192,5 +192,5 @@ def _moments(
             sent, arrived = (own, moved + late) if sends else (moved - early, own)
             last = max(last, float(sent[earlier].max(initial=-np.inf)))
             first = min(first, float(arrived[later].min(initial=np.inf)))
-        found.append((min(last, first), first))
-    return found
+        moments.append((min(last, first), first))
+    return moments

@@ -108,13 +108,15 @@ def classes(delay_ns: Array, size_bytes: Array, *, ns_per_byte: float, slot_ns: 
     else:
         edges = sizes[1:]
     number = np.searchsorted(edges, size_bytes, side="right")
-    found = [
+    size_classes = [
         _size_class(delay_ns[mine], size_bytes[mine], ns_per_byte, slot_ns)
         for mine in (np.flatnonzero(number == n) for n in np.unique(number))
     ]
     flat = delay_ns - ns_per_byte * size_bytes
     usual = float(np.median(flat) - flat.min()) + slot_ns + _LEAST_GAP_NS
-    return [c if np.isfinite(c.scale_ns) else SizeClass(c.least_ns, c.size_bytes, usual) for c in found]
+    return [
+        c if np.isfinite(c.scale_ns) else SizeClass(c.least_ns, c.size_bytes, usual) for c in size_classes
+    ]
 
 
 def _size_class(delay: Array, size: Array, ns_per_byte: float, slot_ns: float) -> SizeClass:
@@ -198,13 +200,13 @@ def _lowest_of_each_size(flat_ns: Array, size_bytes: Array) -> Array:
 
 
 def level_posterior(
-    found: list[SizeClass], ns_per_byte: Array, log_prior: Array, *, slot_ns: float, broad_ns: float
+    sizes: list[SizeClass], ns_per_byte: Array, log_prior: Array, *, slot_ns: float, broad_ns: float
 ) -> Level:
     """Return the posterior of level and rate.
 
     Parameters
     ----------
-    found : list of SizeClass
+    sizes : list of SizeClass
     ns_per_byte, log_prior : ndarray, shape (n_rates,)
         Candidates, with the logarithm of the prior mass of each.
     slot_ns : float
@@ -212,15 +214,15 @@ def level_posterior(
     broad_ns : float
         How far off the least delay of a class may be that knows nothing.
     """
-    least = np.array([c.least_ns for c in found])
-    size = np.array([c.size_bytes for c in found])
+    least = np.array([c.least_ns for c in sizes])
+    size = np.array([c.size_bytes for c in sizes])
     highest = (least[None, :] - ns_per_byte[:, None] * size[None, :]).min(axis=1)
     gap = np.geomspace(_LEAST_GAP_NS, _LARGEST_GAP_NS, _GAPS)
     gap = np.concatenate([[0.0], gap])
     level = highest[:, None] - gap[None, :]
     width = np.diff(gap, append=gap[-1] * 1.1)
     log_density = log_prior[:, None] + np.log(width)[None, :]
-    for c in found:
+    for c in sizes:
         above = c.least_ns - ns_per_byte[:, None] * c.size_bytes - (level - width[None, :] / 2)
         log_density = log_density + np.log(_gap_density(above, c, slot_ns, broad_ns))
     return Level(ns_per_byte, level, log_density)

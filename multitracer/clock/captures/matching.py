@@ -91,10 +91,10 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
     near_order, far_order = np.argsort(near_name), np.argsort(far_name)
     wanted, names = near_name[near_order], far_name[far_order]
     place = np.searchsorted(names, wanted)
-    found = place < len(names)
-    found[found] = names[place[found]] == wanted[found]
+    has_name = place < len(names)
+    has_name[has_name] = names[place[has_name]] == wanted[has_name]
     partner = np.full(len(near_name), -1, dtype=np.int64)
-    partner[near_order[found]] = far_order[place[found]]
+    partner[near_order[has_name]] = far_order[place[has_name]]
     paired = np.flatnonzero(partner >= 0)
     return paired, partner[paired]
 

@@ -115,18 +115,20 @@ def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
     _, number, count = np.unique(key, return_inverse=True, return_counts=True)
     there = np.isin(key, identities(receiver.segments, slice(None), _RANGE))
     occupies = (segments["payload_bytes"][rows] > 0) | (segments["flags"][rows] & Flag.SYN > 0)
-    asked_again = _asked_again(sender, segments["seq"][rows]) | _asked_again(receiver, segments["seq"][rows])
-    once: Array = (count[number] == 1) & ~there & occupies & ~asked_again
+    requested = _requested_by_duplicates(sender, segments["seq"][rows]) | _requested_by_duplicates(
+        receiver, segments["seq"][rows]
+    )
+    once: Array = (count[number] == 1) & ~there & occupies & ~requested
     return once
 
 
-def _asked_again(capture: Capture, seq: Array) -> Array:
+def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
     """Return which sequence numbers several pure ACKs asked for: duplicate ACKs tell of a loss."""
     segments = capture.segments
     pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
     number, count = np.unique(segments["ack"][pure], return_counts=True)
-    again: Array = np.isin(seq, number[count > 1])
-    return again
+    requested: Array = np.isin(seq, number[count > 1])
+    return requested
 
 
 def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:

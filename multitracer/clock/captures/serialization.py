@@ -54,16 +54,16 @@ def spacing(way: Way) -> Spacing | None:
     busy &= (excess[:-1] > deep) & (excess[1:] > deep)
     if int(busy.sum()) < _LEAST_PAIRS:
         return None
-    found = _pooled(apart, carried, busy)
-    return found if found is not None and _bears(found, arrived, way.size_bytes[order]) else None
+    pooled = _pooled(apart, carried, busy)
+    return pooled if pooled is not None and _bears(pooled, arrived, way.size_bytes[order]) else None
 
 
-def _bears(found: Spacing, arrived: Array, size_bytes: Array) -> bool:
+def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
     """Return whether all that arrived could have come through a link of that rate.
 
     Of any stretch of time the link needs no less than its bytes take; jitter lends some tenth of a second.
     """
-    rate = found.ns_per_byte * (1 - 3 * found.error)
+    rate = spacing.ns_per_byte * (1 - 3 * spacing.error)
     order = np.argsort(arrived, kind="stable")
     ahead = np.cumsum(size_bytes[order]) * rate - arrived[order]
     borrowed = float((ahead - np.minimum.accumulate(ahead)).max())

@@ -69,13 +69,13 @@ def skew_of(sides: list[Side], steps: list[Step]) -> tuple[float, float]:
 
 def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
     """Return each direction's packets in each stretch that has enough of them, else in all together."""
-    found: list[Course] = []
+    courses: list[Course] = []
     for side in sides:
         way, flat = side.way, side.flat_ns
         masks = [mask for mask in stretches(way, steps) if mask.sum() >= _FEWEST]
         masks = masks or [np.ones(len(way), dtype=bool)]
-        found += [(way.sign, way.time_ns[mask], flat[mask]) for mask in masks]
-    return found
+        courses += [(way.sign, way.time_ns[mask], flat[mask]) for mask in masks]
+    return courses
 
 
 def _by_delays(courses: list[Course]) -> tuple[float, float]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-Clock = Literal["a", "b"]
-CLOCKS: tuple[Clock, Clock] = ("a", "b")
+ClockLabel = Literal["a", "b"]
+CLOCKS: tuple[ClockLabel, ClockLabel] = ("a", "b")
 
 SMALLEST_STEP_NS = 20e6
 """Smaller jumps are left alone: drift and queues look like them."""
@@ -67,7 +67,7 @@ class Step:
         The rows between which `row` lies for certain, where it is not known better.
     """
 
-    clock: Clock
+    clock: ClockLabel
     row: int
     shift_ns: float
     error_ns: float
@@ -95,11 +95,11 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
 
 def _largest(ways: Ways, known: list[Step]) -> Step | None:
     """Return the most certain jump: of the places and clocks that could explain it, the one that does."""
-    found = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
-    if not found:
+    places = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
+    if not places:
         return None
-    best = max(score for score, _, _ in found)
-    likely = [(clock, row) for score, clock, row in found if score > best / 2]
+    best = max(score for score, _, _ in places)
+    likely = [(clock, row) for score, clock, row in places if score > best / 2]
     steps = [Step(clock, row, *_measured(_courses(ways, clock), row)) for clock, row in likely]
     step = min(steps, key=lambda one: _roughness(_near(ways, one), one))
     return placed(ways, step) if abs(step.shift_ns) >= SMALLEST_STEP_NS else None
@@ -134,7 +134,7 @@ def placed(ways: Ways, step: Step) -> Step:
     return replace(best[1], first_row=min(as_good), last_row=max(as_good))
 
 
-def rows_of(way: Way, clock: Clock) -> Array:
+def rows_of(way: Way, clock: ClockLabel) -> Array:
     """Return the rows of packets in the capture of one clock.
 
     Returns
@@ -144,11 +144,11 @@ def rows_of(way: Way, clock: Clock) -> Array:
     return way.row if clock == "a" else way.other_row
 
 
-def _is_known(place: tuple[float, Clock, int], known: list[Step]) -> bool:
+def _is_known(place: tuple[float, ClockLabel, int], known: list[Step]) -> bool:
     return any(step.clock == place[1] and step.row == place[2] for step in known)
 
 
-def _places(ways: Ways, clock: Clock) -> list[tuple[float, Clock, int]]:
+def _places(ways: Ways, clock: ClockLabel) -> list[tuple[float, ClockLabel, int]]:
     """Return where a clock may have jumped, each place with its score; the best ones."""
     courses = _courses(ways, clock)
     scored = [(_score(courses, row), clock, row) for row in _candidates(courses)]
@@ -223,23 +223,23 @@ class _Course:
     delay_ns: Array
     noise_ns: float
 
-    def beside(self, row: int, count: int) -> tuple[Array, Array]:
+    def both_sides(self, row: int, count: int) -> tuple[Array, Array]:
         """Return the delays of up to `count` packets before a row and from it on."""
         i = int(np.searchsorted(self.row, row))
         return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
 
     def jump(self, row: int, count: int) -> float:
         """Return by how much B - A jumps at a row, by medians of `count` packets."""
-        before, later = self.beside(row, count)
+        before, later = self.both_sides(row, count)
         return self.sign * float(np.median(later) - np.median(before))
 
     def local_noise(self, row: int) -> float:
         """Return one standard deviation of a packet against its neighbours, near a row."""
-        return _noise(np.concatenate(self.beside(row, _AROUND)))
+        return _noise(np.concatenate(self.both_sides(row, _AROUND)))
 
     def restlessness(self, row: int) -> float:
         """Return how much the delay of a packet differs from that of the fifth after it, near a row."""
-        parts = [part for part in self.beside(row, _AROUND) if len(part) > _BESIDE]
+        parts = [part for part in self.both_sides(row, _AROUND) if len(part) > _BESIDE]
         apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
         return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / 20
 
@@ -259,11 +259,11 @@ def _noise(delays: Array) -> float:
     return float(max(_MAD_SIGMA * np.median(apart) / np.sqrt(2), apart.mean() / 2))
 
 
-def _courses(ways: Ways, clock: Clock) -> list[_Course]:
+def _courses(ways: Ways, clock: ClockLabel) -> list[_Course]:
     return [_course(way, clock) for way in (ways.out, ways.back)]
 
 
-def _course(way: Way, clock: Clock) -> _Course:
+def _course(way: Way, clock: ClockLabel) -> _Course:
     rows = rows_of(way, clock)
     order = np.argsort(rows, kind="stable")
     delay = way.delay_ns[order]
@@ -288,7 +288,7 @@ def _score(courses: list[_Course], row: int) -> float:
     The clearer direction jumps right there and for good, and so do its least delays of the minutes before and
     after, which those of a queue that comes or goes do not. The other one has to bear it out, see `_agrees`.
     """
-    if min(len(part) for course in courses for part in course.beside(row, _BESIDE)) < _FEWEST:
+    if min(len(part) for course in courses for part in course.both_sides(row, _BESIDE)) < _FEWEST:
         return 0.0
     jumps = [course.jump(row, _BESIDE) for course in courses]
     sigmas = [abs(jump) / course.restlessness(row) for jump, course in zip(jumps, courses, strict=True)]
@@ -332,23 +332,23 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
     weight = wrong**2 / (error**2 + wrong**2)
     shift = one * weight + other * (1 - weight)
     restless = min(
-        float(np.abs(np.diff(part)).mean()) for course in courses for part in course.beside(row, _AROUND)
+        float(np.abs(np.diff(part)).mean()) for course in courses for part in course.both_sides(row, _AROUND)
     )
     return float(shift), float(max(2 * min(error, wrong), abs(one - other), restless / 2))
 
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
     """Return the jump as one direction tells it in several ways, each with the half-width it claims."""
-    found = []
+    measures = []
     noise = course.local_noise(row) + 5e3
     for count in _WINDOWS:
-        before, later = course.beside(row, count)
+        before, later = course.both_sides(row, count)
         if min(len(before), len(later)) == count:
-            found.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
+            measures.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
         if min(len(before), len(later)) == count > _FEWEST:
             (low, width), (high, height) = least(before), least(later)
-            found.append((course.sign * (high - low), 3 * (width + height) + 2e4))
-    return found
+            measures.append((course.sign * (high - low), 3 * (width + height) + 2e4))
+    return measures
 
 
 def least(delays: Array) -> tuple[float, float]:

@@ -115,18 +115,18 @@ class _Offset:
 
 
 def _related(near: Capture, far: Capture) -> list[Estimate]:
-    found = _attempt(near, far, both_ways(near, far))
-    if is_long(near) and (len(found.estimates) > 1 or found.absurd_ns > 0):
-        found = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
-    return [_assuming(estimate) for estimate in found.believable()]
+    attempt = _attempt(near, far, both_ways(near, far))
+    if is_long(near) and (len(attempt.estimates) > 1 or attempt.absurd_ns > 0):
+        attempt = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
+    return [_assuming(estimate) for estimate in attempt.believable()]
 
 
 def _attempt(near: Capture, far: Capture, base: Ways) -> _Attempt:
-    found = _with_jumps(near, far, base, *_jumps(near, far, base))
-    if found.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
+    attempt = _with_jumps(near, far, base, *_jumps(near, far, base))
+    if attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
         other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
-        found = min(found, other, key=lambda each: each.absurd_ns)
-    return found
+        attempt = min(attempt, other, key=lambda each: each.absurd_ns)
+    return attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +182,10 @@ def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways
     at = offsets[skew]
     turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
     line = _Line(at.centre_ns, at.half_ns, skew, error, -turn)
-    found = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
+    parts = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
     missing = missing_ns(ways)
     out, back = (_quickest_ns(side) for side in sides)
-    return _Attempt([_estimate(ways, line, interval, missing) for interval in found], (out, back))
+    return _Attempt([_estimate(ways, line, interval, missing) for interval in parts], (out, back))
 
 
 def _quickest_ns(side: Side) -> float:
@@ -201,27 +201,27 @@ def _jumps(near: Capture, far: Capture, base: Ways) -> tuple[list[Step], Ways]:
     steps, _ = find_steps(base)
     sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]
     if len(sure) < len(steps):
-        found = _with_hidden(near, far, base, sure)
-        if len(found[0]) > len(sure) and missing_ns(found[1]) < SMALLEST_STEP_NS:
-            return found
+        hidden = _with_hidden(near, far, base, sure)
+        if len(hidden[0]) > len(sure) and missing_ns(hidden[1]) < SMALLEST_STEP_NS:
+            return hidden
     return _with_hidden(near, far, base, steps)
 
 
 def _with_hidden(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> tuple[list[Step], Ways]:
     """Return these jumps and those found by what is impossible without them, and the packets without them."""
-    found = list(steps)
+    jumps = list(steps)
     for step in steps:
         ways = without(ways, step)
-    while len(found) < len(steps) + _MOST_HIDDEN and missing_ns(ways) >= SMALLEST_STEP_NS:
-        sides = sides_of(near, far, ways, found)
-        flat, free = unqueued(near, far, ways, sides, found)
+    while len(jumps) < len(steps) + _MOST_HIDDEN and missing_ns(ways) >= SMALLEST_STEP_NS:
+        sides = sides_of(near, far, ways, jumps)
+        flat, free = unqueued(near, far, ways, sides, jumps)
         slot = max(side.slot_ns for side in sides)
-        hidden = hidden_step(flat, free, skew_of(sides, found)[0], slot_ns=slot)
-        if hidden is None or any((hidden.clock, hidden.row) == (step.clock, step.row) for step in found):
+        hidden = hidden_step(flat, free, skew_of(sides, jumps)[0], slot_ns=slot)
+        if hidden is None or any((hidden.clock, hidden.row) == (step.clock, step.row) for step in jumps):
             break
-        found.append(hidden)
+        jumps.append(hidden)
         ways = without(ways, hidden)
-    return found, ways
+    return jumps, ways
 
 
 def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> tuple[list[Step], Ways]:
@@ -288,14 +288,14 @@ def _offset(sides: list[Side], skew: float) -> _Offset:
     if sides[0].spaced is None or sides[1].spaced is None:
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
     margin = _MARGIN if min(side.slot_ns for side in sides) <= 0 else _MARGIN_SLOTTED
-    found = _interval((out - back) / 2 + stamping, weight, margin)
+    offset = _interval((out - back) / 2 + stamping, weight, margin)
     doubt = [side.doubt_ns / 2 for side in sides]
-    found = _Offset(found.centre_ns + (doubt[0] - doubt[1]) / 2, found.half_ns + _DOUBTED * sum(doubt))
+    offset = _Offset(offset.centre_ns + (doubt[0] - doubt[1]) / 2, offset.half_ns + _DOUBTED * sum(doubt))
     alike = _like_with_like(sides, skew)
     if alike is None:
-        return found
-    low, high = found.centre_ns - found.half_ns, found.centre_ns + found.half_ns
-    return _Offset(float(np.clip(alike, low, high)), found.half_ns)
+        return offset
+    low, high = offset.centre_ns - offset.half_ns, offset.centre_ns + offset.half_ns
+    return _Offset(float(np.clip(alike, low, high)), offset.half_ns)
 
 
 def _like_with_like(sides: list[Side], skew: float) -> float | None:
@@ -308,13 +308,13 @@ def _like_with_like(sides: list[Side], skew: float) -> float | None:
         return None
     flat = [side.way.delay_ns - side.way.sign * skew * side.way.time_ns for side in sides]
     sizes = [side.way.size_bytes for side in sides]
-    found, least = [], []
+    halves, least = [], []
     for size in np.intersect1d(sizes[0], sizes[1]):
         one, other = (np.sort(f[s == size]) for f, s in zip(flat, sizes, strict=True))
         if min(len(one), len(other)) >= _FEW_ALIKE:
-            found.append((one[0] - other[0]) / 2)
+            halves.append((one[0] - other[0]) / 2)
             least.append((one[0] + other[0]) / 2 - size * sum(side.guess_ns_per_byte for side in sides) / 2)
-    near = [f for f, at in zip(found, least, strict=True) if at <= min(least) + sides[0].slot_ns]
+    near = [f for f, at in zip(halves, least, strict=True) if at <= min(least) + sides[0].slot_ns]
     return float(np.mean(near)) if near else None
 
 
@@ -337,11 +337,11 @@ def _level(side: Side, skew: float) -> Level:
         return level_at_known_rate(
             delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad
         )
-    found = classes(delay, way.size_bytes, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
+    sizes = classes(delay, way.size_bytes, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
     low, high = _FASTEST_NS_PER_BYTE, min(SLOWEST_NS_PER_BYTE, side.slowest_ns_per_byte)
     for _ in range(_ZOOMS):
         rates = np.geomspace(low, high, _RATES)
         prior = np.full(_RATES, np.log(high / low))
-        level = level_posterior(found, rates, prior, slot_ns=side.slot_ns, broad_ns=broad)
+        level = level_posterior(sizes, rates, prior, slot_ns=side.slot_ns, broad_ns=broad)
         low, high = level.likely_rates()
     return level

@@ -34,13 +34,13 @@ _FEWEST_RESETS = 4
 
 def examine(stamps: Stamps) -> list[Complaint]:
     """Return what the stamps of one log show by themselves."""
-    found: list[Complaint] = []
+    complaints: list[Complaint] = []
     for rule in faults_alone.RULES:
-        if any(each.code != _BESIDES for each in found):
+        if any(each.code != _BESIDES for each in complaints):
             break
         complaint = rule(stamps)
-        found += [complaint] if complaint else []
-    return found
+        complaints += [complaint] if complaint else []
+    return complaints
 
 
 def compare(relation: Relation, *, source: str, reference: str) -> list[Complaint]:
@@ -53,9 +53,9 @@ def compare(relation: Relation, *, source: str, reference: str) -> list[Complain
     source, reference : str
         The log and the reference, as the user knows them.
     """
-    found = _of_intervals(relation, source, reference) or list(_of_steps(relation, source, reference))
+    complaints = _of_intervals(relation, source, reference) or list(_of_steps(relation, source, reference))
     resets = _resets(relation, source)
-    return [*found, resets] if resets else found
+    return [*complaints, resets] if resets else complaints
 
 
 def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
@@ -73,14 +73,14 @@ def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
 
 def _of_intervals(relation: Relation, source: str, reference: str) -> list[Complaint]:
     """Return the faults that explain the difference of two clocks, each with the intervals that have it."""
-    found: dict[tuple[str, float], tuple[Difference, Fault, list[int]]] = {}
+    by_fault: dict[tuple[str, float], tuple[Difference, Fault, list[int]]] = {}
     for number, estimate in enumerate(relation.estimates):
         difference = _difference(estimate)
         if (fault := _explained(difference)) is not None:
-            _, _, numbers = found.setdefault((fault.code, fault.seconds), (difference, fault, []))
+            _, _, numbers = by_fault.setdefault((fault.code, fault.seconds), (difference, fault, []))
             numbers.append(number)
     complaints = []
-    for difference, fault, numbers in found.values():
+    for difference, fault, numbers in by_fault.values():
         whole = _complaint(fault, difference, source, reference)
         complaints.append(_limited(whole, relation, numbers, is_source=whole.source == source))
     return complaints

@@ -67,10 +67,10 @@ def direction_clocks(stamps: Stamps) -> Complaint | None:
         return None
     reverse = _other_side(stamps.capture, int(stamps.capture.segments["flow"][rows[0]] >> 1))
     back = reverse[rows]
-    found = _by_order(stamps.time_ns[rows], back) or _by_acknowledgments(stamps, rows, back)
-    if found is None:
+    clocks = _by_order(stamps.time_ns[rows], back) or _by_acknowledgments(stamps, rows, back)
+    if clocks is None:
         return None
-    ahead_ns, how = found
+    ahead_ns, how = clocks
     which = _address(stamps.capture, int(stamps.capture.segments["flow"][rows[0]] >> 1), b=ahead_ns > 0)
     apart = f"{abs(ahead_ns) / NS_PER_MS:,.1f} ms"
     return Complaint(

@@ -19,7 +19,7 @@ _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
 """Layer -> the table whose rows tell when its log was written."""
 
 
-def doctors_round(
+def examine_recording(
     source: LogSource,
     captures: Sequence[tuple[Point, Capture]],
     hosts: dict[str, str],
@@ -42,10 +42,10 @@ def doctors_round(
     logs = [Stamps.of_capture(point.name, capture) for point, capture in captures]
     for log in logs:
         yield from examine(log)
-    told: dict[tuple[str, str], Complaint] = {}
+    complaints: dict[tuple[str, str], Complaint] = {}
     for complaint in _of_clocks(graph, reference):
-        told.setdefault((complaint.code, complaint.source), complaint)
-    yield from told.values()
+        complaints.setdefault((complaint.code, complaint.source), complaint)
+    yield from complaints.values()
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
     if own is not None and source.folder is not None:
         for log in logs:

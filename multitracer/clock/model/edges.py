@@ -93,13 +93,13 @@ def _table(schema: Schema, rows: list[dict[str, Any]]) -> Table:
 
 def relations_of(table: Table) -> list[Relation]:
     """Return the relations of CLOCK_EDGES, without their evidence."""
-    found: dict[tuple[Clock, Clock, str], list[Estimate]] = {}
+    estimates_of: dict[tuple[Clock, Clock, str], list[Estimate]] = {}
     for row in table.rows():
         ends = Clock(row["from_host"], row["from_domain"]), Clock(row["to_host"], row["to_domain"])
         fields = {c.name: row[c.name] for c in CLOCK_EDGES.columns[4:-1]}
         notes = tuple(filter(None, row["notes"].split("; ")))
-        found.setdefault((*ends, row["method"]), []).append(Estimate(**fields, notes=notes))
-    return [Relation(source, target, tuple(parts)) for (source, target, _), parts in found.items()]
+        estimates_of.setdefault((*ends, row["method"]), []).append(Estimate(**fields, notes=notes))
+    return [Relation(source, target, tuple(parts)) for (source, target, _), parts in estimates_of.items()]
 
 
 def mapping_table(graph: ClockGraph, reference: Clock) -> Table:
@@ -123,15 +123,15 @@ def _mapped(graph: ClockGraph, clock: Clock, reference: Clock) -> Iterator[dict[
 
 def put_together(path: Path) -> list[Estimate]:
     """Return the estimates from the first clock of a path to its last, for each interval between steps."""
-    found = list(path[0].estimates)
+    joined = list(path[0].estimates)
     for relation in path[1:]:
-        found = [
+        joined = [
             _chained(one, other, *common)
-            for i, one in enumerate(found)
+            for i, one in enumerate(joined)
             for k, other in enumerate(relation.estimates)
-            if (common := _common(found, i, relation.estimates, k)) is not None
+            if (common := _common(joined, i, relation.estimates, k)) is not None
         ]
-    return found
+    return joined
 
 
 def _reach(estimates: Iterable[Estimate], at: int) -> tuple[int, int]:

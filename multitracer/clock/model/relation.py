@@ -120,11 +120,11 @@ class Relation:
 
     def steps_ns(self) -> list[int]:
         """Return by how much `target` stepped against `source` between the estimates."""
-        found = []
+        steps = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
             middle = (earlier.last_ns + later.first_ns) // 2
-            found.append(int(later.at(middle)) - int(earlier.at(middle)))
-        return found
+            steps.append(int(later.at(middle)) - int(earlier.at(middle)))
+        return steps
 
     def place(self, stamps: Array) -> Placement:
         """Return stamps of `source`, in the order of their records, on the clock `target`."""
@@ -199,9 +199,9 @@ def _wander(estimate: Estimate) -> float:
 
 
 def _reason(known: Array, near: Array) -> str:
-    said: list[Any] = []
+    reasons: list[Any] = []
     if not known.all():
-        said.append(f"{np.count_nonzero(~known):,} without a stamp")
+        reasons.append(f"{np.count_nonzero(~known):,} without a stamp")
     if np.any(known & ~near):
-        said.append(f"{np.count_nonzero(known & ~near):,} stamped over 73 years away from all evidence")
-    return "; ".join(said)
+        reasons.append(f"{np.count_nonzero(known & ~near):,} stamped over 73 years away from all evidence")
+    return "; ".join(reasons)

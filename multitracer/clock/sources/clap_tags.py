@@ -34,13 +34,13 @@ def written(readings: Table) -> list[Table]:
     tagged = readings.take(tags != "")
     half = (tagged["monotonic_after_ns"] - tagged["monotonic_before_ns"] + 1) // 2
     hosts = tagged["host"].tolist()
-    return [_table(tags[tags != ""].tolist(), hosts, tagged["time_ns"], half, heard=False)]
+    return [_table(tags[tags != ""].tolist(), hosts, tagged["time_ns"], half, is_probe=False)]
 
 
-def heard_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
+def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
     """Return CLAPS of other hosts' probes that captures hold; files that cannot be read have none."""
     own: dict[str, str] = {t: h for table in known for t, h in zip(table["tag"], table["host"], strict=True)}
-    found = []
+    tables = []
     for point in points:
         host = hosts[point.name]
         first: dict[str, int] = {}
@@ -49,8 +49,8 @@ def heard_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Tab
                 first.setdefault(tag, time_ns)
         stamps = np.array(list(first.values()), dtype=np.int64)
         error = np.full(len(stamps), _STAMPING_NS)
-        found.append(_table(list(first), [host] * len(first), stamps, error, heard=True))
-    return found
+        tables.append(_table(list(first), [host] * len(first), stamps, error, is_probe=True))
+    return tables
 
 
 def _probes(paths: Iterable[str]) -> Iterable[tuple[str, int]]:
@@ -66,7 +66,7 @@ def _probes(paths: Iterable[str]) -> Iterable[tuple[str, int]]:
 
 
 def _table(
-    tags: list[str], hosts: list[str], time_ns: np.ndarray, error: np.ndarray, *, heard: bool
+    tags: list[str], hosts: list[str], time_ns: np.ndarray, error: np.ndarray, *, is_probe: bool
 ) -> Table:
     length = len(tags)
     columns = {
@@ -75,6 +75,6 @@ def _table(
         "domain": np.full(length, "realtime", dtype="U16"),
         "time_ns": time_ns,
         "error_ns": error.astype(np.int64),
-        "heard": np.full(length, heard),
+        "heard": np.full(length, is_probe),
     }
     return Table(CLAPS, columns)

@@ -76,11 +76,11 @@ def relate_claps(near: Table, far: Table) -> list[Estimate]:
     one, other = one[order := np.argsort(near["time_ns"][one])], other[order]
     start, end = near["time_ns"][one], far["time_ns"][other]
     error = near["error_ns"][one] + far["error_ns"][other]
-    heard = near["heard"][one].astype(int), far["heard"][other].astype(int)
-    together = heard[0] == heard[1]
+    is_probe = near["heard"][one].astype(int), far["heard"][other].astype(int)
+    together = is_probe[0] == is_probe[1]
     if together.any():
         return fitted(start[together], end[together], np.maximum(error[together], 1), method=METHOD)
-    return _both_ways(start, end, error, heard[1] == 1)
+    return _both_ways(start, end, error, is_probe[1] == 1)
 
 
 def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Estimate]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.capture import Mark
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.sources.one_way import LEAST_STAMPS, heard
+from multitracer.clock.sources.one_way import LEAST_STAMPS, one_way_estimate
 from multitracer.clock.sources.timestamps import relate_timestamps
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MODEM = "the modem's clock"
 
 
-def leaves(
+def free_running_clocks(
     source: LogSource, captures: Mapping[str, Capture], sender: str, refused: list[str]
 ) -> Iterator[Relation]:
     """Yield what hosts' captures and radio logs say of these clocks; one that is not there yields nothing.
@@ -55,10 +55,10 @@ def leaves(
 
 
 def _one(
-    host: str, domain: str, found: Callable[[], list[Estimate]], refused: list[str]
+    host: str, domain: str, estimator: Callable[[], list[Estimate]], refused: list[str]
 ) -> Iterator[Relation]:
     try:
-        estimates = tuple(replace(estimate, points=None) for estimate in found())
+        estimates = tuple(replace(estimate, points=None) for estimate in estimator())
     except ClockError as error:
         refused.append(f"{host} and {host}:{domain}: {error}")
     else:
@@ -77,8 +77,12 @@ def _own_flow(capture: Capture, *, is_sender: bool) -> int | None:
 
 
 def _of_modem(radio: Table) -> list[Estimate]:
-    told = np.isfinite(radio["modem_clock_s"])
-    stamps_ns = np.round(radio["modem_clock_s"][told] * NS_PER_S).astype(np.int64)
-    waited_ns = radio["answered_ns"][told] - radio["asked_ns"][told]
+    known = np.isfinite(radio["modem_clock_s"])
+    stamps_ns = np.round(radio["modem_clock_s"][known] * NS_PER_S).astype(np.int64)
+    waited_ns = radio["answered_ns"][known] - radio["asked_ns"][known]
     delay_ns = float(np.median(waited_ns)) if len(waited_ns) else 0.0
-    return [heard(radio["time_ns"][told], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S)]
+    return [
+        one_way_estimate(
+            radio["time_ns"][known], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S
+        )
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.sources.one_way import heard
+from multitracer.clock.sources.one_way import one_way_estimate
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
@@ -36,4 +36,6 @@ def relate_gps(position: Table) -> list[Estimate]:
     """
     read, fix = position["time_ns"], position["fix_time_ns"]
     known = (read != NOT_A_TIME) & (fix != NOT_A_TIME) & (read != fix)
-    return [heard(read[known], fix[known], method=METHOD, delay_ns=LONGEST_DELAY_NS, tick_ns=NS_PER_MS)]
+    return [
+        one_way_estimate(read[known], fix[known], method=METHOD, delay_ns=LONGEST_DELAY_NS, tick_ns=NS_PER_MS)
+    ]

@@ -55,14 +55,14 @@ def _best(
     refused: list[str],
 ) -> Iterator[Relation]:
     """Yield the relation of a log to the capture that leaves the least uncertainty."""
-    found, reasons = [], []
+    relations, reasons = [], []
     for host, capture in captures.items():
         try:
-            found.append(Relation(Clock(host), clock, tuple(estimator(capture, tables))))
+            relations.append(Relation(Clock(host), clock, tuple(estimator(capture, tables))))
         except ClockError as error:
             reasons.append(f"{host} and {clock.host}: {error}")
-    if found:
-        yield min(found, key=lambda relation: relation.estimates[0].uncertainty_ns)
+    if relations:
+        yield min(relations, key=lambda relation: relation.estimates[0].uncertainty_ns)
     else:
         refused += reasons
 

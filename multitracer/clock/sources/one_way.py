@@ -29,7 +29,9 @@ _STAMPING_NS = 20_000.0
 """Hosts stamp packets some ten microseconds late; the same in `causal_bounds`."""
 
 
-def heard(from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float) -> Estimate:
+def one_way_estimate(
+    from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float
+) -> Estimate:
     """Return the relation of a clock to one that hears it.
 
     Parameters

@@ -49,13 +49,13 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
     _check(len(from_ns), method)
     offset = to_ns - from_ns
     low, high = offset - error_ns, offset + error_ns
-    found, begin = [], 0
-    ends = _ends_of_agreement(low.tolist(), high.tolist())
+    parts, begin = [], 0
+    ends = _agreement(low.tolist(), high.tolist())
     _check_steps(len(ends), method)
     for end in [*ends, len(offset)]:
         rows = slice(begin, end)
         least, most = int(low[rows].max()), int(high[rows].min())
-        found.append(
+        parts.append(
             Estimate(
                 first_ns=int(from_ns[rows].min()),
                 last_ns=int(from_ns[rows].max()),
@@ -71,10 +71,10 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
             )
         )
         begin = end
-    return found
+    return parts
 
 
-def _ends_of_agreement(low: list[int], high: list[int]) -> list[int]:
+def _agreement(low: list[int], high: list[int]) -> list[int]:
     """Return where the intervals [low, high] have nothing in common any more with those before."""
     ends = []
     least, most = low[0], high[0]

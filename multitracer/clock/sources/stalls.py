@@ -131,8 +131,8 @@ def relate_stalls(
             "more stalls, "
             "or a log and a capture of the same time"
         )
-    found = _meeting(ours, theirs, shift)
-    return [_estimate(capture, (shift, ratio, round_trip_ns), found)]
+    meeting = _meeting(ours, theirs, shift)
+    return [_estimate(capture, (shift, ratio, round_trip_ns), meeting)]
 
 
 def _raster(stalls: Array, step: float, cells: int) -> Array:
@@ -208,9 +208,9 @@ def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
     return meets, apart[meets]
 
 
-def _estimate(capture: Array, best: tuple[float, float, float], found: tuple[Array, Array]) -> Estimate:
+def _estimate(capture: Array, best: tuple[float, float, float], meeting: tuple[Array, Array]) -> Estimate:
     shift, ratio, round_trip_ns = best
-    meets, apart = found
+    meets, apart = meeting
     begins, ends = apart[:, 0], apart[:, 1]
     middle = (float(np.median(begins)) + float(np.median(ends))) / 2
     both = (begins + ends) / 2

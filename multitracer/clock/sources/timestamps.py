@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.capture import Flag, Mark
-from multitracer.clock.sources.one_way import LEAST_STAMPS, heard
+from multitracer.clock.sources.one_way import LEAST_STAMPS, one_way_estimate
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
 
@@ -62,7 +62,9 @@ def relate_timestamps(capture: Capture, flow: int, *, delay_ns: float = 0.0) -> 
     )
     rate = _rate(time, ticks)
     return [
-        heard(time, ticks * (NS_PER_S // rate), method=METHOD, delay_ns=delay_ns, tick_ns=NS_PER_S / rate)
+        one_way_estimate(
+            time, ticks * (NS_PER_S // rate), method=METHOD, delay_ns=delay_ns, tick_ns=NS_PER_S / rate
+        )
     ]
 
 

@@ -50,7 +50,7 @@ def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator
         compared = table.take(_compared(table))
         if not len(compared):
             continue  # TCP, or a server that was never reached: nothing to be said
-        client, server = _ends(source, log)
+        client, server = _clocks_of_peers(source, log)
         try:
             yield Relation(client, server, tuple(relate_transactions(compared)))
         except ClockError as error:
@@ -64,7 +64,7 @@ def _compared(table: Table) -> Array:
     return known & (np.abs(offset) < _FARTHEST_S)
 
 
-def _ends(source: LogSource, log: Log) -> tuple[Clock, Clock]:
+def _clocks_of_peers(source: LogSource, log: Log) -> tuple[Clock, Clock]:
     """Return the clocks of client and server: of hosts that the manifest knows, the server by its address.
 
     Over a modelled link there is no address: the manifest says which host was which.

@@ -66,12 +66,12 @@ def by_bursts(transfer: Transfer) -> Table:
     """Return LINK_USE of a transfer whose link logged its bursts at the data's sender."""
     near, begin_ns = transfer.near, transfer.begin_ns
     assert near is not None
-    books = _Books(transfer, near)
+    burst_log = _BurstLog(transfer, near)
     limit = transfer.end_ns - begin_ns
-    edges = [0, limit, *(edge for spans in books.spans for edge in (*spans.begin, *spans.end))]
+    edges = [0, limit, *(edge for spans in burst_log.spans for edge in (*spans.begin, *spans.end))]
     places = distinct(np.clip(np.array(edges, dtype=np.int64), 0, limit))
     begin, end = places[:-1], places[1:]
-    outage, burst, queued, wait = (spans.at(begin) for spans in books.spans)
+    outage, burst, queued, wait = (spans.at(begin) for spans in burst_log.spans)
     is_out, is_sent = outage != NA, (burst != NA) & (outage == NA)
     waiting = (queued != NA) & ~is_out & ~is_sent
     per_ns = transfer.speed / NS_PER_S
@@ -81,14 +81,14 @@ def by_bursts(transfer: Transfer) -> Table:
         begin, end, np.where(wait != NA, Use.ACCESS, Use.ARQ), (end - begin) * per_ns,
         source="near.events", row=np.where(wait != NA, wait, queued),
     ).where(waiting)  # fmt: skip
-    sent = books.carried(begin[is_sent], end[is_sent], burst[is_sent], per_ns)
+    sent = burst_log.carried(begin[is_sent], end[is_sent], burst[is_sent], per_ns)
     silent = ~is_out & ~is_sent & ~waiting
-    rest = books.gaps(begin[silent], end[silent], per_ns)
+    rest = burst_log.gaps(begin[silent], end[silent], per_ns)
     parts = [part.runs() for part in (out, sent, queue, rest)]
     return Uses.together(parts).table(lambda at: begin_ns + np.rint(at).astype(np.int64))
 
 
-class _Books:
+class _BurstLog:
     """What the link's log of one side says of its bursts, pieces, waits and outages.
 
     Attributes
@@ -120,9 +120,9 @@ class _Books:
         keys, pieces = _key(events, queued), _key(events, self._piece)
         order = np.argsort(pieces, kind="stable")
         last = np.searchsorted(pieces[order], keys, side="right") - 1
-        found = (last >= 0) & (np.append(pieces[order], NA)[last] == keys)
+        has_piece = (last >= 0) & (np.append(pieces[order], NA)[last] == keys)
         begin = self._time[queued]
-        end = np.where(found, np.append(self._time[self._piece[order]], NA)[last], begin)
+        end = np.where(has_piece, np.append(self._time[self._piece[order]], NA)[last], begin)
         return _disjoint(begin, np.maximum(end, begin), queued)
 
     def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
@@ -142,7 +142,7 @@ class _Books:
             begin[empty], end[empty], Use.OTHER, (end - begin)[empty] * per_ns,
             source="near.events", row=burst[empty],
         )  # fmt: skip
-        again = self._again(burst[stretch])
+        again = self._repeated_share(burst[stretch])
         again[events["attempts"][piece[which]] > 1] = 1.0
         spans = begin[stretch], end[stretch]
         return Uses.together([own, *self._of_pieces(spans, which, seconds, again)])
@@ -168,7 +168,7 @@ class _Books:
             source="near.events", row=row, ended_row=ender,
         )  # fmt: skip
 
-    def _again(self, burst: Array) -> Array:
+    def _repeated_share(self, burst: Array) -> Array:
         """Return which part of each burst repeats a block of the one before, which failed."""
         cause, blocks = self._near.events["cause"][self._sent], self._near.events["blocks"][self._sent]
         failed = np.concatenate([[False], np.isin(cause[:-1], _FAILED)])
@@ -223,8 +223,8 @@ class _Books:
         order = np.argsort(keys, kind="stable")
         wanted = _key(self._near.events, events)
         place = np.searchsorted(keys[order], wanted)
-        found = np.append(keys[order], NA)[place] == wanted
-        return np.where(found, np.append(sent[order], NA)[place], NA)
+        has_segment = np.append(keys[order], NA)[place] == wanted
+        return np.where(has_segment, np.append(sent[order], NA)[place], NA)
 
 
 def _key(events: Table, rows: Array) -> Array:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.account.data_slots import opens_or_closes
 from multitracer.diagnosis.account.idle_reasons import idle
@@ -127,8 +127,8 @@ def _acknowledged(transfer: Transfer, rows: Array) -> Array:
     rtt, time = transfer.sender["rtt_ns"][rows], transfer.sender["time_ns"]
     known = rtt >= 0  # one that is negative is the clock's fault
     verdicts = transfer.verdicts
-    asked = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
-    timers = np.append(np.sort(time[verdicts["row"][asked]]), np.iinfo(np.int64).max)
+    by_timer = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
+    timers = np.append(np.sort(time[verdicts["row"][by_timer]]), np.iinfo(np.int64).max)
     soonest = int(rtt[known].min()) if known.any() else 0
     came = time[rows] + np.where(known, rtt, 0)
     known &= timers[np.searchsorted(timers[:-1], time[rows], side="right")] > came - soonest

@@ -26,5 +26,5 @@ def measured(transfer: Transfer, joined: Join) -> Table:
     out = outages(transfer, joined.delivery)
     silence = Silence(joined, time, begin, end, out)
     carries = carried(joined, time, begin, end, out)
-    rules = (silence.outages(), carries, silence.queued(), gaps(transfer, silence), silence.untold())
+    rules = (silence.outages(), carries, silence.queued(), gaps(transfer, silence), silence.unlogged())
     return Uses.together([part.runs() for part in rules]).table(time.stamps)

@@ -70,8 +70,10 @@ def _tries(view: SenderView, rows: Array) -> Array:
     """Return which timeout in a row sent each row, 0 for those that no timer sent."""
     by_timer, number = timeouts(view.transfer)
     at = np.minimum(np.searchsorted(by_timer, rows), max(len(by_timer) - 1, 0))
-    found = len(by_timer) > 0
-    return np.where(by_timer[at] == rows, number[at], 0) if found else np.zeros(len(rows), dtype=np.int64)
+    has_timeouts = len(by_timer) > 0
+    return (
+        np.where(by_timer[at] == rows, number[at], 0) if has_timeouts else np.zeros(len(rows), dtype=np.int64)
+    )
 
 
 def _set(use: Array, cause: Array, where: Array, its_use: Use, its_cause: Cause = Cause.NONE) -> None:

@@ -38,8 +38,8 @@ def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
 def _looked_up(keys: Array, values: Array, wanted: Array) -> Array:
     order = np.argsort(keys, kind="stable")
     at = np.searchsorted(keys[order], wanted)
-    found = np.append(keys[order], NA - 1)[at] == wanted
-    return np.where(found & (wanted != NA), np.append(values[order], NA)[at], NA)
+    has_value = np.append(keys[order], NA - 1)[at] == wanted
+    return np.where(has_value & (wanted != NA), np.append(values[order], NA)[at], NA)
 
 
 def _resets(joined: Join, carriage: Array, again: Array) -> Array:

@@ -82,8 +82,8 @@ class Account:
         if use is not Use.WASTED or not mine.any():
             return SAYS[use]
         sums = np.bincount(self.uses["cause"][mine], self.uses["seconds"][mine])
-        told = [Cause(cause) for cause in np.argsort(-sums) if sums[cause] >= _WORTH_A_WORD * sums.sum()]
-        return f"data were sent that {' or '.join(WASTED_SAYS[cause] for cause in told)}"
+        causes = [Cause(cause) for cause in np.argsort(-sums) if sums[cause] >= _WORTH_A_WORD * sums.sum()]
+        return f"data were sent that {' or '.join(WASTED_SAYS[cause] for cause in causes)}"
 
     @property
     def far_buffer_s(self) -> float:

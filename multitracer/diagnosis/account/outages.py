@@ -86,13 +86,13 @@ def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
     the other's is done, or is sent again each T1 until it is answered (3GPP TS 24.022): a reset that the peer
     asked for within T1 of the last is no reset of its own.
     """
-    found = resets(side, "")
+    episodes = resets(side, "")
     t1_ms = str(side.facts.get("t1_ms", ""))
     t1_slots = int(t1_ms) * NS_PER_MS // slot_ns if t1_ms.isdecimal() else 0
-    by_peer = side.events["cause"][found.row] == "peer"
-    soon = found.begin[1:] - found.end[:-1] <= t1_slots + _AROUND_SLOTS
+    by_peer = side.events["cause"][episodes.row] == "peer"
+    soon = episodes.begin[1:] - episodes.end[:-1] <= t1_slots + _AROUND_SLOTS
     opens = np.flatnonzero(~(by_peer[1:] & soon)) + 1
-    return [each for each in np.split(np.arange(len(found.row)), opens) if len(each)]
+    return [each for each in np.split(np.arange(len(episodes.row)), opens) if len(each)]
 
 
 def _united(parts: list[Outages]) -> Outages:

@@ -73,19 +73,19 @@ class Silence:
         self.frame[after == 0] = NA
 
     @property
-    def _told(self) -> Array:
+    def _is_known(self) -> Array:
         """Stretches of the slots that the link's log covers."""
         first, last = self._logged
         return np.asarray((self.begin >= first) & (self.begin < last))
 
-    def untold(self) -> Uses:
+    def unlogged(self) -> Uses:
         """Return what lies beyond the link's log."""
-        return self.uses(np.flatnonzero(~self._told & (self._outage < 0)), Use.UNKNOWN)
+        return self.uses(np.flatnonzero(~self._is_known & (self._outage < 0)), Use.UNKNOWN)
 
     @property
     def idle(self) -> Array:
         """Stretches of rule 4: nothing was sent and nothing waited."""
-        return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._told)
+        return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._is_known)
 
     def uses(self, chosen: Array, use: Array | Use, **columns: Any) -> Uses:
         """Return rows of the account for some stretches."""
@@ -101,7 +101,7 @@ class Silence:
 
     def queued(self) -> Uses:
         """Return the uses of rule 3: stopped by the far end, else busy with recovery."""
-        chosen = np.flatnonzero(self._is_queued & (self._outage < 0) & self._told)
+        chosen = np.flatnonzero(self._is_queued & (self._outage < 0) & self._is_known)
         stopped = self.stop[chosen] != NA
         return self.uses(
             chosen,

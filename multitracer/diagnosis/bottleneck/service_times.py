@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
-from multitracer.diagnosis.limits.held import stretches
+from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA

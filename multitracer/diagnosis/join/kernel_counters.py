@@ -27,12 +27,12 @@ def counters_of(recording: Recording) -> dict[str, dict[str, int]]:
         return {}
     inputs = recording.inputs
     hosts = sorted({point.name for point in inputs.points} | {log.host for log in inputs.listed})
-    found = {}
+    growth = {}
     for host in hosts:
         before, after = (_reading(recording, recording.folder / host, name) for name in (_BEFORE, _AFTER))
         if before is not None and after is not None:
-            found[host] = {name: count - before.get(name, 0) for name, count in after.items()}
-    return found
+            growth[host] = {name: count - before.get(name, 0) for name, count in after.items()}
+    return growth
 
 
 def _reading(recording: Recording, folder: Path, name: str) -> dict[str, int] | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 
-def radio_beside(transfer: Recorded, recording: Recording) -> Iterator[tuple[str, Table]]:
+def radio_tables(transfer: Recorded, recording: Recording) -> Iterator[tuple[str, Table]]:
     """Yield host and RADIO of each radio log; what cannot be placed in time is a warning of the recording."""
     for log, table in recording.tables("radio", RADIO.name):
         placed, reason = _on_senders_clock(transfer, recording, log.host, table)

@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points import Outcome, compare
+from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.capture import Flag
 from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.join.kernel_counters import counters_of
@@ -172,8 +172,8 @@ class Recorded:
     @property
     def slot_ns(self) -> int:
         """Time of a frame in link time, 20 ms where the link's log does not tell."""
-        told = [_positive(side.facts.get("slot_ns")) for side in self.sides]
-        return round(next((value for value in told if value), SLOT_NS))
+        stated = [_positive(side.facts.get("slot_ns")) for side in self.sides]
+        return round(next((value for value in stated if value), SLOT_NS))
 
     @property
     def sides(self) -> list[LinkSide]:
@@ -257,9 +257,11 @@ class Recorded:
         near, far = ((place.part.analysis, place.connection) for place in places)
         own_reverse = reverse != places[0].is_turned
         is_turned = self.receiver_place.is_turned
-        found = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
+        matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
         sent, arrived = (_connection_rows(*each) for each in (near, far))
-        return Pairs(found, _renumbered(found["near_row"], sent), _renumbered(found["far_row"], arrived))
+        return Pairs(
+            matched, _renumbered(matched["near_row"], sent), _renumbered(matched["far_row"], arrived)
+        )
 
 
 def _connection_rows(analysis: Analysis, number: int) -> Array:

@@ -101,20 +101,20 @@ class Join:
     @cached_property
     def arrived(self) -> Array:
         """Per row of `sender`, int8: 1 it reached the receiving TCP intact, 0 it did not, NA not known."""
-        found = np.full(len(self.transfer.sender), NA, dtype=np.int8)
+        arrived = np.full(len(self.transfer.sender), NA, dtype=np.int8)
         mine, fate = self.carriages["segment_row"], self.carriages["fate"]
         known = (mine != NA) & (fate != Fate.UNKNOWN) & (fate != Fate.QUEUED)
-        found[mine[known]] = np.isin(fate[known], (Fate.DELIVERED, Fate.REFUSED))
-        found[self.dropped] = 0
-        return found
+        arrived[mine[known]] = np.isin(fate[known], (Fate.DELIVERED, Fate.REFUSED))
+        arrived[self.dropped] = 0
+        return arrived
 
     @cached_property
     def carriage_of(self) -> Array:
         """Row in `carriages` for each row of `sender`, NA for those that the link did not carry."""
-        found = np.full(len(self.transfer.sender), NA, dtype=np.int64)
+        carriage = np.full(len(self.transfer.sender), NA, dtype=np.int64)
         mine = np.flatnonzero(self.carriages["segment_row"] != NA)
-        found[self.carriages["segment_row"][mine]] = mine
-        return found
+        carriage[self.carriages["segment_row"][mine]] = mine
+        return carriage
 
 
 def join(transfer: Recorded) -> Join | None:
@@ -185,10 +185,10 @@ def _matched(key: Array, among: Array) -> Array:
     _, identity = np.unique(both, return_inverse=True)
     number = np.concatenate([_numbered(key), _numbered(among)])
     name = identity * (int(number.max(initial=0)) + 1) + number
-    found = np.full(len(key), NA, dtype=np.int64)
+    partner = np.full(len(key), NA, dtype=np.int64)
     _, here, there = np.intersect1d(name[: len(key)], name[len(key) :], return_indices=True)
-    found[here] = there
-    return found
+    partner[here] = there
+    return partner
 
 
 def _entered(transfer: Recorded, near: LinkSide, queued: Array, dropped: Array) -> _Entered:
@@ -261,9 +261,9 @@ def _ticks(frames: Table, pieces: Table, carriages: int) -> dict[str, Array]:
 def _extreme(ufunc: np.ufunc, group: Array, values: Array, groups: int) -> Array:
     """Return the least or greatest value of each group, NA for a group without one."""
     worst = np.iinfo(np.int64).max if ufunc is np.minimum else NA
-    found = np.full(groups, worst, dtype=np.int64)
-    ufunc.at(found, group, values)
-    return np.where(found == worst, NA, found)
+    extremes = np.full(groups, worst, dtype=np.int64)
+    ufunc.at(extremes, group, values)
+    return np.where(extremes == worst, NA, extremes)
 
 
 # --- what arrived ---

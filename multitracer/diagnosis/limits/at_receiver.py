@@ -187,14 +187,14 @@ def _placed(
     Without timestamps a segment stands where it would have been sent if nothing had waited; its queue is 0.
     """
     arrived = replace(arrived, missing=_missing(transfer, arrived))
-    found = sent_by_stamps(transfer.sender, arrived.row)
-    if found is None:
+    by_stamps = sent_by_stamps(transfer.sender, arrived.row)
+    if by_stamps is None:
         again = _fills(arrived.begin, arrived.end)
         needed = again & (transfer.sender["new_bytes"][arrived.row] > 0)
         still = replace(arrived, time_ns=arrived.time_ns - half_ns, again=again, needed=needed)
         still = replace(still, by_timer=_after_silence(still, trip_ns))
         return still, np.zeros(len(arrived), dtype=np.int64), None
-    stamp, tick = found
+    stamp, tick = by_stamps
     way = arrived.time_ns - stamp
     shortest = int(way.min())
     sent = stamp + shortest - half_ns

@@ -8,8 +8,8 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.rtt import Provenance
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by

@@ -63,8 +63,8 @@ def _named(use: Array, cause: Array) -> tuple[Array, Array]:
         table[each] = named
     for (each, why), named in _BY_CAUSE.items():
         table[each, why] = named
-    found = table[use, cause]
-    return found[:, 0], found[:, 1]
+    limit_and_part = table[use, cause]
+    return limit_and_part[:, 0], limit_and_part[:, 1]
 
 
 def payload_end_ns(transfer: Transfer) -> int:

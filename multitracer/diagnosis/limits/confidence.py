@@ -34,6 +34,6 @@ def confidence(view: View, cells: Cells, seen: Observed | None = None) -> Array:
     table = np.array([int(_BY_VIEW[view][limit]) for limit in Limit], dtype=np.uint8)
     weak = frozenset() if seen is None else seen.weak
     table[[Limit.UNKNOWN, *weak]] = int(_W)
-    found = table[cells.limit]
-    found[cells.possible] = int(_W)
-    return np.asarray(found)
+    sure = table[cells.limit]
+    sure[cells.possible] = int(_W)
+    return np.asarray(sure)

@@ -49,23 +49,23 @@ class Member(NamedTuple):
     """In the recording, from 1."""
     begin_ns: int
     """By the clock of the capture that the group was found in."""
-    found: Limited
+    limited: Limited
 
     @property
     def begin(self) -> Array:
         """Begin of each of its pieces, by that clock."""
-        return np.asarray(self.found.cells.begin + (self.begin_ns - self.found.begin_ns))
+        return np.asarray(self.limited.cells.begin + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def end(self) -> Array:
         """End of each."""
-        return np.asarray(self.found.cells.end + (self.begin_ns - self.found.begin_ns))
+        return np.asarray(self.limited.cells.end + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def stages(self) -> list[Stage]:
         """What the transfer did, neighbours that are alike as one."""
         stages: list[Stage] = []
-        cells = self.found.cells
+        cells = self.limited.cells
         for left, right, limit, part in zip(
             self.begin.tolist(), self.end.tolist(), cells.limit, cells.part, strict=True
         ):
@@ -95,7 +95,7 @@ class Group:
     @property
     def longest(self) -> Limited:
         """The transfer that took longest."""
-        return self.members[0].found
+        return self.members[0].limited
 
     @cached_property
     def _share(self) -> tuple[Array, Array]:
@@ -113,7 +113,7 @@ class Group:
         """Wall time of each limit and part with the confidence of most of it, the largest first."""
         sums: dict[tuple[Limit, Part], Array] = {}
         for member in self.members:
-            each = member.found
+            each = member.limited
             passed = np.diff(np.interp(np.stack([member.begin, member.end]), *self._share), axis=0)[0]
             speed = each.transfer.speed / NS_PER_S
             for limit, part, sure, own in zip(
@@ -169,10 +169,10 @@ def _before(order: list[Member], this: Member) -> Member | None:
     return None
 
 
-def alone(found: Limited) -> Group:
+def alone(limited: Limited) -> Group:
     """Return a transfer that was asked for as a group of its own."""
-    number = found.transfer.layers.view.sender.number
-    return Group([number], [Member(number, found.begin_ns, found)])
+    number = limited.transfer.layers.view.sender.number
+    return Group([number], [Member(number, limited.begin_ns, limited)])
 
 
 def longest_group(recording: Recording) -> list[tuple[int, int]]:
@@ -212,10 +212,10 @@ def _by_client(part: CapturePart, rows: Array) -> list[Array]:
     ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
     client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
     keys = [(a.tobytes(), b.tobytes()) for a, b in zip(client, peer, strict=True)]
-    found: dict[tuple[bytes, bytes], list[int]] = {}
+    by_addresses: dict[tuple[bytes, bytes], list[int]] = {}
     for row, key in zip(rows.tolist(), keys, strict=True):
-        found.setdefault(key, []).append(row)
-    return [np.array(each) for each in found.values()]
+        by_addresses.setdefault(key, []).append(row)
+    return [np.array(each) for each in by_addresses.values()]
 
 
 def _groups(rows: Array, begin: Array, end: Array) -> list[Array]:
@@ -233,7 +233,7 @@ def group_of(recording: Recording) -> Group | None:
     for number, begin_ns in numbers[:MOST]:
         transfer = Transfer.of(recording, number)
         if not transfer.without_time:
-            found = limited(transfer, account(transfer) if transfer.near is not None else None)
-            members.append(Member(number, begin_ns, found))
-    members.sort(key=lambda each: -each.found.total_s)
+            limits = limited(transfer, account(transfer) if transfer.near is not None else None)
+            members.append(Member(number, begin_ns, limits))
+    members.sort(key=lambda each: -each.limited.total_s)
     return Group(sorted(number for number, _ in numbers), members) if members else None

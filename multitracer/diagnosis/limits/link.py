@@ -147,12 +147,12 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     part = 0.0 if seen.view is View.BOTH_ENDS else _QUEUE_OF_FLOOR  # one way, by two clocks: no noise of ACKs
     least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), part * floor)
     above = np.flatnonzero(queue > least)
-    found = Spans.of(sent[above], sent[above] + queue[above])
-    found = found.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
-    inside = found.which(sent[above])
-    samples = np.bincount(inside[inside >= 0], minlength=len(found.begin))
-    long = found.length_ns >= seen.floor_ns + paths.above_first(found.begin)
-    return _clipped(found.where(long & (samples >= _FEWEST_SAMPLES)), seen)
+    queued = Spans.of(sent[above], sent[above] + queue[above])
+    queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
+    inside = queued.which(sent[above])
+    samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
+    long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
+    return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
 
 
 def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:

@@ -192,8 +192,8 @@ class Observed:
 
     def last_answer(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""
-        found: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1
-        return found
+        last: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1
+        return last
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""

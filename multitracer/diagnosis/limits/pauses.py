@@ -70,18 +70,18 @@ def pauses(seen: Observed) -> Pauses:
         return Pauses(empty, empty, empty)
     size = (seen.sends.end - seen.sends.begin)[each.ended_by]
     small = size < seen.mss_bytes
-    asked_at = _asked(seen, each)
+    requested_ns = _requested_at(seen, each)
     empty_pipe = seen.outstanding(each.end, side="left") == 0
     long = each.end - each.begin > _long_gap_ns(seen)
     unqueued = ~each.woken | writes_alone(seen)
     idle = unqueued & (empty_pipe | long | _small_before(seen, each))
     silent = idle & _may_be_silent(seen, each, empty_pipe)
-    answering = empty_pipe & (asked_at != NA) & ~(seen.sends.missing[each.ended_by] > 0)
+    answering = empty_pipe & (requested_ns != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
-    told, unsent = _unsent(seen, each)
-    chosen = np.flatnonzero(np.where(told, unsent & (unqueued | empty_pipe), silent) | answering | nagle)
+    is_polled, unsent = _unsent(seen, each)
+    chosen = np.flatnonzero(np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
-    return _cut(each, chosen, part, asked_at, seen.reaction_ns)
+    return _cut(each, chosen, part, requested_ns, seen.reaction_ns)
 
 
 _ALONE = 0.8
@@ -141,7 +141,7 @@ def answered(seen: Observed, each: Gaps) -> Array:
     return np.asarray(payload[each.woken_by] > 0)
 
 
-def _asked(seen: Observed, each: Gaps) -> Array:
+def _requested_at(seen: Observed, each: Gaps) -> Array:
     """Return when the peer's last payload within each gap came; NA where none did."""
     asking = seen.answers.time_ns[seen.answers.payload > 0]
     if not len(asking):
@@ -162,16 +162,16 @@ def _unsent(seen: Observed, each: Gaps) -> tuple[Array, Array]:
     order = np.argsort(time, kind="stable")
     time, value = time[order], value[read][order]
     first, last = np.searchsorted(time, each.begin, side="right"), np.searchsorted(time, each.end)
-    told = last > first
+    is_polled = last > first
     zeros = np.concatenate([[0], np.cumsum(value == 0)])
-    return told, told & (zeros[last] > zeros[first])
+    return is_polled, is_polled & (zeros[last] > zeros[first])
 
 
-def _cut(each: Gaps, chosen: Array, part: Array, asked: Array, reaction_ns: int) -> Pauses:
+def _cut(each: Gaps, chosen: Array, part: Array, requested_ns: Array, reaction_ns: int) -> Pauses:
     """Return the chosen gaps; where the peer asked in one, its wait and ours are told apart."""
-    begin, end, what, asked = each.begin[chosen], each.end[chosen], part[chosen], asked[chosen]
-    parted = asked != NA
-    turn = np.where(parted, np.where(end - asked > reaction_ns, asked, end), end)
+    begin, end, what, requested_ns = each.begin[chosen], each.end[chosen], part[chosen], requested_ns[chosen]
+    parted = requested_ns != NA
+    turn = np.where(parted, np.where(end - requested_ns > reaction_ns, requested_ns, end), end)
     first = np.where(parted, int(Part.PEER), what)
     begins, ends = np.concatenate([begin, turn]), np.concatenate([turn, end])
     parts = np.concatenate([first, np.full(len(end), int(Part.THINK))])

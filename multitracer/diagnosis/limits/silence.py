@@ -36,8 +36,8 @@ class Outages(NamedTuple):
 
 def outages(seen: Observed) -> Outages:
     """Return the outages of a transfer, in order."""
-    found = _at_receiver(seen) if seen.view is View.RECEIVER else _at_sender(seen)
-    rows = [each for each in found if each[1] > each[0] and each[0] >= seen.opened_ns]
+    holes = _at_receiver(seen) if seen.view is View.RECEIVER else _at_sender(seen)
+    rows = [each for each in holes if each[1] > each[0] and each[0] >= seen.opened_ns]
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
     return Outages(Spans(columns[0], columns[1]), columns[2], columns[3])
 
@@ -49,7 +49,7 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
         return []
     time = seen.sends.time_ns[tries]
     before = seen.last_answer(time)
-    found = []
+    holes = []
     for group in np.split(np.arange(len(tries)), np.flatnonzero(np.diff(before)) + 1):
         silence = _silence(seen, int(before[group[0]]))
         answered = time[group] <= silence[1] - int(_ANSWERED * seen.floor_ns)
@@ -59,10 +59,10 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
         if not len(failed):
             continue
         end = int(in_time[-1]) if ends and len(in_time) else silence[1]
-        found.append(
+        holes.append(
             (silence[0], end, int(failed[-1]), int(_part(seen, tries[group[: len(failed)]], silence)))
         )
-    return found
+    return holes
 
 
 def _silence(seen: Observed, answer: int) -> tuple[int, int, bool]:
@@ -71,10 +71,10 @@ def _silence(seen: Observed, answer: int) -> tuple[int, int, bool]:
     An outage begins with the last thing heard, or with what was sent first after a pause.
     """
     time, sends = seen.answers.time_ns, seen.sends
-    heard = int(time[answer]) if answer >= 0 else seen.begin_ns
+    last_ack_ns = int(time[answer]) if answer >= 0 else seen.begin_ns
     waiting = sends.end > (int(seen.answers.ack[answer]) if answer >= 0 else 0)
     first = np.flatnonzero(waiting)
-    begin = max(heard, int(sends.time_ns[first[0]])) if len(first) else heard
+    begin = max(last_ack_ns, int(sends.time_ns[first[0]])) if len(first) else last_ack_ns
     return (begin, int(time[answer + 1]), True) if answer + 1 < len(time) else (begin, seen.end_ns, False)
 
 
@@ -83,9 +83,9 @@ def _part(seen: Observed, tries: Array, silence: tuple[int, int, bool]) -> Part:
     lost = seen.sends.lost[tries]
     if (lost == 0).any():
         return Part.ACKS
-    told = seen.lost_answers_ns
-    if (lost == 1).any() and told is not None:
-        both = ((told >= silence[0]) & (told < silence[1])).any()
+    lost_acks_ns = seen.lost_answers_ns
+    if (lost == 1).any() and lost_acks_ns is not None:
+        both = ((lost_acks_ns >= silence[0]) & (lost_acks_ns < silence[1])).any()
         return Part.BOTH if both else Part.DATA
     return Part.NONE
 
@@ -111,12 +111,12 @@ def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
     known = sends.again & ~sends.needed
     apart = np.diff(sends.time_ns, prepend=sends.time_ns[:1]) > max(_SHORTEST_TIMEOUT_NS, seen.trip_ns)
     tries = np.flatnonzero(known & apart)
-    found = []
+    holes = []
     for group in np.split(tries, np.flatnonzero(np.diff(np.searchsorted(seen.fresh, tries))) + 1):
         if len(group) < _FEWEST_REPEATED:
             continue
         after = seen.fresh[np.searchsorted(seen.fresh, group[-1]) :]
         begin = int(sends.time_ns[group[0] - 1]) + seen.floor_ns
         end = int(sends.time_ns[group[-1]]) if len(after) else seen.end_ns
-        found.append((begin, end, int(sends.time_ns[group[-2]]), int(Part.ACKS)))
-    return found
+        holes.append((begin, end, int(sends.time_ns[group[-2]]), int(Part.ACKS)))
+    return holes

@@ -74,10 +74,10 @@ def stamp_lag_ns(table: Table, rows: Array) -> Array:
     0 for other rows and where timestamps do not tell; never more than is certain: a tick is taken off.
     """
     lag = np.zeros(len(table), dtype=np.int64)
-    found = sent_by_stamps(table, rows)
-    if found is None:
+    by_stamps = sent_by_stamps(table, rows)
+    if by_stamps is None:
         return lag
-    sent, tick = found
+    sent, tick = by_stamps
     way = table["time_ns"][rows] - sent
     lag[rows] = np.maximum(way - way.min() - tick, 0)
     return lag

@@ -88,9 +88,9 @@ def _of_pieces(time: Array, values: Array, floor_ns: int, quantile: float) -> Ar
     """Return a quantile of the values above 0 in the piece of time around each; infinite if none is."""
     piece = (time - time[0]) // max(_PIECE_NS, _PIECE_ROUNDS * floor_ns)
     bounds = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(time)]
-    found = np.full(len(time), np.inf)
+    quantiles = np.full(len(time), np.inf)
     for begin, end in itertools.pairwise(bounds):
         known = values[begin:end][values[begin:end] > 0]
         if len(known):
-            found[begin:end] = np.quantile(known, quantile)
-    return found
+            quantiles[begin:end] = np.quantile(known, quantile)
+    return quantiles

@@ -35,9 +35,9 @@ def full_window(seen: Observed) -> FullWindow:
     until = np.append(times[1:], seen.end_ns)
     last = seen.sends.time_ns[fresh[-1]]
     edge, sent, acked = seen.window_edge(times), seen.sent_by(times), seen.acknowledged(times)
-    told = (edge >= 0) & (times < last)
-    full = told & (edge - sent < seen.mss_bytes)
-    closed = told & (edge - acked < seen.mss_bytes)
+    is_known = (edge >= 0) & (times < last)
+    full = is_known & (edge - sent < seen.mss_bytes)
+    closed = is_known & (edge - acked < seen.mss_bytes)
     return FullWindow(
         Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed])
     )

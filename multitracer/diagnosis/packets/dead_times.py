@@ -23,7 +23,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.packets.sender_view import SenderView
@@ -91,12 +91,12 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
     rows, needless = verdicts["row"][chosen], verdicts["necessity"][chosen] == Necessity.SPURIOUS
     following = np.searchsorted(transfer.acks, rows)
     watch = _Watch(transfer)
-    found = [
+    times = [
         watch.dead_time(rows[run], int(following[run[0]]))
         for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(following)) + 1)
         if len(run) and following[run[0]] > 0 and not needless[run].any()
     ]
-    return [each for each in found if each is not None]
+    return [each for each in times if each is not None]
 
 
 class _Watch:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS

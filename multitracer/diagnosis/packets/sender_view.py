@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.analysis import Kind
-from multitracer.analysis.sender_state import applied
+from multitracer.analysis.sender.sender_state import applied
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
@@ -74,7 +74,7 @@ class SenderView:
 
     def in_recovery(self, rows: Array) -> Array:
         """Return whether something sent again had not been acknowledged as of each row."""
-        again, highest = self._sent_again
+        again, highest = self._retransmissions
         return np.asarray(_so_far(again, highest, rows) > self.acknowledged_by(rows))
 
     # Accumulated once: a transfer with a thousand timeouts is asked for each of them.
@@ -88,7 +88,7 @@ class SenderView:
         return np.asarray(np.maximum.accumulate(self._table["ack_bytes"][self.transfer.acks]))
 
     @cached_property
-    def _sent_again(self) -> tuple[Array, Array]:
+    def _retransmissions(self) -> tuple[Array, Array]:
         """Return the rows of what was sent again, and the highest end of these so far."""
         again = self.occupying[(self._table["kind"][self.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0]
         return again, np.asarray(np.maximum.accumulate(self._table["end_bytes"][again]))

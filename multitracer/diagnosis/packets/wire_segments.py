@@ -3,7 +3,7 @@
 A device with segmentation offload shows its capture one packet for what leaves as up to 44 segments, and
 another joins what arrives (GSO, TSO, GRO, LRO). What happens on a path happens to its segments: each was lost
 or not, each waited in the queue. So packets that were cut or joined between two captures are cut here into
-full segments, and what arrived is told by bytes (as in `analysis/recut.py`). Without offload a segment is a
+full segments, and what arrived is told by bytes (as in `two_points/recut.py`). Without offload a segment is a
 packet.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.alike import Copies, arrivals
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.alike import Copies, arrivals
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.tables import NA
 

@@ -66,8 +66,8 @@ def rank(kind: str) -> int:
 
 
 def _rules() -> tuple[Rule, ...]:
-    found = pkgutil.walk_packages(__path__, f"{__name__}.")
-    names = [module.name for module in found if not module.ispkg]
+    modules = pkgutil.walk_packages(__path__, f"{__name__}.")
+    names = [module.name for module in modules if not module.ispkg]
     rules = (cast("Rule", importlib.import_module(name)) for name in names)
     return tuple(sorted(rules, key=lambda rule: (rank(rule.KIND), rule.KIND)))
 
@@ -77,9 +77,9 @@ RULES = _rules()
 
 def findings(case: Case) -> list[Finding]:
     """Return what all rules find, the dearest first, each with what would help."""
-    found = [
+    concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
         for rule in RULES
         for each in rule.find(case)
     ]
-    return sorted(found, key=lambda each: -each.cost_s)
+    return sorted(concluded, key=lambda each: -each.cost_s)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S

@@ -38,7 +38,7 @@ def frame(station: int, packet: bytes) -> bytes:
     '7e03017d5e7d5d7e'
     """
     inside = bytes((station,)) + packet
-    return _FLAG + _SPECIAL.sub(lambda found: _ESCAPE + bytes((found[0][0] ^ _XOR,)), inside) + _FLAG
+    return _FLAG + _SPECIAL.sub(lambda match: _ESCAPE + bytes((match[0][0] ^ _XOR,)), inside) + _FLAG
 
 
 class FrameReader:
@@ -62,9 +62,9 @@ class FrameReader:
     def feed(self, octets: bytes) -> list[Frame]:
         """Return the frames that these octets complete; what is none of ours fails its checksum."""
         *closed, rest = octets.split(_FLAG)
-        found = [frame for part in closed if (frame := self._close(part)) is not None]
+        frames = [frame for part in closed if (frame := self._close(part)) is not None]
         self._gather(rest)
-        return found
+        return frames
 
     def _gather(self, part: bytes) -> None:
         self._overlong |= len(self._gathered) + len(part) > 2 * MAX_FRAME_BYTES
@@ -77,7 +77,7 @@ class FrameReader:
         self._overlong = False
         if not inside and not overlong:
             return None
-        plain = _ESCAPED.sub(lambda found: bytes((found[1][0] ^ _XOR,)), inside)
+        plain = _ESCAPED.sub(lambda match: bytes((match[1][0] ^ _XOR,)), inside)
         if overlong or inside.endswith(_ESCAPE) or len(plain) > MAX_FRAME_BYTES:
             self.discarded += 1
             return None

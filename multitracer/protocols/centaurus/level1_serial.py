@@ -20,7 +20,7 @@ from multitracer.protocols.centaurus.framing import FrameReader, frame
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Poll
 from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.session import MetPeer, Session
+from multitracer.protocols.centaurus.session import CentaurusSession, MetPeer
 from multitracer.protocols.centaurus.worker import Worker
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SerialWorker(Worker):
         reader = self._readers.setdefault(line, FrameReader())
         return [((line, station), packet) for station, packet in reader.feed(octets)]
 
-    def _framed(self, session: Session, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
         station = _station_of(session.address)
         return frame(station, seal(packet, key=self.config.key, station=bytes((station,))))
 
@@ -89,28 +89,28 @@ class SerialMaster(SerialWorker):
         for address in stations:
             self.peers[address] = MetPeer(address)
         self._order = list(self.peers.values())
-        self._visiting: Session | None = None
+        self._visiting: CentaurusSession | None = None
         self._visit_ns = 0
         self._probe_ns = 0
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
         """Take octets of a line."""
         for address, octets_of_packet in self._frames(octets, line):
-            found = self._unsealed(octets_of_packet, bytes((address[1],)))
-            if found is None:
+            unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
+            if unsealed is None:
                 continue
-            packet, message = found
+            packet, message = unsealed
             session = self.sessions.get((address, packet.session))
             if session is None or packet.from_initiator:
                 self.counters.unknown_session += 1
                 continue
             self._note_answer(session.peer, now_ns)
-            self._heard(session, packet, message, len(octets_of_packet), now_ns)
+            self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
     def _note_answer(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures = 0
-        if not peer.found:
-            peer.found = True
+        if not peer.answers_polls:
+            peer.answers_polls = True
             self._shared.events.append(PeerFound(now_ns, peer.address))
 
     def next_timer(self) -> int | None:
@@ -132,13 +132,13 @@ class SerialMaster(SerialWorker):
         if session.started_ns + self.config.probe_ns <= now_ns:
             self._end(session, "unanswered", now_ns)
 
-    def _end(self, session: Session, cause: str, now_ns: int) -> None:
+    def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         silent = session.level2.is_unanswered
         super()._end(session, cause, now_ns)
         self._visiting = None
-        waits = any(len(peer.outgoing) for peer in self._order if peer.found)
+        waits = any(len(peer.outgoing) for peer in self._order if peer.answers_polls)
         self._visit_ns = now_ns if waits else now_ns + self.config.visit_ns
-        if not session.peer.found:
+        if not session.peer.answers_polls:
             self._probe_ns = now_ns + _PROBE_PAUSES * self.config.probe_ns
         elif silent:
             self._note_silence(session.peer, now_ns)
@@ -146,7 +146,7 @@ class SerialMaster(SerialWorker):
     def _note_silence(self, peer: MetPeer, now_ns: int) -> None:
         peer.failures += 1
         if peer.failures >= _LOST_AFTER:
-            peer.found, peer.failures = False, 0
+            peer.answers_polls, peer.failures = False, 0
             self._shared.events.append(PeerLost(now_ns, peer.address))
 
     def _begin_sessions(self, now_ns: int) -> bool:
@@ -165,10 +165,10 @@ class SerialMaster(SerialWorker):
 
     def _next_stop(self, now_ns: int) -> MetPeer | None:
         """Return whom to visit: the known in turn, and now and then one who has not answered yet."""
-        any_found = any(peer.found for peer in self._order)
+        any_found = any(peer.answers_polls for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
         for i, peer in enumerate(self._order):
-            if peer.found or probes:
+            if peer.answers_polls or probes:
                 self._order.append(self._order.pop(i))
                 return peer
         return None
@@ -204,19 +204,19 @@ class SerialSlave(SerialWorker):
         for address, octets_of_packet in self._frames(octets, line):
             if address != self.master:
                 continue  # another slave's
-            found = self._unsealed(octets_of_packet, bytes((address[1],)))
-            if found is None:
+            unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
+            if unsealed is None:
                 continue
-            packet, message = found
+            packet, message = unsealed
             session = self.sessions.get((address, packet.session))
             if session is None and isinstance(message, Poll) and packet.from_initiator:
                 session = self._polled(packet, now_ns)
             if session is None or not packet.from_initiator:
                 self.counters.unknown_session += 1
                 continue
-            self._heard(session, packet, message, len(octets_of_packet), now_ns)
+            self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
-    def _polled(self, packet: Packet, now_ns: int) -> Session | None:
+    def _polled(self, packet: Packet, now_ns: int) -> CentaurusSession | None:
         """Return the session that a POLL begins, None if the POLL is older than the session that runs."""
         peer = self.peers[self.master]
         if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:

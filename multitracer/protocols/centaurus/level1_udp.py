@@ -17,7 +17,7 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Obj
 from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.session import MetPeer, Session
+from multitracer.protocols.centaurus.session import CentaurusSession, MetPeer
 from multitracer.protocols.centaurus.worker import Worker
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def host_of(address: Address) -> Address:
     return address[0] if isinstance(address, tuple) and address else address
 
 
-def _outranks(ours: Session, packet: Packet) -> bool:
+def _outranks(ours: CentaurusSession, packet: Packet) -> bool:
     """Return whether our session survives that of a peer who established one at the same time."""
     return ours.initiated and ours.level2.is_unanswered and packet.session < ours.number
 
@@ -76,7 +76,7 @@ class UdpWorker(Worker):
     ) -> None:
         super().__init__(config, random_bytes=random_bytes)
         self._waiting: deque[MetPeer] = deque()
-        self._half_open: dict[tuple[Address, int], Session] = {}
+        self._half_open: dict[tuple[Address, int], CentaurusSession] = {}
         self._on_host: dict[Address, int] = {}
 
     @property
@@ -86,10 +86,10 @@ class UdpWorker(Worker):
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
         """Take one datagram."""
-        found = self._unsealed(octets)
-        if found is None:
+        unsealed = self._unsealed(octets)
+        if unsealed is None:
             return
-        packet, message = found
+        packet, message = unsealed
         session = self.sessions.get((address, packet.session))
         if session is None and isinstance(message, Obj) and packet.from_initiator:
             session = self._opened(packet, message, address, now_ns)
@@ -99,7 +99,7 @@ class UdpWorker(Worker):
         if not session.proven and session.level2.is_proof(message):
             self._prove(session, now_ns)
         if not session.is_over:
-            self._heard(session, packet, message, len(octets), now_ns)
+            self._on_packet(session, packet, message, len(octets), now_ns)
 
     def next_timer(self) -> int | None:
         """Return when `on_timer` is due, None if never."""
@@ -120,7 +120,7 @@ class UdpWorker(Worker):
 
     # -- sessions of the peers -------------------------------------------------------------------------
 
-    def _opened(self, packet: Packet, obj: Obj, address: Address, now_ns: int) -> Session | None:
+    def _opened(self, packet: Packet, obj: Obj, address: Address, now_ns: int) -> CentaurusSession | None:
         """Return a new session that an OBJ asks for, None if a rule or a limit forbids it."""
         known = self.peers.get(address)
         ours = known.session if known is not None else None
@@ -140,7 +140,7 @@ class UdpWorker(Worker):
             self.counters.crowded_out += 1
             self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
 
-    def _prove(self, session: Session, now_ns: int) -> None:
+    def _prove(self, session: CentaurusSession, now_ns: int) -> None:
         """Make a half-open session the one with its peer."""
         peer = self.peers.get(session.address) or self._new_peer(session.address, now_ns)
         if peer is None:
@@ -152,11 +152,11 @@ class UdpWorker(Worker):
         session.level2.belongs_to(peer)
         self._establish(session, now_ns)
 
-    def _end(self, session: Session, cause: str, now_ns: int) -> None:
+    def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         self._half_open.pop((session.address, session.number), None)
         super()._end(session, cause, now_ns)
 
-    def _framed(self, session: Session, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
         return seal(packet, key=self.config.key)
 
     # -- peers -----------------------------------------------------------------------------------------
@@ -184,8 +184,8 @@ class UdpWorker(Worker):
         return False
 
     def _ports_of(self, host: Address) -> list[Address]:
-        found = (address for address in self.peers if host_of(address) == host)
-        return [address for _, address in zip(range(_EVICTION_TRIES), found, strict=False)]
+        addresses = (address for address in self.peers if host_of(address) == host)
+        return [address for _, address in zip(range(_EVICTION_TRIES), addresses, strict=False)]
 
     def _forget(self, peer: MetPeer) -> None:
         for part in list(peer.acceptance.partials.values()):

@@ -161,10 +161,10 @@ class Level2:
         return self._sending.outgoing(now_ns)
 
     def _say_nope(self) -> Nope:
-        said = Nope(self._turn % 256, self._shared.offer)
+        nope = Nope(self._turn % 256, self._shared.offer)
         self._nopes += 1
         self._end_turn(ours=True)
-        return said
+        return nope
 
     def _end_turn(self, *, ours: bool) -> None:
         """Pass the turn on, or end the session."""
@@ -300,8 +300,8 @@ class Level2:
         self._remove(sending)
         known = message.reason in Reason.__members__.values()
         reason = Reason(message.reason).name.lower() if known else str(message.reason)
-        told = Rejected(now_ns, self._peer.address, each.handle, reason, each.segments_sent)
-        self._shared.events.append(told)
+        event = Rejected(now_ns, self._peer.address, each.handle, reason, each.segments_sent)
+        self._shared.events.append(event)
         if self.role is Role.SLAVE:
             self._control = self._say_nope()
         else:

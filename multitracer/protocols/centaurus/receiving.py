@@ -102,6 +102,6 @@ class Receiving:
         self._shared.partial_bytes -= part.memory_bytes
         self._known = True
         facts = part.kind, part.stamp_ns, part.joined(), part.payload_bytes, part.began_ns
-        told = Received(now_ns, self._peer.address, *facts)
-        self._shared.events.append(told)
+        event = Received(now_ns, self._peer.address, *facts)
+        self._shared.events.append(event)
         return True

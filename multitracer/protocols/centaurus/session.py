@@ -19,24 +19,24 @@ _AMPLIFICATION = 3
 class MetPeer(Peer):
     """A peer with what Level I knows of it."""
 
-    __slots__ = ("due_ns", "failures", "found", "heard_ns", "is_waiting", "session")
+    __slots__ = ("answers_polls", "due_ns", "failures", "heard_ns", "is_waiting", "session")
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self.session: Session | None = None
+        self.session: CentaurusSession | None = None
         """The session with it, once its address is proven."""
         self.heard_ns = 0
         self.is_waiting = False
         """Whether it waits for a session of ours."""
         self.due_ns: int | None = None
-        self.found = False
+        self.answers_polls = False
         """Serial: whether it answers polls."""
         self.failures = 0
         """Serial: polls left unanswered in a row."""
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class CentaurusSession:
     """One session of one peer."""
 
     number: int
@@ -71,7 +71,7 @@ class Session:
         """Return whether so much may go to a peer whose address is not proven."""
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
-    def heard(self, octets: int, clock_ns: int, now_ns: int) -> None:
+    def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
         """Note a valid packet: it re-arms the watchdog."""
         self.clock_ns = max(self.clock_ns, clock_ns)
         self.armed_ns = now_ns

@@ -19,7 +19,7 @@ from multitracer.protocols.centaurus.level2 import Indication, Level2, Role
 from multitracer.protocols.centaurus.messages import Message, Pk, decode, encode
 from multitracer.protocols.centaurus.packet import Packet, Refusal, unseal
 from multitracer.protocols.centaurus.peer import Shared
-from multitracer.protocols.centaurus.session import MetPeer, Session
+from multitracer.protocols.centaurus.session import CentaurusSession, MetPeer
 from multitracer.protocols.centaurus.timers import Timers
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Outgoing(NamedTuple):
 
     octets: bytes
     address: Address
-    session: Session
+    session: CentaurusSession
 
 
 class Worker(ABC):
@@ -44,12 +44,12 @@ class Worker(ABC):
         self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]
     ) -> None:
         self.config = config or CentaurusConfig()
-        self.sessions: dict[tuple[Address, int], Session] = {}
+        self.sessions: dict[tuple[Address, int], CentaurusSession] = {}
         self.peers: dict[Address, MetPeer] = {}
         self._shared = Shared(self.config, random_bytes)
-        self._ready: deque[Session] = deque()
-        self._timers: Timers[Session | MetPeer] = Timers()
-        self._indicated: set[Session] = set()
+        self._ready: deque[CentaurusSession] = deque()
+        self._timers: Timers[CentaurusSession | MetPeer] = Timers()
+        self._indicated: set[CentaurusSession] = set()
         self._handles = 0
 
     @property
@@ -130,7 +130,7 @@ class Worker(ABC):
             if not self._begin_sessions(now_ns):
                 return None
 
-    def _packet_of(self, session: Session, now_ns: int) -> Outgoing | None:
+    def _packet_of(self, session: CentaurusSession, now_ns: int) -> Outgoing | None:
         if session.is_over or session.awaits_sent or not session.level2.has_output:
             return None
         message = session.level2.outgoing(now_ns)
@@ -184,14 +184,16 @@ class Worker(ABC):
             return None
         return packet, message
 
-    def _heard(self, session: Session, packet: Packet, message: Message, octets: int, now_ns: int) -> None:
+    def _on_packet(
+        self, session: CentaurusSession, packet: Packet, message: Message, octets: int, now_ns: int
+    ) -> None:
         """Hand a valid packet of a session to Level II."""
-        session.heard(octets, packet.clock_ns, now_ns)
+        session.on_packet(octets, packet.clock_ns, now_ns)
         if session.level2.receive(message, now_ns):
             session.compare(packet.clock_ns, now_ns)
         self._after(session, now_ns)
 
-    def _after(self, session: Session, now_ns: int) -> None:
+    def _after(self, session: CentaurusSession, now_ns: int) -> None:
         """Follow what a step of Level II led to."""
         level2 = session.level2
         if level2.is_over and not session.awaits_sent:
@@ -201,19 +203,19 @@ class Worker(ABC):
         if level2.has_output:
             self._queue(session)
 
-    def _queue(self, session: Session) -> None:
+    def _queue(self, session: CentaurusSession) -> None:
         if not session.is_queued and not session.awaits_sent and not session.is_over:
             session.is_queued = True
             self._ready.append(session)
 
-    def _new_session(self, role: Role, peer: MetPeer, number: int, now_ns: int) -> Session:
+    def _new_session(self, role: Role, peer: MetPeer, number: int, now_ns: int) -> CentaurusSession:
         initiated = role in (Role.INITIATOR, Role.MASTER)
         level2 = Level2(role, peer, self._shared)
-        session = Session(number, peer.address, peer, level2, initiated, now_ns, now_ns)
+        session = CentaurusSession(number, peer.address, peer, level2, initiated, now_ns, now_ns)
         self.sessions[peer.address, number] = session
         return session
 
-    def _establish(self, session: Session, now_ns: int) -> None:
+    def _establish(self, session: CentaurusSession, now_ns: int) -> None:
         """Make a session the one with its peer, whose address is proven or does not matter."""
         if session.peer.session is not None:
             self._end(session.peer.session, "replaced", now_ns)
@@ -222,7 +224,7 @@ class Worker(ABC):
         session.peer.heard_ns = now_ns
         self._timers.arm(session, session.deadline_ns(self.config))
 
-    def _end(self, session: Session, cause: str, now_ns: int) -> None:
+    def _end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         session.is_over = True
         self.sessions.pop((session.address, session.number), None)
         self._indicated.discard(session)
@@ -234,15 +236,15 @@ class Worker(ABC):
             self._expire(peer, now_ns)
             self._wants_session(peer)
 
-    def _tell_end(self, session: Session, cause: str, now_ns: int) -> None:
+    def _tell_end(self, session: CentaurusSession, cause: str, now_ns: int) -> None:
         facts = session.address, session.number, cause, session.started_ns
-        told = SessionEnded(now_ns, *facts, session.sent_bytes, session.received_bytes)
-        self._shared.events.append(told)
+        event = SessionEnded(now_ns, *facts, session.sent_bytes, session.received_bytes)
+        self._shared.events.append(event)
         comparison = session.comparison(now_ns)
         if comparison is not None:
             self._shared.events.append(comparison)
 
-    def _watch(self, session: Session, now_ns: int) -> None:
+    def _watch(self, session: CentaurusSession, now_ns: int) -> None:
         deadline_ns = session.deadline_ns(self.config)
         if deadline_ns > now_ns:
             self._timers.arm(session, deadline_ns)
@@ -279,7 +281,7 @@ class Worker(ABC):
         """Return the peer of an address, or raise LocalProtocolError."""
 
     @abstractmethod
-    def _framed(self, session: Session, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
         """Return a packet as the medium carries it."""
 
     @abstractmethod

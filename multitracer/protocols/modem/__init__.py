@@ -9,17 +9,17 @@ What must hold: a modem may answer anything. Answers are bounded; a value that i
 is NA, never 0, and its raw text stays in the log.
 """
 
-from multitracer.protocols.modem.conversation import Answer, Conversation, Unasked
-from multitracer.protocols.modem.decode import UNASKED, Decoded, decode, tells
+from multitracer.protocols.modem.conversation import Answer, Conversation, Unsolicited
+from multitracer.protocols.modem.decode import UNSOLICITED, Decoded, decode, tells
 from multitracer.protocols.modem.grammar import AnswerError, command_name
 
 __all__ = [
-    "UNASKED",
+    "UNSOLICITED",
     "Answer",
     "AnswerError",
     "Conversation",
     "Decoded",
-    "Unasked",
+    "Unsolicited",
     "command_name",
     "decode",
     "tells",

@@ -34,7 +34,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class Unsolicited:
     """Whole lines that came while nothing was asked."""
 
     raw: bytes
@@ -73,11 +73,11 @@ class Conversation:
         self._lost = 0
         return command.encode("ascii") + b"\r"
 
-    def receive(self, data: bytes, now_ns: int) -> list[Answer | Unasked]:
+    def receive(self, data: bytes, now_ns: int) -> list[Answer | Unsolicited]:
         """Take what was read; return the answer if it is whole now, and what came unasked."""
         if data:
             self._heard_ns = now_ns
-        events: list[Answer | Unasked] = []
+        events: list[Answer | Unsolicited] = []
         self._keep(data)
         if self._command is not None and (at := self._end_of_answer()):
             raw, rest = bytes(self._raw[: at[1]]), bytes(self._raw[at[1] :])
@@ -87,7 +87,7 @@ class Conversation:
         if self._command is None and (whole := self._whole_lines()):
             del self._raw[: len(whole)]
             if whole.strip():
-                events.append(Unasked(whole, now_ns))
+                events.append(Unsolicited(whole, now_ns))
         return events
 
     def give_up(self, now_ns: int) -> Answer:

@@ -56,11 +56,11 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "S112": sierra.s112,
 }
 """Name of a command -> what reads all lines of its answer, which need not begin with the name."""
-UNASKED = "(unasked)"
-_UNASKED_LINES = ("^RSSI",)
+UNSOLICITED = "(unasked)"
+_UNSOLICITED_LINES = ("^RSSI",)
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
 """Commands, and the other names under which they answer."""
-_UNASKED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
+_UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
 _TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi)(?:\s|$)")
 
 
@@ -78,18 +78,18 @@ def decode(command: str, raw: bytes) -> Decoded:
     ----------
     command : str
         What was asked: an AT command, or the command line of a tool. Empty if it is not known; then answers
-        to any are taken, but those without a prefix of their own. `UNASKED` if nothing was asked: then an
+        to any are taken, but those without a prefix of their own. `UNSOLICITED` if nothing was asked: then an
         answer is one that came too late, and only what modems say by themselves is taken.
     raw : bytes
         Everything that came, with echo, final result and whatever was not asked for in the middle.
     """
-    if found := _TOOL.match(command):
-        return _of_tool(found[1], raw)
+    if match := _TOOL.match(command):
+        return _of_tool(match[1], raw)
     lines = lines_of(raw)
     refused = ["more lines than any answer has"] if len(lines) > MOST_LINES else []
     usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]
     refused += ["a line longer than any answer"] * (min(len(lines), MOST_LINES) - len(usable))
-    return _of_lines(command if command == UNASKED else command_name(command), usable, refused)
+    return _of_lines(command if command == UNSOLICITED else command_name(command), usable, refused)
 
 
 def tells(answer: Answer) -> bool:
@@ -97,19 +97,19 @@ def tells(answer: Answer) -> bool:
     if answer.result != "OK":
         return True
     words = (line.strip().upper() for line in lines_of(answer.raw))
-    return any(not (is_final(w) or _UNASKED.fullmatch(w) or w == answer.command.upper()) for w in words)
+    return any(not (is_final(w) or _UNSOLICITED.fullmatch(w) or w == answer.command.upper()) for w in words)
 
 
-def _of_lines(asked: str, lines: list[str], refused: list[str]) -> Decoded:
+def _of_lines(command: str, lines: list[str], refused: list[str]) -> Decoded:
     readings: list[Reading] = []
-    block = asked if asked in _BLOCKS else ""
+    block = command if command in _BLOCKS else ""
     rest: list[str] = []
     for line in lines:
         name, text = prefixed(line) or ("", "")
-        if not asked and not block and name in _BLOCKS:
+        if not command and not block and name in _BLOCKS:
             block = name
         if name in _LINES or name in _REGISTRATIONS:
-            if asked in ("", name) or (asked, name) in _ALSO or _comes_by_itself(name, text):
+            if command in ("", name) or (command, name) in _ALSO or _comes_by_itself(name, text):
                 readings += _attempt(name, partial(_of_line, name, text), refused)
         elif _is_of_block(line, name, block):
             rest.append(line)
@@ -121,7 +121,7 @@ def _of_lines(asked: str, lines: list[str], refused: list[str]) -> Decoded:
 def _comes_by_itself(name: str, text: str) -> bool:
     """Return whether a line has the form that modems say unasked, and that no answer has."""
     if name not in _REGISTRATIONS:
-        return name in _UNASKED_LINES
+        return name in _UNSOLICITED_LINES
     try:
         fields = fields_of(text)
     except AnswerError:
@@ -132,7 +132,7 @@ def _comes_by_itself(name: str, text: str) -> bool:
 def _is_of_block(line: str, name: str, block: str) -> bool:
     """Return whether a line belongs to an answer of several: not an echo, an end, or an unasked word."""
     word = line.strip().upper()
-    if is_final(word) or _UNASKED.fullmatch(word) or word.startswith("AT"):
+    if is_final(word) or _UNSOLICITED.fullmatch(word) or word.startswith("AT"):
         return False
     return block != "" and name in ("", block)
 

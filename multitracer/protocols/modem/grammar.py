@@ -42,8 +42,8 @@ def lines_of(raw: bytes) -> list[str]:
 
 def prefixed(line: str) -> tuple[str, str] | None:
     """Return the prefix of a line and what follows its colon, None if it has none: `+CSQ` and `15,99`."""
-    found = _PREFIXED.fullmatch(line.strip())
-    return (found[1], found[2].strip()) if found else None
+    match = _PREFIXED.fullmatch(line.strip())
+    return (match[1], match[2].strip()) if match else None
 
 
 def fields_of(text: str) -> list[tuple[str, bool]]:
@@ -57,20 +57,20 @@ def fields_of(text: str) -> list[tuple[str, bool]]:
     fields: list[tuple[str, bool]] = []
     at = 0
     while True:
-        found = _FIELD.match(text, at)
-        if not found or len(fields) == MOST_FIELDS:
+        match = _FIELD.match(text, at)
+        if not match or len(fields) == MOST_FIELDS:
             raise AnswerError("fields that are no list; skip the line")
-        quoted = found[1] is not None
-        fields.append((found[1] if quoted else found[2].strip(), quoted))
-        if not found[3]:
+        quoted = match[1] is not None
+        fields.append((match[1] if quoted else match[2].strip(), quoted))
+        if not match[3]:
             return fields
-        at = found.end()
+        at = match.end()
 
 
 def command_name(command: str) -> str:
     """Return what an answer to a command begins with: `+CSQ` for `AT+CSQ`, `S112` for `ATS112?`."""
-    found = _COMMAND.match(command.strip())
-    return found[1].upper() if found else ""
+    match = _COMMAND.match(command.strip())
+    return match[1].upper() if match else ""
 
 
 def is_final(line: str) -> bool:
@@ -129,7 +129,7 @@ def _within(value: int, least: int, most: int) -> int | None:
     return value if least <= value <= most else None
 
 
-def told(**columns: Any) -> Reading:
+def reported(**columns: Any) -> Reading:
     """Return the columns that are known."""
     return {name: value for name, value in columns.items() if value is not None and value != ""}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, told
+from multitracer.protocols.modem.grammar import AnswerError, Fields, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -33,19 +33,19 @@ def qeng(fields: Fields) -> list[Reading]:
     else:
         technology, state, at = fields.text(0), "", 1
     if not technology:
-        return [told(role="serving", state=state)]
+        return [reported(role="serving", state=state)]
     reader = _CELLS.get(technology)
     if reader is None:
         raise AnswerError(f"+QENG names no technology known here; skip the line: {technology!r}")
     role = "secondary" if technology == "NR5G-NSA" else "serving"
-    return [told(role=role, state=state) | reader(fields, at)]
+    return [reported(role=role, state=state) | reader(fields, at)]
 
 
 def _lte(f: Fields, at: int) -> Reading:
     """Read from `<is_tdd>` on; `at` is its position."""
     long = len(f) - at + 3 >= _LONG_LTE_FIELDS
     raw = f.integer(at + 13)
-    return told(
+    return reported(
         rat="LTE",
         plmn=f.plmn(at + 1, at + 2),
         cell_id=f.hexadecimal(at + 3),
@@ -72,7 +72,7 @@ def lte_sinr_db(raw: int | None, *, is_db: bool) -> float | None:
 
 
 def _standalone(f: Fields, at: int) -> Reading:
-    return told(
+    return reported(
         rat="NR",
         plmn=f.plmn(at + 1, at + 2),
         cell_id=f.hexadecimal(at + 3),
@@ -88,7 +88,7 @@ def _standalone(f: Fields, at: int) -> Reading:
 
 def _beside_lte(f: Fields, at: int) -> Reading:
     """Read the NR leg of EN-DC, which says SINR before RSRQ."""
-    return told(
+    return reported(
         rat="NR",
         plmn=f.plmn(at, at + 1),
         physical_cell_id=f.integer(at + 2, 0, 1007),
@@ -101,7 +101,7 @@ def _beside_lte(f: Fields, at: int) -> Reading:
 
 
 def _umts(f: Fields, at: int) -> Reading:
-    return told(
+    return reported(
         rat="UMTS",
         plmn=f.plmn(at, at + 1),
         area_code=f.hexadecimal(at + 2),
@@ -115,7 +115,7 @@ def _umts(f: Fields, at: int) -> Reading:
 
 def _gsm(f: Fields, at: int) -> Reading:
     level = f.integer(at + 7, -120, 63)
-    return told(
+    return reported(
         rat="GSM",
         plmn=f.plmn(at, at + 1),
         area_code=f.hexadecimal(at + 2),
@@ -138,7 +138,7 @@ def _neighbour(f: Fields) -> list[Reading]:
     if f.text(1) != "LTE":
         return []
     return [
-        told(
+        reported(
             role="neighbour",
             rat="LTE",
             channel=f.integer(2, 0),
@@ -156,7 +156,7 @@ def qcsq(fields: Fields) -> list[Reading]:
     if mode in ("LTE", "CAT-M1", "eMTC", "NBIoT", "CAT-NB1"):
         raw = fields.integer(3, 0, 250)
         return [
-            told(
+            reported(
                 rat="NB-IoT" if "NB" in mode else "LTE",
                 rssi_dbm=fields.real(1, *_POWER),
                 rsrp_dbm=fields.real(2, *_POWER),
@@ -167,9 +167,9 @@ def qcsq(fields: Fields) -> list[Reading]:
         ]
     if mode == "WCDMA":
         rssi, rscp, ecio = (fields.real(n, *_POWER) for n in (1, 2, 3))
-        return [told(rat="UMTS", rssi_dbm=rssi, rscp_dbm=rscp, ecio_db=ecio)]
+        return [reported(rat="UMTS", rssi_dbm=rssi, rscp_dbm=rscp, ecio_db=ecio)]
     if mode in ("GSM", "NOSERVICE"):
-        return [told(rat=mode if mode == "GSM" else "", state=mode, rssi_dbm=fields.real(1, *_POWER))]
+        return [reported(rat=mode if mode == "GSM" else "", state=mode, rssi_dbm=fields.real(1, *_POWER))]
     raise AnswerError("+QCSQ names no mode known here; skip the line")
 
 
@@ -177,20 +177,20 @@ def qcainfo(fields: Fields) -> list[Reading]:
     """Read one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
     band = fields.text(3)
     role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
-    facts = told(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])
-    facts |= told(rat="NR" if band.startswith("NR5G") else "LTE", channel=fields.integer(1, 0))
+    facts = reported(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])
+    facts |= reported(rat="NR" if band.startswith("NR5G") else "LTE", channel=fields.integer(1, 0))
     if len(fields) < 9:
-        return [facts | told(physical_cell_id=fields.integer(4, 0, 1007))]
+        return [facts | reported(physical_cell_id=fields.integer(4, 0, 1007))]
     rsrp, rsrq, rssi = fields.real(6, *_POWER), fields.real(7, *_QUALITY), fields.real(8, *_POWER)
-    levels = told(rsrp_dbm=rsrp, rsrq_db=rsrq, rssi_dbm=rssi, sinr_raw=fields.integer(9))
-    return [facts | levels | told(physical_cell_id=fields.integer(5, 0, 503))]
+    levels = reported(rsrp_dbm=rsrp, rsrq_db=rsrq, rssi_dbm=rssi, sinr_raw=fields.integer(9))
+    return [facts | levels | reported(physical_cell_id=fields.integer(5, 0, 503))]
 
 
 def qnwinfo(fields: Fields) -> list[Reading]:
     """Read `+QNWINFO: <act>,<plmn>,<band>,<channel>`."""
     plmn = fields.text(1)
     return [
-        told(
+        reported(
             plmn=plmn if plmn.isdigit() and len(plmn) in (5, 6) else "",
             band=fields.text(2).removeprefix("LTE BAND ")[:16],
             channel=fields.integer(3, 0),

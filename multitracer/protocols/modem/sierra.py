@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, told
+from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ _DIAGNOSTIC = {"LTE": "LTE", "WCDMA": "UMTS", "GSM": "GSM", "ENDC": "LTE", "NR5G
 
 def gstatus(lines: Sequence[str]) -> list[Reading]:
     """Read the lines of AT!GSTATUS?; a level without a receiver's name belongs to the one on its left."""
-    told_of: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in lines:
         left = ""
         for pair in _BETWEEN_PAIRS.split(line):
@@ -33,16 +33,16 @@ def gstatus(lines: Sequence[str]) -> list[Reading]:
                 continue
             name = f"{left} {key}" if key == "RSRP (dBm)" and left else key
             left = key.rpartition(" ")[0] if key.endswith("RSSI") else ""
-            told_of.setdefault(name, value)
-    if not told_of:
+            values.setdefault(name, value)
+    if not values:
         raise AnswerError("!GSTATUS without a pair of name and value; skip it")
-    return [_serving(told_of), *_beside(told_of)]
+    return [_serving(values), *_secondary(values)]
 
 
 def _serving(pairs: dict[str, str]) -> Reading:
     mode = pairs.get("System mode", "").strip()
     kind = "WCDMA" if mode in ("WCDMA", "UMTS") else mode
-    return told(
+    return reported(
         role="serving",
         rat=_DIAGNOSTIC.get(mode, ""),
         state=pairs.get("RRC state", "")[:16],
@@ -59,19 +59,19 @@ def _serving(pairs: dict[str, str]) -> Reading:
     )
 
 
-def _beside(pairs: dict[str, str]) -> list[Reading]:
+def _secondary(pairs: dict[str, str]) -> list[Reading]:
     """Return the NR leg, if the modem tells of one."""
     levels = {
         column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
         for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))
     }
-    known = told(**levels)
+    known = reported(**levels)
     return [{"role": "secondary", "rat": "NR", **known}] if known else []
 
 
 def _real(text: str | None) -> float | None:
-    found = _NUMBER.match(text or "")
-    return float(found[0]) if found else None
+    match = _NUMBER.match(text or "")
+    return float(match[0]) if match else None
 
 
 def _integer(text: str | None) -> int | None:
@@ -80,8 +80,8 @@ def _integer(text: str | None) -> int | None:
 
 
 def _in_parentheses(text: str | None) -> int | None:
-    found = _IN_PARENTHESES.search(text or "")
-    return int(found[1]) if found else None
+    match = _IN_PARENTHESES.search(text or "")
+    return int(match[1]) if match else None
 
 
 def wprssi(lines: Sequence[str]) -> list[Reading]:
@@ -90,7 +90,7 @@ def wprssi(lines: Sequence[str]) -> list[Reading]:
     state = fields.integer(1)
     channel = fields.integer(3, 1, 1023)
     return [
-        told(
+        reported(
             rat="CDPD",
             rssi_dbm=fields.real(0, -113.0, -30.0),
             state={1: "scanning", 3: "acquired", 4: "sleeping"}.get(state or 0, ""),
@@ -103,23 +103,23 @@ def wprssi(lines: Sequence[str]) -> list[Reading]:
 def ws50(lines: Sequence[str]) -> list[Reading]:
     """Read register WS50: RSSI from 0 to 100 in half dB above -113 dBm."""
     level = _bare(lines).integer(0, 0, 100)
-    return [told(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
+    return [reported(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
 
 
 def s112(lines: Sequence[str]) -> list[Reading]:
     """Read S-register 112: the block error rate of transmission in %."""
-    return [told(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
+    return [reported(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
 
 
 def mtbusy(fields: Fields) -> list[Reading]:
     """Read *MTBUSY of the modem that MultiTracer rehearses with: the share of busy time in %."""
-    return [told(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
+    return [reported(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
 
 
 def mtlink(fields: Fields) -> list[Reading]:
     """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel."""
     return [
-        told(
+        reported(
             rat=fields.text(0, most=8),
             rssi_dbm=fields.real(1, -150.0, 0.0),
             bler_pct=fields.real(2, 0.0, 100.0),

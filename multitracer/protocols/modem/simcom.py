@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import Fields, told
+from multitracer.protocols.modem.grammar import Fields, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -22,11 +22,11 @@ def cpsi(fields: Fields) -> list[Reading]:
     """Read `+CPSI: <mode>,<status>,<MCC>-<MNC>,...`."""
     mode = fields.text(0).upper()
     if mode == "NO SERVICE":
-        return [told(state="NO SERVICE")]
+        return [reported(state="NO SERVICE")]
     if mode == "NR5G_NSA":
-        return [told(role="secondary", rat="NR") | _new_radio(fields, 1)]
+        return [reported(role="secondary", rat="NR") | _new_radio(fields, 1)]
     network = Fields(fields.text(2).split("-"))
-    facts = told(
+    facts = reported(
         role="serving",
         rat="NR" if mode == "NR5G_SA" else _TECHNOLOGY.get(mode.partition(" ")[0], ""),
         state=fields.text(1, most=16),
@@ -40,7 +40,7 @@ def cpsi(fields: Fields) -> list[Reading]:
 
 
 def _lte(f: Fields) -> Reading:
-    return told(
+    return reported(
         physical_cell_id=f.integer(5, 0, 503),
         band=f.text(6, most=32).removeprefix("EUTRAN-")[:16],
         channel=f.integer(7, 0),
@@ -52,7 +52,7 @@ def _lte(f: Fields) -> Reading:
 
 
 def _new_radio(f: Fields, at: int) -> Reading:
-    return told(
+    return reported(
         physical_cell_id=f.integer(at, 0, 1007),
         band=f.text(at + 1, most=32).removeprefix("NR5G_")[:16],
         channel=f.integer(at + 2, 0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, index_db, told
+from multitracer.protocols.modem.grammar import AnswerError, Fields, index_db, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -35,7 +35,7 @@ def csq(fields: Fields) -> list[Reading]:
     rssi = index if index is not None and 0 <= index <= 31 else None
     rscp = index if index is not None and 100 <= index <= 191 else None
     return [
-        told(
+        reported(
             rat="" if rscp is None else "UMTS",
             rssi_dbm=index_db(rssi, zero=-113.0, step=2.0),
             rscp_dbm=index_db(rscp, zero=-216.0),
@@ -49,25 +49,28 @@ def cesq(fields: Fields) -> list[Reading]:
     """Read `+CESQ` (clause 8.69): a row for each technology that has a value, one empty row if none has."""
     quality = fields.integer(1, 0, 7)
     ber = None if quality is None else BER_PCT[quality]
-    found = [
-        ("GSM", told(rssi_dbm=index_db(fields.integer(0, 0, 63), zero=-111.0), rxqual=quality, ber_pct=ber)),
+    by_rat = [
+        (
+            "GSM",
+            reported(rssi_dbm=index_db(fields.integer(0, 0, 63), zero=-111.0), rxqual=quality, ber_pct=ber),
+        ),
         (
             "UMTS",
-            told(
+            reported(
                 rscp_dbm=index_db(fields.integer(2, 0, 96), zero=-121.0),
                 ecio_db=index_db(fields.integer(3, 0, 49), zero=-24.5, step=0.5),
             ),
         ),
         (
             "LTE",
-            told(
+            reported(
                 rsrq_db=index_db(fields.integer(4, 0, 34), zero=-20.0, step=0.5),
                 rsrp_dbm=index_db(fields.integer(5, 0, 97), zero=-141.0),
             ),
         ),
         (
             "NR",
-            told(
+            reported(
                 rsrq_db=index_db(fields.integer(6, 0, 126), zero=-43.0, step=0.5),
                 rsrp_dbm=index_db(fields.integer(7, 0, 126), zero=-157.0),
                 sinr_db=index_db(fields.integer(8, 0, 127), zero=-23.5, step=0.5),
@@ -76,7 +79,7 @@ def cesq(fields: Fields) -> list[Reading]:
     ]
     if len(fields) < 6:
         raise AnswerError("+CESQ has 6 or 9 fields; skip the line")
-    return [{"rat": rat, **columns} for rat, columns in found if columns] or [{}]
+    return [{"rat": rat, **columns} for rat, columns in by_rat if columns] or [{}]
 
 
 def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
@@ -91,7 +94,7 @@ def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
         cell, act = cell + 1, act + 1
     technology = fields.text(act)  # some modems write 000, some other things
     return [
-        told(
+        reported(
             registration=stat,
             area_code=_somewhere(fields.hexadecimal(area), _NOWHERE_AREA),
             cell_id=_somewhere(fields.hexadecimal(cell), _NOWHERE_CELL),
@@ -115,7 +118,7 @@ def cops(fields: Fields) -> list[Reading]:
         raise AnswerError("a numeric operator has 5 or 6 digits; skip the line")
     technology = fields.integer(3)
     return [
-        told(
+        reported(
             plmn=name if numeric else "",
             operator="" if numeric else name,
             rat="" if technology is None else TECHNOLOGY.get(technology, ""),

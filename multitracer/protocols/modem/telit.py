@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, prefixed, told
+from multitracer.protocols.modem.grammar import AnswerError, Fields, prefixed, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def rfsts(fields: Fields) -> list[Reading]:
         plmn = f"{network[0]:.3}{network[1]:.3}"
     else:
         plmn = ""
-    facts = told(plmn=plmn, channel=fields.integer(1, 0))
+    facts = reported(plmn=plmn, channel=fields.integer(1, 0))
     if len(fields) < 12:
         raise AnswerError("#RFSTS has 14 fields or more; skip the line")
     if _is_negative(fields, 2) and _is_negative(fields, 3) and _is_negative(fields, 4):
@@ -50,7 +50,7 @@ def _before_subscriber(fields: Fields) -> int | None:
 
 
 def _lte(f: Fields) -> Reading:
-    return told(
+    return reported(
         rat="LTE",
         rsrp_dbm=f.real(2, *_POWER),
         rssi_dbm=f.real(3, *_POWER),
@@ -61,14 +61,14 @@ def _lte(f: Fields) -> Reading:
 
 
 def _gsm(f: Fields) -> Reading:
-    return told(
+    return reported(
         rat="GSM", rssi_dbm=f.real(2, *_POWER), area_code=f.hexadecimal(3), cell_id=_before_subscriber(f)
     )
 
 
 def _umts(f: Fields) -> Reading:
     errors = f.real(13, 0.0, 1000.0)
-    return told(
+    return reported(
         rat="UMTS",
         physical_cell_id=f.integer(2, 0, 511),
         ecio_db=f.real(3, -50.0, 20.0),
@@ -83,26 +83,26 @@ def _umts(f: Fields) -> Reading:
 def servinfo(fields: Fields) -> list[Reading]:
     """Read #SERVINFO; a ninth field below zero is RSRP, or RSCP where more follow."""
     code = fields.text(3)
-    facts = told(
+    facts = reported(
         channel=fields.integer(0, 0),
         rssi_dbm=fields.real(1, *_POWER),
         operator=fields.text(2, most=32),
         plmn=code if code.isdigit() and len(code) in (5, 6) else "",
     )
-    area = told(area_code=fields.hexadecimal(5))
+    area = reported(area_code=fields.hexadecimal(5))
     if not _is_negative(fields, 8):
         bsic, advance = fields.integer(4, 0, 63), fields.integer(6, 0, 63)
-        return [told(rat="GSM", physical_cell_id=bsic, timing_advance=advance) | facts | area]
+        return [reported(rat="GSM", physical_cell_id=bsic, timing_advance=advance) | facts | area]
     level = fields.real(8, *_POWER)
     if len(fields) == 9:
-        return [told(rat="LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4)) | facts | area]
+        return [reported(rat="LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4)) | facts | area]
     code_number = fields.integer(4, 0, 511)
-    return [told(rat="UMTS", rscp_dbm=level, physical_cell_id=code_number) | facts | area]
+    return [reported(rat="UMTS", rscp_dbm=level, physical_cell_id=code_number) | facts | area]
 
 
 def moni(lines: Sequence[str]) -> list[Reading]:
     """Read #MONI: a table of cells for GSM, one line of name:value for LTE."""
-    texts = [found[1] for line in lines if (found := prefixed(line)) and found[0] == "#MONI"]
+    texts = [parts[1] for line in lines if (parts := prefixed(line)) and parts[0] == "#MONI"]
     cells = [_cell(row[1], row[2].split()) for text in texts if (row := _CELL.fullmatch(text))]
     if cells:
         return cells
@@ -112,7 +112,7 @@ def moni(lines: Sequence[str]) -> list[Reading]:
     names = ("RSRP", "RSRQ", "TAC", "ID", "EARFCN", "PWR")
     fields = Fields([pairs.get(name, "").lower().removesuffix("dbm") for name in names])
     return [
-        told(
+        reported(
             role="serving",
             rat="LTE",
             rsrp_dbm=fields.real(0, *_POWER),
@@ -129,7 +129,7 @@ def _cell(name: str, words: list[str]) -> Reading:
     """Read one row: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
     fields = Fields([_LEVEL.sub(r"\1", word) for word in words])
     serving = name == "S"
-    return told(
+    return reported(
         role="serving" if serving else "neighbour",
         rat="GSM",
         physical_cell_id=fields.integer(0, 0, 77),

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from multitracer.protocols.modem.grammar import AnswerError, told
+from multitracer.protocols.modem.grammar import AnswerError, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -39,8 +39,8 @@ def mmcli(document: Any) -> list[Reading]:
     signal = signal.get("signal") if isinstance(signal, dict) else None
     if not isinstance(signal, dict):
         raise AnswerError("no modem.signal in it; give `mmcli -m N --signal-get -J`")
-    found = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
-    return [reading for reading in found if len(reading) > 1] or [{}]
+    readings = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
+    return [reading for reading in readings if len(reading) > 1] or [{}]
 
 
 def uqmi(document: Any) -> list[Reading]:
@@ -52,21 +52,21 @@ def uqmi(document: Any) -> list[Reading]:
         If it is another document.
     """
     parts = document if isinstance(document, list) else [document]
-    found = [
+    readings = [
         _levels(_SECTIONS[part["type"]], part)
         for part in parts[:16]
         if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _SECTIONS
     ]
-    if not found:
+    if not readings:
         raise AnswerError("no signal of a known type in it; give `uqmi --get-signal-info`")
-    return found
+    return readings
 
 
 def _levels(rat: str, pairs: Any) -> Reading:
     if not isinstance(pairs, dict):
         return {"rat": rat}
     known = {_COLUMNS[name]: _real(value) for name, value in pairs.items() if name in _COLUMNS}
-    return {"rat": rat, **told(**{name: _possible(name, value) for name, value in known.items()})}
+    return {"rat": rat, **reported(**{name: _possible(name, value) for name, value in known.items()})}
 
 
 def _possible(column: str, value: float | None) -> float | None:
@@ -92,11 +92,11 @@ def qmicli(lines: list[str]) -> list[Reading]:
     """
     sections: list[Reading] = []
     for line in lines:
-        if (found := _QMI_SECTION.fullmatch(line.strip())) and found[1].lower() in _SECTIONS:
-            sections.append({"rat": _SECTIONS[found[1].lower()]})
+        if (match := _QMI_SECTION.fullmatch(line.strip())) and match[1].lower() in _SECTIONS:
+            sections.append({"rat": _SECTIONS[match[1].lower()]})
         elif (value := _QMI_VALUE.fullmatch(line.rstrip())) and sections and value[1].lower() in _COLUMNS:
             column = _COLUMNS[value[1].lower()]
-            sections[-1] |= told(**{column: _possible(column, float(value[2]))})
+            sections[-1] |= reported(**{column: _possible(column, float(value[2]))})
     if not sections:
         raise AnswerError("no section of a technology in it; give `qmicli --nas-get-signal-info`")
     return sections

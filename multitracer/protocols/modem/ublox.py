@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, index_db, told
+from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, index_db, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,19 +28,19 @@ def ucged(lines: Sequence[str]) -> list[Reading]:
     technology = network.integer(0)
     plmn = network.plmn(2, 3) if len(network) > 3 else network.plmn(1, 2)
     if technology == _GSM:
-        return [told(rat="GSM", plmn=plmn) | _gsm(cell)]
+        return [reported(rat="GSM", plmn=plmn) | _gsm(cell)]
     if technology == _UMTS:
-        return [told(rat="UMTS", plmn=plmn, channel=cell.integer(0, 0))]
+        return [reported(rat="UMTS", plmn=plmn, channel=cell.integer(0, 0))]
     if technology not in _LTE:
         raise AnswerError("+UCGED names no technology known here; skip it")
     level = cell.integer(6)
     return [
-        told(rat="LTE", plmn=plmn) | (_in_db(cell) if level is not None and level < 0 else _indexed(cell))
+        reported(rat="LTE", plmn=plmn) | (_in_db(cell) if level is not None and level < 0 else _indexed(cell))
     ]
 
 
 def _gsm(cell: Fields) -> Reading:
-    return told(
+    return reported(
         channel=cell.integer(0, 0, 1023),
         cell_id=cell.hexadecimal(2),
         physical_cell_id=cell.hexadecimal(3, most=63),
@@ -51,7 +51,7 @@ def _gsm(cell: Fields) -> Reading:
 
 
 def _in_db(cell: Fields) -> Reading:
-    return told(
+    return reported(
         channel=cell.integer(0, 0),
         band=cell.text(1, most=16),
         area_code=cell.hexadecimal(4),
@@ -62,7 +62,7 @@ def _in_db(cell: Fields) -> Reading:
 
 
 def _indexed(cell: Fields) -> Reading:
-    return told(
+    return reported(
         channel=cell.integer(0, 0),
         band=cell.text(1, most=16),
         area_code=cell.hexadecimal(4),
@@ -77,13 +77,13 @@ def _indexed(cell: Fields) -> Reading:
 
 def rsrp(fields: Fields) -> list[Reading]:
     """Read `+RSRP: <pci>,<earfcn>,"<dBm>"` of mode 5."""
-    return [_level(fields) | told(rsrp_dbm=fields.real(2, -160.0, 0.0))]
+    return [_level(fields) | reported(rsrp_dbm=fields.real(2, -160.0, 0.0))]
 
 
 def rsrq(fields: Fields) -> list[Reading]:
     """Read `+RSRQ: <pci>,<earfcn>,"<dB>"` of mode 5."""
-    return [_level(fields) | told(rsrq_db=fields.real(2, -50.0, 20.0))]
+    return [_level(fields) | reported(rsrq_db=fields.real(2, -50.0, 20.0))]
 
 
 def _level(fields: Fields) -> Reading:
-    return told(rat="LTE", physical_cell_id=fields.integer(0, 0, 503), channel=fields.integer(1, 0))
+    return reported(rat="LTE", physical_cell_id=fields.integer(0, 0, 503), channel=fields.integer(1, 0))

@@ -42,24 +42,24 @@ def report(line: str) -> tuple[str, Fix]:
         If the line is no JSON object with a class.
     """
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
-        found = None
-    kind = found.get("class") if isinstance(found, dict) else None
+        document = None
+    kind = document.get("class") if isinstance(document, dict) else None
     if not isinstance(kind, str):
         raise ReportError("no report of gpsd; skip the line")
-    return kind, _tpv(found) if kind == "TPV" else {}
+    return kind, _tpv(document) if kind == "TPV" else {}
 
 
-def _tpv(found: dict[str, Any]) -> Fix:
-    mode = found.get("mode")
-    told: Fix = {"fix_time_ns": _time_ns(found.get("time"))}
+def _tpv(document: dict[str, Any]) -> Fix:
+    mode = document.get("mode")
+    fix: Fix = {"fix_time_ns": _time_ns(document.get("time"))}
     has_fix = mode in (2, 3) and type(mode) is int
-    told["fix"] = mode if has_fix else 0
+    fix["fix"] = mode if has_fix else 0
     if has_fix:
-        told |= {column: _real(found.get(key), most) for key, (column, most) in _COLUMNS.items()}
-        told["altitude_m"] = _real(found.get("altMSL", found.get("alt")), 1e5)
-    return {name: value for name, value in told.items() if value is not None}
+        fix |= {column: _real(document.get(key), most) for key, (column, most) in _COLUMNS.items()}
+        fix["altitude_m"] = _real(document.get("altMSL", document.get("alt")), 1e5)
+    return {name: value for name, value in fix.items() if value is not None}
 
 
 def _real(value: Any, most: float) -> float | None:
@@ -71,12 +71,12 @@ def _real(value: Any, most: float) -> float | None:
 def _time_ns(value: Any) -> int | None:
     if type(value) in (int, float) and 0 <= value < _LATEST_NS / NS_PER_S:  # protocols before 3.5
         return int(round(value * 1e3) * (NS_PER_S // 1000))
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return None
     try:
-        whole = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+        whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
     except ValueError:
         return None
     seconds = int((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
-    return seconds * NS_PER_S + int((found[2] or "0").ljust(9, "0")) if 0 <= seconds < 1 << 33 else None
+    return seconds * NS_PER_S + int((match[2] or "0").ljust(9, "0")) if 0 <= seconds < 1 << 33 else None

@@ -47,16 +47,16 @@ def sentence(line: str) -> tuple[str, list[str]]:
         If it is no sentence or its checksum is another.
     """
     text = line.strip()
-    found = _SENTENCE.match(text) if len(text) <= LONGEST else None
-    if found is None:
+    match = _SENTENCE.match(text) if len(text) <= LONGEST else None
+    if match is None:
         raise NmeaError("no NMEA sentence; skip the line")
     total = 0
-    for character in text[1 : found.end() - 3]:
+    for character in text[1 : match.end() - 3]:
         total ^= ord(character)
-    if total != int(found[3], 16):
+    if total != int(match[3], 16):
         raise NmeaError("a sentence with a wrong checksum; skip the line")
-    kind = found[1] if found[1].startswith("P") else found[1][2:]
-    return kind, (found[2] or "").split(",")
+    kind = match[1] if match[1].startswith("P") else match[1][2:]
+    return kind, (match[2] or "").split(",")
 
 
 class Epochs:
@@ -70,14 +70,14 @@ class Epochs:
 
         `stamps` become columns of the epoch that it begins.
         """
-        told = _READERS[kind](_padded(fields)) if kind in _READERS else {}
-        tod = told.get("tod_ns")
+        values = _READERS[kind](_padded(fields)) if kind in _READERS else {}
+        tod = values.get("tod_ns")
         if tod is not None and tod != self._fix.get("tod_ns"):
             yield from self.finish()
             self._fix = {**stamps}
-        if not self._fix and told:
+        if not self._fix and values:
             self._fix = {**stamps}
-        self._fix |= {name: value for name, value in told.items() if value is not None}
+        self._fix |= {name: value for name, value in values.items() if value is not None}
 
     def finish(self) -> Iterator[Fix]:
         """Yield the epoch so far, if it tells of a position or that there is none."""
@@ -162,10 +162,10 @@ def _coordinates(f: Sequence[str]) -> Fix:
 
 
 def _angle(text: str, side: str, sides: str, most: float) -> float | None:
-    found = _ANGLE.fullmatch(text)
-    if found is None or side not in tuple(sides):
+    match = _ANGLE.fullmatch(text)
+    if match is None or side not in tuple(sides):
         return None
-    value = int(found[1]) + float(found[2]) / 60.0
+    value = int(match[1]) + float(match[2]) / 60.0
     return (-value if side == sides[1] else value) if value <= most else None
 
 
@@ -178,20 +178,20 @@ def _count(text: str) -> int | None:
 
 
 def _time_of_day(text: str) -> int | None:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
-    hour, minute, second = (int(found[n]) for n in (1, 2, 3))
+    hour, minute, second = (int(match[n]) for n in (1, 2, 3))
     if hour > 23 or minute > 59 or second > 60:
         return None
-    return (hour * 3600 + minute * 60 + second) * NS_PER_S + int((found[4] or "0").ljust(9, "0"))
+    return (hour * 3600 + minute * 60 + second) * NS_PER_S + int((match[4] or "0").ljust(9, "0"))
 
 
 def _day(text: str) -> int | None:
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
-    day, month, year = (int(found[n]) for n in (1, 2, 3))
+    day, month, year = (int(match[n]) for n in (1, 2, 3))
     return _days(year + (1900 if year >= _PIVOT_YEAR else 2000), month, day)
 
 

@@ -85,9 +85,9 @@ class BalancedMode:
         self._poll_tick = 0
         self._final_due = False
         self._peer_busy = False
-        self._told = Supervisory.RR
+        self._announced = Supervisory.RR
         self._held_since: int | None = None
-        self._heard = False
+        self._has_received = False
         return loss
 
     def hold(self) -> None:
@@ -101,7 +101,7 @@ class BalancedMode:
     @property
     def is_held(self) -> bool:
         """Whether the peer has not been heard since our UA."""
-        return self._held_since is not None and not self._heard
+        return self._held_since is not None and not self._has_received
 
     # -- sending ---------------------------------------------------------------------------------------
 
@@ -147,9 +147,9 @@ class BalancedMode:
         if self._t1_expired():
             return self._poll()
         header = self._supervisory_header()
-        number = None if self._polls else self._send.next_again(busy=self._peer_busy)
+        number = None if self._polls else self._send.next_retransmission(busy=self._peer_busy)
         if number is not None:
-            return self._send_again(header, number)
+            return self._retransmit(header, number)
         return self._send_new(header) if self._may_send_new() else self._send_alone(header)
 
     def _may_send_new(self) -> bool:
@@ -189,10 +189,10 @@ class BalancedMode:
         code = Supervisory.SREJ if self._config.recovery == "srej" else Supervisory.REJ
         return code << 1 | missing % MODULUS << 10 | COMMAND
 
-    def _send_again(self, header: int, number: int) -> bytes:
+    def _retransmit(self, header: int, number: int) -> bytes:
         if self._send.attempts(number) > self._n2:
             raise ExhaustedError(number % MODULUS, self._send.attempts(number))
-        sdu, attempt, cause = self._send.send_again(number, tick=self._journal.tick)
+        sdu, attempt, cause = self._send.retransmit(number, tick=self._journal.tick)
         frame = seal(header | number % MODULUS << 3, sdu.info, octets=self._config.frame_octets)
         return self._journal.sent(frame, sdu.offset_bytes, attempt, cause)
 
@@ -204,8 +204,8 @@ class BalancedMode:
 
     def _send_alone(self, header: int) -> bytes:
         frame = sealed_without_info(header | S_FRAME, self._config.frame_octets)
-        told, self._told = self._told, self._readiness()
-        if header & POLL_FINAL or header >> 1 & 3 != told:
+        announced, self._announced = self._announced, self._readiness()
+        if header & POLL_FINAL or header >> 1 & 3 != announced:
             return self._journal.sent(frame)
         return self._journal.idle_sent(frame)
 
@@ -213,7 +213,7 @@ class BalancedMode:
 
     def receive(self, frame: RlpFrame, octets: bytes) -> None:
         """Obey an S or I+S frame."""
-        self._heard = True
+        self._has_received = True
         polled = frame.command and frame.poll_final
         number = self._send.outstanding(frame.n_r or 0)
         if number is None or (polled and frame.kind is FrameKind.IS):  # a poll travels without information
@@ -223,11 +223,11 @@ class BalancedMode:
         if polled:
             self._final_due = True
             self._receive.forget_stored()
-        told = self._supervision(frame, number)
-        self._note(frame, octets, fate, told=told)
+        is_new = self._supervision(frame, number)
+        self._note(frame, octets, fate, is_new=is_new)
 
-    def _note(self, frame: RlpFrame, octets: bytes, fate: str, *, told: bool) -> None:
-        if told or fate or frame.poll_final or frame.function not in _ACKNOWLEDGES:
+    def _note(self, frame: RlpFrame, octets: bytes, fate: str, *, is_new: bool) -> None:
+        if is_new or fate or frame.poll_final or frame.function not in _ACKNOWLEDGES:
             self._journal.received(octets, fate)
         else:
             self._journal.idle_received()

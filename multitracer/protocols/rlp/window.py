@@ -128,7 +128,7 @@ class SendWindow:
         """Return how often a frame was sent so far."""
         return self._slots[number].attempts
 
-    def next_again(self, *, busy: bool) -> int | None:
+    def next_retransmission(self, *, busy: bool) -> int | None:
         """Return the frame to send again now; a busy peer gets only what it asked for by SREJ."""
         if not self.resend:
             return None
@@ -136,7 +136,7 @@ class SendWindow:
             return next((n for n in self.resend if self._slots[n].cause == "srej"), None)
         return self.resend[0]
 
-    def send_again(self, number: int, *, tick: int) -> tuple[Sdu, int, str]:
+    def retransmit(self, number: int, *, tick: int) -> tuple[Sdu, int, str]:
         """Count a retransmission; return the data, the attempt it is, and its cause."""
         slot = self._slots[number]
         self.resend.remove(number)

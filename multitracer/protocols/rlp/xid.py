@@ -97,14 +97,14 @@ def split_parameters(info: bytes) -> list[tuple[int, bytes]]:
     FrameError
         If a parameter reaches beyond the end of the information field.
     """
-    found, at = [], 0
+    parameters, at = [], 0
     while at < len(info) and info[at] >> 4 != _END:
         end = at + 1 + (info[at] & 0x0F)
         if end > len(info):
             raise FrameError(f"RLP XID: parameter type {info[at] >> 4} is cut; ignore the frame")
-        found.append((info[at] >> 4, info[at + 1 : end]))
+        parameters.append((info[at] >> 4, info[at + 1 : end]))
         at = end
-    return found
+    return parameters
 
 
 def decode_parameters(info: bytes, *, default: Parameters | None = None) -> Parameters:

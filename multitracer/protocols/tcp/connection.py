@@ -211,7 +211,7 @@ class Connection:
             return
         self.receiver.note_duplicate(seq, seq + len(segment.payload))
         if self.state is State.SYN_RECEIVED and segment.flags & Flag.SYN:
-            self._answer_syn_again(segment, now_ns)
+            self._answer_repeated_syn(segment, now_ns)
             return
         self._challenge(segment, now_ns)
         if segment.flags & Flag.ACK and not self._is_old_by_timestamp(segment):
@@ -219,7 +219,7 @@ class Connection:
         if self.state is State.TIME_WAIT:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
-    def _answer_syn_again(self, segment: Segment, now_ns: int) -> None:
+    def _answer_repeated_syn(self, segment: Segment, now_ns: int) -> None:
         """Take a SYN that we have: with an ACK it ends a simultaneous open, else ours was lost."""
         if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
             self._acknowledge(segment, now_ns)

@@ -71,8 +71,8 @@ class RangeSet:
         """Return whether all of `[left, right)` is in; an empty range is."""
         if left >= right:
             return True
-        found = self.holding(left)
-        return found is not None and right <= found[1]
+        holder = self.holding(left)
+        return holder is not None and right <= holder[1]
 
     def above(self, value: int) -> tuple[int, int] | None:
         """Return the first range that begins above `value`, or None."""

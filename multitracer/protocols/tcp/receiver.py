@@ -190,9 +190,9 @@ class Receiver:
         self._dsack = None
         held: dict[tuple[int, int], None] = {}
         for seq in reversed(self._recent):
-            found = self._ranges.holding(seq)
-            if found is not None:
-                held[found] = None
+            holder = self._ranges.holding(seq)
+            if holder is not None:
+                held[holder] = None
         return tuple([*duplicate, *held][:limit])
 
     def next_timer_ns(self) -> int | None:

@@ -102,8 +102,8 @@ class Scoreboard:
         return max(begin, end - fin - self.mss_bytes), end
 
     def _skip_sacked(self, unit: int) -> int:
-        found = self.sacked.holding(unit)
-        return found[1] if found is not None else unit
+        holder = self.sacked.holding(unit)
+        return holder[1] if holder is not None else unit
 
 
 def is_dsack(blocks: list[tuple[int, int]], *, ack: int) -> bool:

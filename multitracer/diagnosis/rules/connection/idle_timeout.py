@@ -51,27 +51,27 @@ def _reset(case: Case) -> Iterator[Finding]:
     if not len(opening.resets) or not (table["payload_bytes"] > 0).any():
         return
     row = int(opening.resets[0])
-    asked = _asked(case, row)
+    request = _request(case, row)
     fins = np.flatnonzero(has(table["flags"][:row], Flag.FIN))
     if (table["reverse"][fins] != table["reverse"][row]).any():
         return
-    paused_until = min([row, *([] if asked is None else [asked]), *fins[:1].tolist()])
+    paused_until = min([row, *([] if request is None else [request]), *fins[:1].tolist()])
     idle_ns = opening.idle_ns(paused_until)
     idle_s = idle_ns * case.transfer.speed / NS_PER_S
     if idle_s < IDLE_S:
         return
     at_ns, began_ns = int(table["time_ns"][row]), int(table["time_ns"][paused_until]) - idle_ns
-    how = "during the pause" if asked is None else "in answer to the first data after it"
+    how = "during the pause" if request is None else "in answer to the first data after it"
     who = "receiver" if table["reverse"][row] != case.transfer.reverse else "sender"
     sentence = (
         f"Nothing was sent for {idle_s:.1f} s, then the connection was reset {how}, in the name of the "
         f"{who} of the data: a timeout for idle connections had ended it."
     )
-    evidence = rows("sender", [row] if asked is None else [asked, row])
+    evidence = rows("sender", [row] if request is None else [request, row])
     yield Finding(KIND, began_ns, at_ns, 0.0, None, evidence, sentence, numbers={"idle_s": idle_s})
 
 
-def _asked(case: Case, row: int) -> int | None:
+def _request(case: Case, row: int) -> int | None:
     """Return the first of the segments with data that the reset answers; None if it answers none."""
     table = case.transfer.sender
     other = table["reverse"][:row] != table["reverse"][row]

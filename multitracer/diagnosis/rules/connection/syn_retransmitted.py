@@ -27,7 +27,7 @@ def find(case: Case) -> Iterator[Finding]:
     openings = {name: Opening(transfer, table) for name, table in captures.items() if table is not None}
     for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):
         name, sent = max(
-            ((name, needed(each)) for name, each in openings.items()), key=lambda found: len(found[1])
+            ((name, needed(each)) for name, each in openings.items()), key=lambda opening: len(opening[1])
         )
         if len(sent) > 1:
             yield _finding(case, name, sent, what)

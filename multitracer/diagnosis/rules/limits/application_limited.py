@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.words import count
 
@@ -21,13 +21,13 @@ _LEAST = 0.2
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding."""
-    found = held(case.limited, Limit.APPLICATION, Part.WRITES, least=_LEAST)
-    if found is None:
+    limit = held(case.limited, Limit.APPLICATION, Part.WRITES, least=_LEAST)
+    if limit is None:
         return
-    numbers = found.numbers
+    numbers = limit.numbers
     sentence = (
-        f"The sending program had nothing to send for {found.seconds:.1f} s, {found.share:.0%} of the time: "
-        f"{count(len(found.lengths_s), 'pause')} of {numbers['median_s']:.2g} s "
+        f"The sending program had nothing to send for {limit.seconds:.1f} s, {limit.share:.0%} of the time: "
+        f"{count(len(limit.lengths_s), 'pause')} of {numbers['median_s']:.2g} s "
         f"(up to {numbers['largest_s']:.2g} s)."
     )
-    yield found.finding(KIND, sentence, numbers)
+    yield limit.finding(KIND, sentence, numbers)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ _ROUND_TRIPS = 2.0
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of a responder's data."""
-    found = held(case.limited, Limit.APPLICATION, Part.PEER) if case.transfer.reverse else None
+    wait = held(case.limited, Limit.APPLICATION, Part.PEER) if case.transfer.reverse else None
     seen = case.limited.seen
-    if found is None or seen is None:
+    if wait is None or seen is None:
         return
     if any(held(case.limited, limit, least=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE)):
         return  # its requests may have been lost, too: who was slow nobody knows
     trip_s = case.link_s(0, seen.floor_ns)
-    if float(np.median(found.lengths_s)) < _ROUND_TRIPS * trip_s:
+    if float(np.median(wait.lengths_s)) < _ROUND_TRIPS * trip_s:
         return
-    numbers = found.numbers
+    numbers = wait.numbers
     sentence = (
         f"The client let {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) before it "
-        f"asked, {len(found.lengths_s):,} times: {found.seconds:.1f} s, {found.share:.0%} of the time."
+        f"asked, {len(wait.lengths_s):,} times: {wait.seconds:.1f} s, {wait.share:.0%} of the time."
     )
-    yield found.finding(KIND, sentence, numbers)
+    yield wait.finding(KIND, sentence, numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ _BITS = 8
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding; where the link was logged its own findings tell."""
     shown = case.limited.shown
-    found = None if case.is_link_logged else held(case.limited, Limit.LINK)
-    if found is None or shown is None:
+    limit = None if case.is_link_logged else held(case.limited, Limit.LINK)
+    if limit is None or shown is None:
         return
-    numbers, rate, how = found.numbers, shown.link.rate, ""
+    numbers, rate, how = limit.numbers, shown.link.rate, ""
     if rate is not None:
         low, middle, high = (value * _BITS / 1e6 for value in (rate.low, rate.median, rate.high))
         how = f", at {middle:.3g} Mbit/s of payload ({low:.3g} to {high:.3g})"
         numbers |= {"rate_bps": middle * 1e6, "rate_low_bps": low * 1e6, "rate_high_bps": high * 1e6}
     by_queue = case.limited.by_queue_s
     sentence = (
-        f"The link was the limit for {found.seconds:.1f} s, {found.share:.0%} of the time{how}; a queue "
+        f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; a queue "
         f"shows it for {by_queue:.1f} s, the rate for the rest."
     )
-    yield found.finding(KIND, sentence, numbers, cost_s=0.0)
+    yield limit.finding(KIND, sentence, numbers, cost_s=0.0)

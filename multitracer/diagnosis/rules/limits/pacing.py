@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.held import held, stretches
+from multitracer.diagnosis.held import held, stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S, NS_PER_US
@@ -60,9 +60,9 @@ def _own_segments(seen: Observed, spans: Spans) -> Array:
 def _shares(seen: Observed, own: Array) -> tuple[float, float]:
     """Return the parts of segments that no ACK set free, and that left with the one before."""
     sent = seen.sends.time_ns[own]
-    heard = seen.last_answer(sent)
-    since = sent - seen.answers.time_ns[np.maximum(heard, 0)]
-    timed = (heard < 0) | (since > _REACTION_NS)
+    last = seen.last_answer(sent)
+    since = sent - seen.answers.time_ns[np.maximum(last, 0)]
+    timed = (last < 0) | (since > _REACTION_NS)
     return float(timed.mean()), float(np.mean(np.diff(sent) < _AT_ONCE_NS))
 
 

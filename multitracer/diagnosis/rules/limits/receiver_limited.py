@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding."""
-    found = held(case.limited, Limit.RECEIVER_WINDOW)
-    if found is None:
+    limit = held(case.limited, Limit.RECEIVER_WINDOW)
+    if limit is None:
         return
     offered = case.transfer.sender["window_bytes"][case.transfer.acks]
     window = int(np.median(offered)) if len(offered) else 0
     sentence = (
-        f"The receiver's window ({window:,} bytes in the middle) was full for {found.seconds:.1f} s, "
-        f"{found.share:.0%} of the time."
+        f"The receiver's window ({window:,} bytes in the middle) was full for {limit.seconds:.1f} s, "
+        f"{limit.share:.0%} of the time."
     )
-    numbers = found.numbers | {"window_bytes": float(window)}
-    yield found.finding(KIND, sentence, numbers)
+    numbers = limit.numbers | {"window_bytes": float(window)}
+    yield limit.finding(KIND, sentence, numbers)

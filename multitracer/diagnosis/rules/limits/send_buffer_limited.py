@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, View
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ _LEAST_AT_RECEIVER = 0.5
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding; from packets alone it says what else it may be."""
     least = _LEAST_AT_RECEIVER if case.limited.view is View.RECEIVER else _LEAST
-    found = held(case.limited, Limit.SENDER_BUFFER, least=least)
-    if found is None:
+    limit = held(case.limited, Limit.SENDER_BUFFER, least=least)
+    if limit is None:
         return
     seen = case.limited.seen
     instead = "" if seen is None or seen.state is not None else ", or the congestion window stood still"
     sentence = (
-        f"The send buffer was full for {found.seconds:.1f} s, {found.share:.0%} of the time{instead}: "
+        f"The send buffer was full for {limit.seconds:.1f} s, {limit.share:.0%} of the time{instead}: "
         "only ACKs released new data, and never more than they covered."
     )
-    yield found.finding(KIND, sentence)
+    yield limit.finding(KIND, sentence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ HELP = "A program that begins its answers sooner, or requests that do not wait f
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of a responder's data."""
-    found = held(case.limited, Limit.APPLICATION, Part.THINK) if case.transfer.reverse else None
-    if found is None:
+    limit = held(case.limited, Limit.APPLICATION, Part.THINK) if case.transfer.reverse else None
+    if limit is None:
         return
-    numbers, many = found.numbers, len(found.lengths_s)
+    numbers, many = limit.numbers, len(limit.lengths_s)
     what = "an answer" if many == 1 else f"each of {many:,} answers"
     sentence = (
         f"The server took {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin {what}: "
-        f"{found.seconds:.1f} s, {found.share:.0%} of the time."
+        f"{limit.seconds:.1f} s, {limit.share:.0%} of the time."
     )
-    yield found.finding(KIND, sentence, numbers)
+    yield limit.finding(KIND, sentence, numbers)

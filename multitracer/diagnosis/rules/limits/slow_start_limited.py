@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.held import held
+from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ _LARGER = 4
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding."""
-    found = held(case.limited, Limit.SLOW_START)
+    limit = held(case.limited, Limit.SLOW_START)
     seen = case.limited.seen
-    if found is None or seen is None or not seen.floor_ns:
+    if limit is None or seen is None or not seen.floor_ns:
         return
     trip_s = case.link_s(0, seen.floor_ns)
-    rounds = found.seconds / trip_s
+    rounds = limit.seconds / trip_s
     saved_s = min(math.log2(_LARGER), rounds) * trip_s
     sentence = (
-        f"For {found.seconds:.2g} s, {found.share:.0%} of the time, some {rounds:.0f} round trips of "
+        f"For {limit.seconds:.2g} s, {limit.share:.0%} of the time, some {rounds:.0f} round trips of "
         f"{trip_s:.2g} s, the congestion window was still growing; {_LARGER} times the initial window would "
         f"save up to {saved_s:.2g} s."
     )
-    numbers = found.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
-    yield found.finding(KIND, sentence, numbers)
+    numbers = limit.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
+    yield limit.finding(KIND, sentence, numbers)

@@ -67,5 +67,5 @@ def _tick_of(times_ns: Array, ticks: Array, stamps_ns: Array) -> Array:
     """Return the link's slot at each stamp: that of the last event before it."""
     known = ticks != NA
     place = np.searchsorted(times_ns[known], stamps_ns, side="right") - 1
-    found: Array = ticks[known][np.maximum(place, 0)]
-    return found
+    tick: Array = ticks[known][np.maximum(place, 0)]
+    return tick

@@ -33,9 +33,9 @@ def find(case: Case) -> Iterator[Finding]:
     if near is None:
         return
     events, slot_ns = near.events, case.transfer.slot_ns
-    found = resets(near, "near.events")
+    episodes = resets(near, "near.events")
     for episode in reset_episodes(near, slot_ns=slot_ns):
-        row, begin, end = found.row[episode[0]], found.begin[episode[0]], found.end[episode[-1]]
+        row, begin, end = episodes.row[episode[0]], episodes.begin[episode[0]], episodes.end[episode[-1]]
         begin_ns = int(events["time_ns"][row])
         end_ns = begin_ns + round(max(int(end - begin), 0) * slot_ns / case.transfer.speed)
         if begin_ns > case.transfer.end_ns or end_ns < case.transfer.begin_ns:
@@ -54,7 +54,7 @@ def find(case: Case) -> Iterator[Finding]:
             f"transfer{' ' + why if why else ''}; "
             f"{octets:,} bytes that it held were lost, and {down}."
         )
-        evidence = rows("near.events", found.row[episode].tolist())
+        evidence = rows("near.events", episodes.row[episode].tolist())
         yield Finding(KIND, begin_ns, end_ns, cost_s, octets, evidence, sentence)
 
 

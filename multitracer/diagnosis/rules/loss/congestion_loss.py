@@ -17,10 +17,10 @@ HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    found = losses(case)
-    if found is not None and found.is_congestion:
+    lost = losses(case)
+    if lost is not None and lost.is_congestion:
         sentence = (
             "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: those before had "
-            f"waited {found.waited_s:.3f} s, as long as any."
+            f"waited {lost.waited_s:.3f} s, as long as any."
         )
-        yield loss_finding(case, KIND, found, sentence)
+        yield loss_finding(case, KIND, lost, sentence)

@@ -41,6 +41,6 @@ def _is_agreed(case: Case) -> bool:
     """Return whether both ends agreed to use ECN in the handshake (RFC 3168, section 6.1.1)."""
     flags: Array = case.transfer.sender["flags"]
     syn, ack = has(flags, Flag.SYN), has(flags, Flag.ACK)
-    asked = syn & ~ack & has(flags, Flag.ECE) & has(flags, Flag.CWR)
+    proposed = syn & ~ack & has(flags, Flag.ECE) & has(flags, Flag.CWR)
     agreed = syn & ack & has(flags, Flag.ECE) & ~has(flags, Flag.CWR)
-    return bool(np.any(asked) and np.any(agreed))
+    return bool(np.any(proposed) and np.any(agreed))

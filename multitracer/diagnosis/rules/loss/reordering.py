@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Mark
 from multitracer.diagnosis.case import Case, Finding, rows
@@ -82,9 +82,9 @@ def _is_ambiguous(table: Table, sent: Array) -> Array:
     No IP identification (IPv6) and no timestamps: which of them arrived nobody knows.
     """
     rows = np.maximum(sent, 0)
-    told = (table["ip_id"][rows] > 0) | has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
+    is_numbered = (table["ip_id"][rows] > 0) | has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
     _, which, copies = np.unique(table["seq_bytes"][rows], return_inverse=True, return_counts=True)
-    return np.asarray(~told & (copies[which] > 1))
+    return np.asarray(~is_numbered & (copies[which] > 1))
 
 
 def _by_reports(case: Case) -> Array:

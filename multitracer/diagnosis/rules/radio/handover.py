@@ -52,8 +52,8 @@ def _changes(radio: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def _steps(values: Array) -> list[int]:
-    found: list[int] = np.flatnonzero(values[1:] != values[:-1]).tolist()
-    return found
+    changes: list[int] = np.flatnonzero(values[1:] != values[:-1]).tolist()
+    return changes
 
 
 def _was(radio: Table, name: str, change: tuple[int, int]) -> str:

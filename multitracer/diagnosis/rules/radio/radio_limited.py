@@ -32,8 +32,8 @@ _FRAME_ERRORS = 0.05
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each way in which the radio was the limit."""
-    told = list(_by_readings(case))
-    yield from told or _by_frames(case)
+    by_readings = list(_by_readings(case))
+    yield from by_readings or _by_frames(case)
 
 
 def _by_readings(case: Case) -> Iterator[Finding]:

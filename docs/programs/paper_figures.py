@@ -1,0 +1,170 @@
+"""Make the pictures and tables of docs/paper_figures.md: `python -m docs.programs.paper_figures` in a clone.
+
+Each figure is drawn by the command that the page shows, from a session in sample_traces, which takes
+chromium; each number is measured in that session. `python -m docs.programs.paper_figures --tables` writes the
+tables alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import shlex
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docs.programs.paper_numbers import FIGURE_NUMBERS, SAMPLES, beside_virtual
+from multitracer.cli._program import run
+from tests.report.chromium import Browser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "paper_figures.md"
+IMAGES = ROOT / "docs" / "images"
+_END = "<!-- end -->"
+_WIDTH_PX = 860
+_SENDER = ("TcpSnd_data", "TcpSnd_rexmt", "TcpSnd_ack")
+_RECEIVER = ("TcpRcv_data", "TcpRcv_ack")
+_LINK = ("RlpSnd_data", "RlpSnd_rexmt", "RlpSnd_rst")
+_HIDE = "for (const each of document.querySelectorAll('.modebar-container, h1')) each.remove()"
+_NO_BUTTONS = "Plotly.relayout('plot', {updatemenus: [], 'margin.t': 28}).then(() => true)"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of the paper: which session, which series, what else `plot` is told."""
+
+    number: int
+    session: str
+    series: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """What follows `multitracer` to draw it."""
+        return self.drawn_to(f"figure{self.number}.html")
+
+    def drawn_to(self, output: str) -> list[str]:
+        """Return the arguments that draw it into another file."""
+        written = ("-o", output, "--series", ",".join(self.series))
+        return ["plot", f"sample_traces/{self.session}", *written, *self.options]
+
+    def shown(self) -> str:
+        """Return the command line as the page shows it."""
+        return f"```sh\n{shlex.join(['multitracer', *self.arguments])}\n```\n"
+
+
+FIGURES = (
+    Figure(4, "fig4-slow-start", (*_SENDER, "TcpSnd_dupack"), ("--to", "50")),
+    Figure(
+        5,
+        "typical-1450k",
+        (*_LINK, *_SENDER, *_RECEIVER, "TcpSnd_cwnd"),
+        (
+            *("--to", "130", "--mark", "Figure 11=0:10", "--mark", "Figure 12=60:82"),
+            *("--mark", "Figure 7=34:52", "--trend", "RlpSnd_data=0:1800", "--trend", "TcpRcv_data=0:1800"),
+        ),
+    ),
+    Figure(
+        7,
+        "typical-1450k",
+        (*_SENDER, "TcpSnd_dupack", *_RECEIVER, "TcpSnd_cwnd"),
+        ("--from", "34", "--to", "52"),
+    ),
+    Figure(8, "fig8-resets-vj", ("TcpRcv_ack", "RlpSnd_rst"), ("--to", "100")),
+    Figure(9, "fig8-resets-vj", (*_SENDER, *_RECEIVER, "RlpSnd_rst"), ("--from", "20", "--to", "60")),
+    Figure(10, "fig10-backoff", (*_SENDER, "RlpSnd_rst", "TcpSnd_rto")),
+    Figure(11, "typical-1450k", (*_LINK, *_SENDER, *_RECEIVER), ("--to", "10")),
+    Figure(
+        12,
+        "typical-1450k",
+        ("RlpSnd_data", "RlpSnd_xoff", "RlpSnd_xon"),
+        ("--from", "60", "--to", "82", "--trend", "RlpSnd_data", "--trend", "RlpSnd_data=61.5:66.5"),
+    ),
+)
+
+
+def main() -> None:
+    """Write the tables, and the pictures unless only the tables are asked for."""
+    PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
+    if sys.argv[1:] != ["--tables"]:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            Path("sample_traces").symlink_to(SAMPLES)
+            _draw(Path(folder))
+
+
+def parts() -> dict[str, Callable[[], str]]:
+    """Return every generated part of the page by its name."""
+    found: dict[str, Callable[[], str]] = {
+        f"numbers {number}": functools.partial(table, number) for number in FIGURE_NUMBERS
+    }
+    found |= {f"command {figure.number}": figure.shown for figure in FIGURES}
+    for name, as_linux in (("beside virtual", True), ("beside its profile", False)):
+        found[name] = functools.partial(beside_virtual, as_linux=as_linux)
+    return found
+
+
+def part(text: str, name: str) -> str:
+    """Return a generated part of the page as it is written there."""
+    return text.partition(_begin(name))[2].partition(_END)[0]
+
+
+def filled(text: str) -> str:
+    """Return the page's text with every generated part as it is to be."""
+    for name, made in parts().items():
+        before, marked, rest = text.partition(_begin(name))
+        if not marked:
+            raise LookupError(f"{PAGE}: no {_begin(name).strip()}")
+        text = f"{before}{marked}{made()}{_END}{rest.partition(_END)[2]}"
+    return text
+
+
+def _begin(name: str) -> str:
+    return f"<!-- {name} -->\n"
+
+
+def table(number: int) -> str:
+    """Return the table of a figure: what the paper says, what our session shows."""
+    lines = "".join(f"| {what} | {paper} | {ours} |\n" for what, paper, ours in FIGURE_NUMBERS[number]())
+    return f"| | paper | here |\n|---|---|---|\n{lines}"
+
+
+def _draw(folder: Path) -> None:
+    with Browser(folder / "profile") as browser:
+        browser.prefer("light")
+        browser.resize(_WIDTH_PX, 700)
+        for figure in FIGURES:
+            plot(figure)
+            _picture(browser, folder, figure)
+
+
+def plot(figure: Figure, output: str | None = None) -> None:
+    """Run the figure's command in the current folder."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = run(figure.drawn_to(output) if output else figure.arguments)
+    if status:
+        raise ChildProcessError(f"figure {figure.number}: exit status {status}")
+
+
+def _picture(browser: Browser, folder: Path, figure: Figure) -> None:
+    browser.open(folder / f"figure{figure.number}.html")
+    browser.evaluate("window.plot.then(() => true)")
+    browser.evaluate(_HIDE)
+    browser.evaluate(_NO_BUTTONS)
+    box = browser.evaluate("document.querySelector('#plot').getBoundingClientRect().toJSON()")
+    clip = {"x": 0, "y": box["y"] + browser.evaluate("scrollY"), "width": _WIDTH_PX, "height": box["height"]}
+    browser.screenshot(
+        IMAGES / f"paper_figure{figure.number}.png", clip=clip | {"scale": 1}, captureBeyondViewport=True
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("COLUMNS", "110")
+    main()

@@ -1,0 +1,112 @@
+"""Make the pictures of README.md and docs/figures.md.
+
+Run `python -m docs.programs.pictures` in a clone, with chromium.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from multitracer.cli._program import run
+from tests.report.chromium import Browser
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+SAMPLE = ROOT / "sample_traces" / "cellular_upload"
+PLOTS = (("cellular_upload", ()), ("typical-1450k", ("--to", "130")))
+"""What `multitracer plot` draws as a picture: session, options."""
+_PLOT = "document.querySelector('.plot')"
+
+
+def main() -> None:
+    """Write the pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        _run("report", str(SAMPLE), "-o", str(page))
+        with Browser(Path(folder) / "profile") as browser:
+            _desktop(browser, page)
+            _answer(browser, page)
+            _places(browser, page)
+            _phone(browser, page)
+            for name, options in PLOTS:
+                _plot(browser, name, options, Path(folder) / "plot.html")
+            _align(browser, Path(folder) / "clocks.html")
+
+
+def _run(*arguments: str) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = run(list(arguments))
+    if status:
+        raise ChildProcessError(f"{arguments}: exit status {status}")
+
+
+def _plot(browser: Browser, name: str, options: tuple[str, ...], page: Path) -> None:
+    """Draw a session as `multitracer plot` does, without the buttons that a picture has no use for."""
+    _run("plot", str(ROOT / "sample_traces" / name), "-o", str(page), *options)
+    browser.resize(1200, 1110)
+    browser.prefer("light")
+    browser.open(page)
+    browser.evaluate("window.plot.then(() => true)")
+    browser.evaluate("document.querySelector('.modebar-container').remove()")
+    _save(browser, name)
+
+
+def _align(browser: Browser, page: Path) -> None:
+    """Draw what is left of the evidence of a session's clocks, as `multitracer align -o` does."""
+    _run("align", "--no-keep", str(ROOT / "sample_traces" / "clock-shift"), "-o", str(page))
+    browser.resize(1200, 760)
+    browser.prefer("light")
+    browser.open(page)
+    browser.evaluate("window.plot.then(() => true)")
+    browser.evaluate("document.querySelector('.modebar-container').remove()")
+    _save(browser, "align")
+
+
+def _open(browser: Browser, page: Path, scheme: str) -> None:
+    browser.prefer(scheme)
+    browser.open(page)
+    browser.evaluate("window.report.then(() => true)")
+
+
+def _desktop(browser: Browser, page: Path) -> None:
+    browser.resize(1100, 1000)
+    _open(browser, page, "light")
+    _save(browser, "report")
+
+
+def _answer(browser: Browser, page: Path) -> None:
+    """Show what the report says first, alone."""
+    browser.resize(1000, 1110)
+    _open(browser, page, "light")
+    browser.evaluate("document.querySelector('section.diagnosis').scrollIntoView()")
+    _save(browser, "limits")
+
+
+def _places(browser: Browser, page: Path) -> None:
+    """Zoom into the two places that docs/figures.md explains."""
+    browser.resize(1000, 900)
+    _open(browser, page, "light")
+    for name, from_s, to_s in (("figure_loss", 9.6, 11.2), ("figure_outage", 15.5, 19.5)):
+        browser.evaluate(f"window.report.then((shown) => shown.look({from_s}, {to_s}))")
+        box = browser.evaluate(f"{_PLOT}.getBoundingClientRect().toJSON()")
+        top = box["y"] + browser.evaluate("scrollY")
+        _save(browser, name, clip={"x": box["x"], "y": top, "width": box["width"], "height": box["height"]})
+
+
+def _phone(browser: Browser, page: Path) -> None:
+    browser.resize(390, 1500, mobile=True)
+    _open(browser, page, "dark")
+    _save(browser, "report_phone")
+
+
+def _save(browser: Browser, name: str, *, clip: dict[str, float] | None = None) -> None:
+    more: dict[str, Any] = {"clip": clip | {"scale": 1}, "captureBeyondViewport": True} if clip else {}
+    browser.screenshot(IMAGES / f"{name}.png", **more)
+
+
+if __name__ == "__main__":
+    main()

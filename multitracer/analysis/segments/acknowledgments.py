@@ -1,0 +1,178 @@
+"""What the ACKs of a group say: duplicates, window updates, and ACKs of what the capture does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.analysis.segments.duplicates import telling
+from multitracer.capture import Flag
+
+if TYPE_CHECKING:
+    from multitracer.analysis.group import Group
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Axis
+    from multitracer.analysis.segments.coverage import Coverage
+
+
+@dataclass(slots=True)
+class Repeats:
+    """Plain segments without payload that repeat the ACK number before them."""
+
+    duplicate: Array
+    """Positions of duplicate ACKs (RFC 5681, section 2): same window, and data outstanding."""
+    third: Array
+    """Positions of those that are the third in a row for one ACK number."""
+    window_update: Array
+    """Positions of those that change the window."""
+    captured_twice: Array
+    """Positions of those that are the very packet before them, by IP id: no duplicate ACKs."""
+
+
+def repeated_acks(group: Group, axis: Axis, coverage: Coverage, ip_id: Array) -> Repeats:
+    """Return the duplicate ACKs and window updates of a group.
+
+    Parameters
+    ----------
+    ip_id : ndarray of uint16
+        IPv4 identification of the capture's segments (by row); 0 says nothing.
+    """
+    ack, window = group.ack, group.window
+    same = np.zeros(len(group), dtype=bool)
+    np.equal(ack[1:], ack[:-1], out=same[1:])
+    same &= group.payload == 0
+    position = np.flatnonzero(same)
+    position = position[_continues(group, position)]
+    rows = group.rows[position]
+    identity = ip_id[rows]
+    unchanged = window[position] == window[position - 1]
+    twice = unchanged & (identity != 0) & (identity == ip_id[group.rows[position - 1]])
+    twice &= group.payload[position - 1] == 0
+    if twice.any():
+        twice &= telling(group, ip_id, position)
+    candidate = position[unchanged & ~twice]
+    outstanding = _outstanding(group, axis, coverage, candidate)
+    duplicate, run = candidate[outstanding >= 0], outstanding[outstanding >= 0]
+    return Repeats(duplicate, duplicate[_third(run)], position[~unchanged], position[twice])
+
+
+def _continues(group: Group, position: Array) -> Array:
+    """Return which positions are plain ACKs that follow a segment with an ACK number in their direction."""
+    bits = group.flags[position]
+    follows = group.bounds[group.direction_of(position)] < position
+    return group.plain(position) & has(bits, Flag.ACK) & has(group.flags[position - 1], Flag.ACK) & follows
+
+
+def _outstanding(group: Group, axis: Axis, coverage: Coverage, position: Array) -> Array:
+    """Return the ACK (index in `axis.acks`) that each position repeats if data beyond it is out; else -1."""
+    direction = group.direction_of(position) ^ 1
+    rows = group.rows[position]
+    piece = axis.pieces.timeline.last_before(direction, rows)
+    event = axis.acks.timeline.last_before(direction, rows)
+    is_known = (piece >= 0) & (event >= 0)
+    where = np.flatnonzero(is_known)
+    value = axis.acks.value[event[where]]
+    is_known[where] = (value == axis.acks.highest[event[where]]) & (value < coverage.reach[piece[where]])
+    return np.where(is_known, event, -1)
+
+
+def _third(run: Array) -> Array:
+    """Return which is the third of its run, runs being equal numbers in a row."""
+    starts = np.flatnonzero(np.diff(run, prepend=-1))
+    ordinal = np.arange(len(run)) - np.repeat(starts, np.diff(np.append(starts, len(run))))
+    return np.equal(ordinal, 2)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What was out when each advancing ACK of a group arrived."""
+
+    direction: Array
+    """The direction that it acknowledges."""
+    piece: Array
+    """That direction's last piece before it, -1 without one."""
+    flight: Array
+    """Units outstanding just before it."""
+    early: Array
+    """Which acknowledge units that the capture shows only later."""
+    unseen: Array
+    """Which acknowledge units that the capture does not hold."""
+
+
+def progress(group: Group, axis: Axis, coverage: Coverage) -> Progress:
+    """Return what each advancing ACK met."""
+    acks, pieces = axis.acks, axis.pieces
+    direction = acks.direction[acks.advancing]
+    value = acks.value[acks.advancing]
+    piece = pieces.timeline.last_before(direction, group.rows[acks.position[acks.advancing]])
+    first_unit = first_units(axis)
+    known = piece >= 0
+    out = first_unit[direction]
+    out[known] = coverage.reach[piece[known]]
+    acknowledged = np.empty_like(value)
+    acknowledged[1:] = value[:-1]
+    first = np.flatnonzero(np.diff(direction, prepend=-1))
+    acknowledged[first] = first_unit[direction[first]]
+    flight = np.where(known, np.maximum(out - acknowledged, 0), 0)
+    held = _held(group, axis, coverage)[direction]
+    unseen = (value > held) | _over_holes(direction, value, coverage, group, axis)
+    early = (value > out) & (np.diff(pieces.bounds)[direction] > 0) & ~unseen
+    return Progress(direction, piece, flight, early, unseen)
+
+
+def first_units(axis: Axis) -> Array:
+    """Return each direction's first unit as captured: before any ACK, what is beyond it is outstanding.
+
+    Returns
+    -------
+    ndarray of int64, units, shape (n_directions,)
+    """
+    first = axis.reference.copy()
+    sends = np.flatnonzero(np.diff(axis.pieces.bounds))
+    first[sends] = axis.pieces.start[axis.pieces.bounds[:-1][sends]]
+    return first
+
+
+def _held(group: Group, axis: Axis, coverage: Coverage) -> Array:
+    """Return the end of what the capture holds of each direction; of one it never saw, everything."""
+    held = axis.reference.copy()
+    held[np.diff(group.bounds) == 0] = np.iinfo(np.int64).max
+    sends = np.flatnonzero(np.diff(axis.pieces.bounds))
+    held[sends] = coverage.reach[axis.pieces.bounds[1:][sends] - 1]
+    return held
+
+
+def _over_holes(direction: Array, value: Array, coverage: Coverage, group: Group, axis: Axis) -> Array:
+    """Return which advancing ACKs cover for the first time a unit of a hole that was never filled."""
+    holes = coverage.holes
+    owner = group.direction_of(axis.pieces.position[holes.after])
+    ends = np.searchsorted(direction, owner, side="right")
+    first = np.searchsorted(value, holes.start, side="right")
+    behind = np.minimum(np.searchsorted(value, holes.end, side="left") + 1, ends)
+    covered = np.flatnonzero(first < behind)
+    depth = np.zeros(len(value) + 1, dtype=np.int64)
+    np.add.at(depth, first[covered], 1)
+    np.subtract.at(depth, behind[covered], 1)
+    return np.cumsum(depth)[:-1] > 0
+
+
+def max_flight(axis: Axis, coverage: Coverage, ack_progress: Progress) -> Array:
+    """Return the most units outstanding in each direction: highest end sent less highest ACK seen.
+
+    Returns
+    -------
+    ndarray of int64, units, shape (n_directions,)
+        0 and more.
+    """
+    most = np.zeros(len(axis.reference), dtype=np.int64)
+    np.maximum.at(most, ack_progress.direction, ack_progress.flight)
+    sends = np.flatnonzero(np.diff(axis.pieces.bounds))
+    acknowledged = first_units(axis)
+    answered = np.flatnonzero(np.diff(axis.acks.bounds))
+    acknowledged[answered] = axis.acks.highest[axis.acks.bounds[1:][answered] - 1]
+    left = coverage.reach[axis.pieces.bounds[1:][sends] - 1] - acknowledged[sends]
+    most[sends] = np.maximum(most[sends], left)
+    return most

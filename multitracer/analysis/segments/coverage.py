@@ -1,0 +1,157 @@
+"""Which units of each piece were seen before: retransmissions, fills of holes, and the holes that remain.
+
+A piece that begins where the highest end so far lies is new. One that begins above it opens a hole. One
+that begins below it is *late*: what it carries outside the holes was seen before; what it carries inside one
+is new with the first late piece that does so. This gives tcptrace's byte ranges (rexmit.c) for all directions
+at once, without a list of ranges: only late pieces that touch a hole are compared with each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.analysis.intervals import distinct, first_painters
+from multitracer.capture import Flag
+
+if TYPE_CHECKING:
+    from multitracer.analysis.group import Group
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Pieces
+
+_BELOW = -(1 << 62)
+"""Below every number on an axis: late pieces may lie anywhere before a direction's first."""
+
+
+@dataclass(slots=True)
+class Holes:
+    """Stretches of units that are missing, ascending on the axis."""
+
+    start: Array
+    end: Array
+    after: Array
+    """The piece that begins at or behind the end of each, and so made it."""
+
+    def chosen(self, keep: Array) -> Holes:
+        """Return the holes that a mask or positions choose."""
+        return Holes(self.start[keep], self.end[keep], self.after[keep])
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What each piece brought that was not there; a piece that is not late is wholly new."""
+
+    reach: Array
+    """Per piece: the highest end of its direction up to and with it, on the axis."""
+    late: Array
+    """Pieces that begin below the highest end before them."""
+    new: Array
+    """Per late piece: units seen for the first time."""
+    old_payload: Array
+    """Per late piece: payload bytes seen before."""
+    holes: Holes
+    """What nothing filled, above the first piece of each direction."""
+
+
+def cover(pieces: Pieces, group: Group) -> Coverage:
+    """Return which units of the pieces were new when they were captured."""
+    start, end = pieces.start, pieces.end
+    reach = np.maximum.accumulate(end)
+    moved = np.flatnonzero(start[1:] != reach[:-1]) + 1
+    above = start[moved] > reach[moved - 1]
+    jumps, late = np.append(np.arange(min(len(start), 1)), moved[above]), moved[~above]
+    holes = Holes(reach[jumps - 1], start[jumps], jumps)
+    holes.start[:1] = _BELOW
+    before = reach[late - 1]
+    new = np.maximum(end[late] - before, 0)
+    syn_or_fin = np.zeros(len(late), dtype=np.int64)
+    if len(late):
+        fills = _fill(start[late], np.minimum(end[late], before), holes, new)
+        syn_or_fin = _old_syn_and_fin(late, before, pieces, group, fills)
+        holes = fills.left_of(holes)
+    old_payload = end[late] - start[late] - new - syn_or_fin
+    firsts = np.isin(holes.after, pieces.bounds[:-1])  # what lies before a direction's first piece is no hole
+    return Coverage(reach, late, new, old_payload, holes.chosen(~firsts))
+
+
+@dataclass(slots=True)
+class _Fills:
+    """Who filled what: cell i of the holes that were touched reaches from edges[i] to edges[i + 1]."""
+
+    edges: Array
+    owner: Array
+    """Per cell: the late piece that brought it; -1 where it is missing still, or lies in no hole."""
+    inside: Array
+    """Per cell: whether it lies in a hole."""
+    touched: Array
+    """The holes that have cells."""
+
+    def owner_at(self, unit: Array) -> Array:
+        """Return the late piece that brought each unit, -1 for a unit that no late piece did."""
+        if not len(self.owner):
+            return np.full(len(unit), -1)
+        cell = np.searchsorted(self.edges, unit, side="right") - 1
+        inside = (cell >= 0) & (cell < len(self.owner))
+        return np.where(inside, self.owner[np.where(inside, cell, 0)], -1)
+
+    def left_of(self, holes: Holes) -> Holes:
+        """Return what is left of the holes."""
+        if not len(self.owner):
+            return holes
+        cells = np.flatnonzero(self.inside & (self.owner < 0))
+        hole = self.touched[np.searchsorted(holes.start[self.touched], self.edges[cells], side="right") - 1]
+        whole = np.ones(len(holes.start), dtype=bool)
+        whole[self.touched] = False
+        start = np.concatenate([holes.start[whole], self.edges[cells]])
+        end = np.concatenate([holes.end[whole], self.edges[cells + 1]])
+        after = np.concatenate([holes.after[whole], holes.after[hole]])
+        return Holes(start, end, after).chosen(np.argsort(start, kind="stable"))
+
+
+def _fill(bottom: Array, top: Array, holes: Holes, new: Array) -> _Fills:
+    """Add to `new`, in place, what each late piece brought into holes."""
+    first = np.searchsorted(holes.end, bottom, side="right")
+    last = np.searchsorted(holes.start, top, side="left")
+    fills = np.flatnonzero(first < last)
+    touched = _touched(first[fills], last[fills], len(holes.start))
+    hole_start, hole_end = holes.start[touched], holes.end[touched]
+    edges = distinct(np.concatenate([bottom[fills], top[fills], hole_start, hole_end]))
+    left, right = np.searchsorted(edges, bottom[fills]), np.searchsorted(edges, top[fills])
+    painter = first_painters(left, right, max(len(edges) - 1, 0))
+    inside = _inside(edges, hole_start, hole_end)
+    owner = np.where(inside, np.append(fills, -1)[painter], -1)
+    painted = np.flatnonzero(owner >= 0)
+    np.add.at(new, owner[painted], np.diff(edges)[painted])
+    return _Fills(edges, owner, inside, touched)
+
+
+def _touched(first: Array, last: Array, holes: int) -> Array:
+    """Return the holes within any of the spans first[i] to last[i] - 1."""
+    depth = np.zeros(holes + 1, dtype=np.int64)
+    np.add.at(depth, first, 1)
+    np.subtract.at(depth, last, 1)
+    return np.flatnonzero(np.cumsum(depth)[:-1] > 0)
+
+
+def _inside(edges: Array, start: Array, end: Array) -> Array:
+    """Return which cells between edges lie in a hole; holes do not overlap, but may touch."""
+    depth = np.zeros(len(edges), dtype=np.int64)
+    np.add.at(depth, np.searchsorted(edges, start), 1)
+    np.subtract.at(depth, np.searchsorted(edges, end), 1)
+    return np.cumsum(depth)[:-1] > 0
+
+
+def _old_syn_and_fin(late: Array, before: Array, pieces: Pieces, group: Group, fills: _Fills) -> Array:
+    """Return how many units of SYN and FIN each late piece repeats."""
+    flags = group.flags[pieces.position[late]]
+    old = np.zeros(len(late), dtype=np.int64)
+    syn, fin = np.flatnonzero(has(flags, Flag.SYN)), np.flatnonzero(has(flags, Flag.FIN))
+    if len(syn):
+        old[syn] += fills.owner_at(pieces.start[late[syn]]) != syn
+    if len(fin):
+        last = pieces.end[late[fin]] - 1
+        old[fin] += (last < before[fin]) & (fills.owner_at(last) != fin)
+    return old

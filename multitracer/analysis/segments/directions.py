@@ -1,0 +1,348 @@
+"""From what is known of segments to one row for each direction: the columns of DIRECTIONS.
+
+A capture may hold a million connections of one segment (a SYN flood, a scan). Therefore nothing is written
+where nothing was found: memory of zeros that no one has touched costs nothing, and a column without a known
+value is one number, repeated, until `_own` makes room for the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.analysis.intervals import reduce_groups
+from multitracer.analysis.segments import goodput
+from multitracer.analysis.segments.acknowledgments import max_flight
+from multitracer.analysis.segments.probes import window_is_closed
+from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, vantage_by_stamps
+from multitracer.analysis.segments.window_scale import put_window_shift
+from multitracer.capture import Flag, Mark
+from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
+from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.connections import Partition
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.examination import Examination
+    from multitracer.capture import Capture
+
+_AT_ONCE_NS = NS_PER_MS
+VANTAGE_SHARE = 0.1
+"""Near an end of the path: at most this share of the round trip lies between it and the capture point."""
+_FROM_THE_OTHER_SIDE = np.array([each.opposite for each in Vantage], dtype=np.uint8)
+
+
+_OF_PAYLOAD = ("first_payload_ns", "last_payload_ns")
+_OF_ROUND_TRIPS = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns", "rtt_max_ns")
+_OF_SYN = ("mss_bytes", "window_scale")
+
+
+def blank(directions: int) -> dict[str, Array]:
+    """Return the columns of DIRECTIONS without anything known."""
+    columns: dict[str, Array] = {}
+    for column in DIRECTIONS:
+        missing: float
+        if column.unit.startswith("ns") and column.dtype == "int64":
+            missing = NOT_A_TIME
+        elif column.na:
+            missing = NA
+        elif column.dtype.startswith("float"):
+            missing = np.nan
+        else:
+            columns[column.name] = np.zeros(directions, dtype=column.dtype)
+            continue
+        columns[column.name] = np.broadcast_to(np.array(missing, dtype=column.dtype), directions)
+    return columns
+
+
+def _own(columns: dict[str, Array], *names: str) -> None:
+    """Make columns that can be written of those that are still one repeated number."""
+    for name in names:
+        if not columns[name].flags.writeable:
+            columns[name] = columns[name].copy()
+
+
+def _put(column: Array, values: Array) -> None:
+    """Write into a column of zeros what is not 0."""
+    there = np.flatnonzero(values)
+    column[there] = values[there]
+
+
+def summarise(examination: Examination, columns: dict[str, Array], capture: Capture) -> None:
+    """Write the group's directions into their rows of `columns`, in place."""
+    first = examination.group.first_direction
+    _own(columns, "first_ns", "last_ns")
+    if examination.group.payload.any():
+        _own(columns, *_OF_PAYLOAD, *goodput.COLUMNS)
+    if len(examination.samples.direction):
+        _own(columns, *_OF_ROUND_TRIPS)
+    rows = {name: values[first : first + examination.group.directions] for name, values in columns.items()}
+    _sent(examination, rows, capture)
+    _retransmissions(examination, rows)
+    put_window_shift(examination, rows, capture)
+    _acknowledgments(examination, rows)
+    _round_trips(examination, rows, capture)
+    _vantage(rows)
+    _vantage_by_stamps(examination, rows, capture)
+    _absent_round_trips(examination, rows)
+    goodput.put_goodput(examination, rows, capture)
+
+
+def _sent(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+    group = examination.group
+    _put(rows["packets"], np.diff(group.bounds))
+    _put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
+    with_payload = np.flatnonzero(group.payload)
+    bounds = np.searchsorted(with_payload, group.bounds)
+    _put(rows["data_segments"], np.diff(bounds))
+    if len(with_payload):
+        _first_and_last(rows, "payload_ns", capture, group.rows[with_payload], bounds)
+    _first_and_last(rows, "ns", capture, group.rows, group.bounds)
+    for name, flag in (("syn", Flag.SYN), ("fin", Flag.FIN), ("rst", Flag.RST)):
+        _put(rows[name], group.count(group.special[has(group.flags[group.special], flag)]))
+
+
+def _first_and_last(
+    rows: dict[str, Array], name: str, capture: Capture, captured: Array, bounds: Array
+) -> None:
+    """Write the smallest and the largest time of the segments that carry one; a clock may go back."""
+    time_ns = capture.segments["time_ns"]
+    if any(file.without_time for file in capture.files):
+        timed = np.flatnonzero(time_ns[captured] != NOT_A_TIME)
+        captured, bounds = captured[timed], np.searchsorted(timed, bounds)
+    there = np.flatnonzero(np.diff(bounds))
+    times, begins = time_ns[captured], bounds[:-1][there]
+    if len(there):
+        rows[f"first_{name}"][there] = np.minimum.reduceat(times, begins)
+        rows[f"last_{name}"][there] = np.maximum.reduceat(times, begins)
+
+
+def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
+    """Count what was seen before, and the bytes left as unique."""
+    group, coverage, pieces = examination.group, examination.coverage, examination.axis.pieces
+    refused = np.setdiff1d(examination.probes, pieces.position, assume_unique=True)
+    _put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
+    _put(rows["zero_window_probes"], group.count(examination.probes))
+    position = pieces.position[coverage.late]
+    owner = group.direction_of(position)
+    repeats, old = examination.repeats_late, coverage.old_payload
+    np.subtract.at(rows["unique_bytes"], owner, old)
+    units = pieces.end[coverage.late] - pieces.start[coverage.late]
+    np.add.at(rows["retransmitted_bytes"], owner[repeats], (units - coverage.new)[repeats])
+    for name, chosen in (
+        ("retransmitted_segments", repeats),
+        ("partial_retransmissions", repeats & (coverage.new > 0)),
+        ("out_of_order", examination.fills_late),
+        ("capture_duplicates", examination.twice_late),
+        ("keep_alives", examination.alive_late),
+    ):
+        _put(rows[name], np.bincount(owner[chosen], minlength=group.directions))
+    _empty_probes(examination, rows)
+
+
+def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
+    """Count probes without a byte as what the window says they are."""
+    closed = (
+        window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
+    )
+    probing = np.broadcast_to(closed, examination.empty_alive.shape)
+    for name, chosen in (("zero_window_probes", probing), ("keep_alives", ~probing)):
+        _put(rows[name], rows[name] + examination.group.count(examination.empty_alive[chosen]))
+
+
+def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
+    """Count what the direction's own ACKs and windows say, and what was outstanding."""
+    group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
+    for name, position in (
+        ("duplicate_acks", repeats.duplicate),
+        ("triple_duplicate_acks", repeats.third),
+        ("window_updates", repeats.window_update),
+        ("zero_window_segments", examination.closed),
+    ):
+        _put(rows[name], group.count(position))
+    _put(rows["capture_duplicates"], rows["capture_duplicates"] + group.count(repeats.captured_twice))
+    sender = ack_progress.direction ^ 1
+    _put(rows["acks_of_unseen"], np.bincount(sender[ack_progress.unseen], minlength=group.directions))
+    _put(rows["acks_before_data"], np.bincount(sender[ack_progress.early], minlength=group.directions))
+    _put(rows["max_flight_bytes"], max_flight(examination.axis, examination.coverage, ack_progress))
+    _unfilled(examination, rows)
+    _windows(examination, rows)
+
+
+def _windows(examination: Examination, rows: dict[str, Array]) -> None:
+    """Find the largest window; that of a SYN is never scaled."""
+    group = examination.group
+    syn = group.special[has(group.flags[group.special], Flag.SYN)]
+    window = group.window.copy()
+    window[syn] = 0
+    largest = reduce_groups(np.maximum, window, group.bounds, empty=0).astype(np.int64)
+    largest <<= rows["window_shift"]
+    np.maximum.at(largest, group.direction_of(syn), group.window[syn].astype(np.int64))
+    _put(rows["max_window_bytes"], largest)
+
+
+def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
+    """Sum the holes that nothing filled."""
+    holes = examination.coverage.holes
+    owner = examination.group.direction_of(examination.axis.pieces.position[holes.after])
+    np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
+
+
+def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+    """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
+    time_ns, resolution_ns = capture.segments["time_ns"], _resolution_ns(capture)
+    group, axis, samples = examination.group, examination.axis, examination.samples
+    sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
+    rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
+    negative = (rtt < 0) & (rtt != NOT_A_TIME)
+    _put(rows["negative_rtts"], np.bincount(samples.direction[negative], minlength=group.directions))
+    known = rtt >= 0
+    rtt, direction = rtt[known], samples.direction[known]
+    rtt = rtt[np.lexsort((rtt, direction))]
+    counts = np.bincount(direction, minlength=group.directions)
+    ends = np.cumsum(counts)
+    there = np.flatnonzero(counts)
+    if not len(there):
+        return
+    first, last = (ends - counts)[there], ends[there] - 1
+    _put(rows["rtt_count"], counts)
+    rows["rtt_min_ns"][there] = rtt[first]
+    rows["rtt_max_ns"][there] = rtt[last]
+    mean = np.add.reduceat(rtt, first) / counts[there]
+    rows["rtt_mean_ns"][there] = np.round(mean / resolution_ns) * resolution_ns
+    for name, share in (("rtt_p50_ns", 0.50), ("rtt_p95_ns", 0.95)):
+        place = _quantile(rtt, first, last, share)
+        rows[name][there] = np.round(place / resolution_ns) * resolution_ns
+
+
+def _resolution_ns(capture: Capture) -> float:
+    """Return the tick of the coarsest clock among the capture's interfaces."""
+    ticks = (interface.resolution_ns for file in capture.files for interface in file.interfaces)
+    return max(ticks, default=1.0)
+
+
+def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
+    """Return a quantile of each sorted stretch first..last, linear between the nearest ranks."""
+    place = first + (last - first) * share
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, last)
+    return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def _vantage(rows: dict[str, Array]) -> None:
+    """Say where the capture point lies, by how the two directions' round trips share the path.
+
+    First their smallest; where these leave it open (a path that was empty at the start, as in one room), a
+    host answers within 1 ms, and its smallest counts against the median of the other's.
+    """
+    forward, reverse = ([rows[name][side::2] for name in ("rtt_min_ns", "rtt_p50_ns")] for side in (0, 1))
+    known = np.flatnonzero((rows["rtt_count"][0::2] > 0) & (rows["rtt_count"][1::2] > 0))
+    (ahead, ahead_typical), (back, back_typical) = (
+        [column[known] for column in columns] for columns in (forward, reverse)
+    )
+    near_initiator = back <= VANTAGE_SHARE * (ahead + back)
+    near_responder = ~near_initiator & (ahead <= VANTAGE_SHARE * (ahead + back))
+    at_initiator = (back <= _AT_ONCE_NS) & (back <= VANTAGE_SHARE * (ahead_typical + back))
+    at_responder = (ahead <= _AT_ONCE_NS) & (ahead <= VANTAGE_SHARE * (back_typical + ahead))
+    near_initiator |= ~near_responder & at_initiator & ~at_responder
+    near_responder |= ~near_initiator & at_responder & ~at_initiator
+    places = [np.uint8(Vantage.NEAR_SENDER), np.uint8(Vantage.NEAR_RECEIVER)]
+    place = np.select([near_initiator, near_responder], places, np.uint8(Vantage.BETWEEN))
+    rows["vantage"][0::2][known] = place
+    rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
+
+
+def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+    """Say where the capture point lies of connections that have round trips of one direction at most.
+
+    So it is where a capture began behind the handshake and data go one way only.
+    """
+    packets = rows["packets"].reshape(-1, 2).min(axis=1)
+    untold = (rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS)
+    for connection in np.flatnonzero(untold).tolist():
+        place = vantage_by_stamps(examination, capture, connection)
+        rows["vantage"][2 * connection : 2 * connection + 2] = place, place.opposite
+
+
+def _absent_round_trips(examination: Examination, rows: dict[str, Array]) -> None:
+    """Say why a direction has no round-trip times; near its receiver its samples are that one's own delay."""
+    answered = np.diff(examination.axis.acks.bounds) > 0
+    reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
+    reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
+    reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
+    reason = np.where(rows["vantage"] == Vantage.NEAR_RECEIVER, RoundTrips.NEAR_RECEIVER, reason)
+    _put(rows["rtt_absent"], reason)
+
+
+def beginning_acknowledged(examination: Examination) -> Array:
+    """Return which directions have their first unit acknowledged.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_directions,)
+    """
+    acks = examination.axis.acks
+    acknowledged = np.zeros(examination.group.directions, dtype=bool)
+    answered = np.flatnonzero(np.diff(acks.bounds))
+    last = acks.highest[acks.bounds[1:][answered] - 1]
+    acknowledged[answered] = last > examination.axis.origin[answered]
+    return acknowledged
+
+
+def announce(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
+    """Write what options say of each direction into `columns`, in place: they are few, so all at once."""
+    direction, marks = partition.direction, capture.segments["marks"]
+    _syn_options(columns, capture.syn_options, direction)
+    columns["mptcp"][direction[np.flatnonzero(marks & np.uint16(Mark.MPTCP))]] = True
+    _timestamps(columns, capture, partition)
+    blocks = capture.sack_blocks
+    first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
+    dsack = first[is_dsack(blocks, capture.segments["ack"])[first]]
+    for name, chosen in (("sack_segments", first), ("dsack_segments", dsack)):
+        np.add.at(columns[name], direction[blocks["row"][chosen]], 1)
+
+
+def _syn_options(columns: dict[str, Array], options: Table, direction: Array) -> None:
+    owner = direction[options["row"]]
+    backwards = np.arange(len(options))[::-1]  # the first SYN is written last, so it stays
+    if len(options):
+        _own(columns, *_OF_SYN)
+        for name in _OF_SYN:
+            columns[name][owner[backwards]] = options[name][backwards]
+    for name in ("sack_permitted", "mptcp"):
+        columns[name][owner[options[name]]] = True
+
+
+def _timestamps(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
+    """Say who uses timestamps: by the SYNs, and by most of the segments where none was captured."""
+    flags, marks = capture.segments["flags"], capture.segments["marks"]
+    syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    stamped = has(marks[syn], Mark.HAS_TIMESTAMPS)
+    columns["timestamps"][partition.direction[syn[stamped]]] = True
+    begun = np.zeros(len(columns["timestamps"]), dtype=bool)
+    begun[partition.direction[syn]] = True
+    captured = partition.bounds[1:] > partition.bounds[:-1]
+    if not begun[captured].all():
+        rows = np.flatnonzero(marks & np.uint16(Mark.HAS_TIMESTAMPS))
+        packets = np.diff(partition.bounds)
+        counts = np.bincount(partition.direction[rows], minlength=len(packets))
+        _put(columns["timestamps"], columns["timestamps"] | (~begun & (2 * counts > packets)))
+
+
+def is_dsack(blocks: Table, ack: Array) -> Array:
+    """Return which blocks would be D-SACKs as the first of their segment (RFC 2883, section 4).
+
+    That is: they begin below the cumulative ACK, or lie within the block that follows.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_blocks,)
+    """
+    row, left, right = blocks["row"], blocks["left"], blocks["right"]
+    duplicate = np.less((left - ack[row]).view(np.int32), 0)
+    inside = (row[1:] == row[:-1]) & ((left[:-1] - left[1:]).view(np.int32) >= 0)
+    duplicate[:-1] |= inside & ((right[1:] - right[:-1]).view(np.int32) >= 0)
+    return duplicate

@@ -1,0 +1,58 @@
+"""The same packet captured twice: not a retransmission, distinguished by the IPv4 identification.
+
+tcptrace's trick: a copy that TCP sends again is a new IP packet with a new identification; a packet that
+passes two capture points, or one point twice, keeps it. An identification of 0 says nothing (RFC 6864 lets
+senders use it always), nor does one that a sender gives to every packet, nor IPv6, which has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import reduce_groups
+
+if TYPE_CHECKING:
+    from multitracer.analysis.group import Group
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Pieces
+    from multitracer.analysis.segments.coverage import Coverage
+
+
+def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Array) -> Array:
+    """Return which late pieces are the very packet that last began at their first unit.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_late,)
+        Over `coverage.late`.
+    """
+    late = coverage.late
+    if not len(late):
+        return np.zeros(0, dtype=bool)
+    earlier = _copy_before(pieces, coverage)
+    identity, other = (ip_id[group.rows[pieces.position[p]]] for p in (late, earlier))
+    same = (pieces.start[late] == pieces.start[earlier]) & (pieces.end[late] == pieces.end[earlier])
+    twice: Array = same & (identity == other) & (identity != 0) & (earlier < late)
+    return twice & telling(group, ip_id, pieces.position[late]) if twice.any() else twice
+
+
+def telling(group: Group, ip_id: Array, position: Array) -> Array:
+    """Return whether the sender of each position gives different identifications to its packets."""
+    identity = ip_id[group.rows]
+    lowest = reduce_groups(np.minimum, identity, group.bounds, empty=0)
+    highest = reduce_groups(np.maximum, identity, group.bounds, empty=0)
+    varies: Array = (lowest != highest)[group.direction_of(position)]
+    return varies
+
+
+def _copy_before(pieces: Pieces, coverage: Coverage) -> Array:
+    """Return for each late piece the late one before it with the same start, else the one on time."""
+    late, start = coverage.late, pieces.start[coverage.late]
+    on_time = np.searchsorted(coverage.reach, start, side="right")
+    earlier = np.minimum(on_time, len(coverage.reach) - 1)
+    order = np.argsort(start, kind="stable")
+    again = np.flatnonzero(np.diff(start[order]) == 0) + 1
+    earlier[order[again]] = late[order[again - 1]]
+    return earlier

@@ -1,0 +1,125 @@
+"""How fast the data of each direction got through, and why that is not known where it is not.
+
+Goodput is new payload per time between the first and the last moment at which some got through: was
+acknowledged, or near the receiver arrived. What the first moment brought is not counted, since nobody knows
+when its time began. What was sent says nothing of it: a sender hands its first window to the network within a
+millisecond, on any link.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.capture import Flag
+from multitracer.tables import NOT_A_TIME
+from multitracer.tcp import GoodputBy, Vantage
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.examination import Examination
+    from multitracer.capture import Capture
+
+COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
+
+
+class _Moments(NamedTuple):
+    """Moments at which data got through, direction after direction, in capture order."""
+
+    direction: Array
+    position: Array
+    new_bytes: Array
+    """What got through then; of the first moment of a direction it does not matter."""
+
+
+def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+    """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place."""
+    sends = np.bincount(_senders(examination), minlength=examination.group.directions) > 0
+    arrived = sends & (rows["vantage"] == Vantage.NEAR_RECEIVER)
+    for chosen, by, moments in (
+        (arrived, GoodputBy.ARRIVED, _arrivals),
+        (sends & ~arrived, GoodputBy.ACKNOWLEDGED, _acknowledged),
+    ):
+        if chosen.any():
+            rows["goodput_by"][chosen] = GoodputBy.NOTHING_CAME_THROUGH
+            _put_rates(
+                _timed(moments(examination), chosen, examination, capture), rows, by, examination, capture
+            )
+
+
+def _senders(examination: Examination) -> Array:
+    return examination.group.direction_of(np.flatnonzero(examination.group.payload))
+
+
+def _arrivals(examination: Examination) -> _Moments:
+    new = new_bytes(examination)
+    position = np.flatnonzero(new > 0)
+    return _Moments(examination.group.direction_of(position), position, new[position])
+
+
+def new_bytes(examination: Examination) -> Array:
+    """Return of each position the payload that was seen for the first time.
+
+    Returns
+    -------
+    ndarray of int32, bytes, shape (n_segments,)
+        0 and more, in the order of the group.
+    """
+    coverage, pieces = examination.coverage, examination.axis.pieces
+    new = examination.group.payload.copy()
+    new[pieces.position[coverage.late]] -= coverage.old_payload.astype(np.int32)
+    new[np.setdiff1d(examination.probes, pieces.position, assume_unique=True)] = 0
+    return new
+
+
+def _acknowledged(examination: Examination) -> _Moments:
+    """Return the ACKs of payload seen for the first time; SYN and FIN, which are none, are cut off."""
+    acks = examination.axis.acks
+    begin, end = _payload_range(examination)
+    direction = acks.direction[acks.advancing]
+    value = np.clip(acks.highest[acks.advancing], begin[direction], end[direction])
+    new = np.diff(value, prepend=value[:1])
+    first = np.flatnonzero(np.diff(direction, prepend=-1))
+    new[first] = value[first] - begin[direction[first]]
+    advancing = np.flatnonzero(new > 0)
+    return _Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
+
+
+def _payload_range(examination: Examination) -> tuple[Array, Array]:
+    """Return where each direction's payload begins and ends on the axis; nothing where it has none."""
+    group, pieces = examination.group, examination.axis.pieces
+    carries = np.flatnonzero(group.payload[pieces.position] > 0)
+    position, owner = pieces.position[carries], group.direction_of(pieces.position[carries])
+    begin, end = np.full(group.directions, np.iinfo(np.int64).max), np.zeros(group.directions, dtype=np.int64)
+    flags = group.flags[position]
+    np.minimum.at(begin, owner, pieces.start[carries] + has(flags, Flag.SYN))
+    np.maximum.at(end, owner, pieces.end[carries] - has(flags, Flag.FIN))
+    return np.minimum(begin, end), end
+
+
+def _timed(moments: _Moments, chosen: Array, examination: Examination, capture: Capture) -> _Moments:
+    """Return the moments of the chosen directions that carry a time."""
+    time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
+    kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
+    return _Moments(*(column[kept] for column in moments))
+
+
+def _put_rates(
+    moments: _Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
+) -> None:
+    direction = moments.direction
+    first = np.flatnonzero(np.diff(direction, prepend=-1))
+    if not len(first):
+        return
+    last = np.append(first[1:], len(direction)) - 1
+    there, time_ns = direction[first], capture.segments["time_ns"]
+    begin, end = (time_ns[examination.group.rows[moments.position[each]]] for each in (first, last))
+    carried = np.add.reduceat(moments.new_bytes.astype(np.int64), first) - moments.new_bytes[first]
+    rows["goodput_by"][there] = GoodputBy.ONE_MOMENT
+    lasting = np.flatnonzero(end > begin)
+    rows["goodput_by"][there[lasting]] = by
+    rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
+    rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * NS_PER_S / (end - begin)[lasting]

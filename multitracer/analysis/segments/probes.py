@@ -1,0 +1,126 @@
+"""Zero-window probes and keep-alives: segments that look like retransmissions and are not.
+
+Rules of the file
+-----------------
+- A zero-window probe is a plain segment (no SYN, FIN, RST) of 1 payload byte, sent while the last window of
+  the other direction is 0 (RFC 9293, section 3.8.6.1). Its byte counts as sent only if the sender goes on
+  behind it, or never sends anything at or behind it again: else the receiver did not take it.
+- A keep-alive is a plain segment of 0 or 1 payload byte whose first unit is the last one sent, when
+  everything sent is acknowledged (RFC 9293, section 3.8.4). With the window closed, one of 0 bytes is how
+  Linux probes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import BEGIN_OR_END, Timeline
+
+if TYPE_CHECKING:
+    from multitracer.analysis.group import Group
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.axis import Acks, Axis, Pieces
+    from multitracer.analysis.segments.coverage import Coverage
+
+
+def zero_windows(group: Group) -> Array:
+    """Return the positions of plain segments that offer a window of 0.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
+    closed = np.flatnonzero(group.window == 0)
+    return closed[group.plain(closed)]
+
+
+def window_probes(group: Group, closed: Array) -> Array:
+    """Return the positions of 1-byte probes of a closed window; `closed` offer a window of 0.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
+    candidates = np.flatnonzero(group.payload == 1) if len(closed) else closed
+    asks_closed = np.zeros(group.directions, dtype=bool)
+    asks_closed[group.direction_of(closed) ^ 1] = True
+    candidates = candidates[group.plain(candidates) & asks_closed[group.direction_of(candidates)]]
+    probes: Array = candidates[window_is_closed(group, candidates)]
+    return probes
+
+
+def window_is_closed(group: Group, position: Array) -> Array:
+    """Return whether the other direction's last segment before each position offers a window of 0.
+
+    Returns
+    -------
+    ndarray of bool, shape of `position`
+    """
+    timeline = Timeline.of(group.rows, group.bounds)
+    answer = timeline.last_before(group.direction_of(position) ^ 1, group.rows[position])
+    plain = (group.flags[answer] & BEGIN_OR_END) == 0
+    closed: Array = (answer >= 0) & (group.window[answer] == 0) & plain
+    return closed
+
+
+def without_refused(pieces: Pieces, probes: Array, group: Group) -> Pieces:
+    """Return the pieces without repeated probes, and without those whose byte the receiver did not take."""
+    keep = np.ones(len(pieces.position), dtype=bool)
+    keep[np.searchsorted(pieces.position, probes)] = False
+    start = pieces.start[~keep]
+    data = pieces.chosen(keep, group)
+    reach = np.maximum.accumulate(data.end)
+    above = np.searchsorted(reach, start, side="right")
+    next_start = np.append(data.start, np.iinfo(np.int64).max)[above]
+    _, firsts = np.unique(start, return_index=True)
+    taken = np.zeros(len(start), dtype=bool)
+    taken[firsts] = True
+    keep[np.flatnonzero(~keep)] = taken & (next_start > start)
+    return pieces.chosen(keep, group)
+
+
+def keep_alives_with_byte(axis: Axis, coverage: Coverage, group: Group) -> Array:
+    """Return which late pieces are keep-alives of 1 byte.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_late,)
+        Over `coverage.late`.
+    """
+    late, position = coverage.late, axis.pieces.position[coverage.late]
+    before = coverage.reach[late - 1]
+    alive: Array = group.plain(position) & (axis.pieces.start[late] == before - 1)
+    alive &= group.payload[position] == 1
+    chosen = np.flatnonzero(alive)
+    alive[chosen] = _all_acknowledged(axis.acks, group, position[chosen], before[chosen])
+    return alive
+
+
+def _all_acknowledged(acks: Acks, group: Group, position: Array, reach: Array) -> Array:
+    """Return whether the ACKs before each position cover `reach`, or its direction has none at all."""
+    direction = group.direction_of(position)
+    last = acks.timeline.last_before(direction, group.rows[position])
+    unanswered = np.diff(acks.bounds)[direction] == 0
+    return np.where(last >= 0, acks.highest[last] >= reach, unanswered) if len(acks.highest) else unanswered
+
+
+def empty_keep_alives(axis: Axis, coverage: Coverage, group: Group) -> Array:
+    """Return the positions of keep-alives (or Linux window probes) that carry no byte.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
+    empty = np.flatnonzero(group.units == 0)
+    pieces = axis.pieces
+    last = np.searchsorted(pieces.position, empty) - 1
+    direction = group.direction_of(empty)
+    known = last >= pieces.bounds[direction]
+    empty, last, direction = empty[known], last[known], direction[known]
+    offset = (axis.reference_seq.astype(np.int64) - axis.reference)[direction]
+    expected = (coverage.reach[last] + offset - 1).astype(np.uint32)
+    alive = np.flatnonzero((group.seq[empty] == expected) & group.plain(empty))
+    reach = coverage.reach[last[alive]]
+    return empty[alive][_all_acknowledged(axis.acks, group, empty[alive], reach)]

@@ -1,0 +1,76 @@
+"""Each segment under one word: what `kind` says in bits, settled so that each has exactly one class."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.analysis.kind import Kind
+from multitracer.capture import Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from multitracer.tables import Array, Table
+
+
+class SegmentClass(IntEnum):
+    """What a segment is; where several are true, the one that stands last here."""
+
+    ACK = 0
+    DUPLICATE_ACK = 1
+    WINDOW_UPDATE = 2
+    DATA = 3
+    FIN = 4
+    SYN = 5
+    RST = 6
+    OUT_OF_ORDER = 7
+    KEEP_ALIVE = 8
+    ZERO_WINDOW_PROBE = 9
+    RETRANSMISSION = 10
+    """A unit of it was sent before, SYN and FIN included."""
+    CAPTURE_DUPLICATE = 11
+
+    @property
+    def word(self) -> str:
+        """As files show it: `zero-window-probe`."""
+        return self.name.lower().replace("_", "-")
+
+
+def classify(
+    segments: Mapping[str, Array] | Table, *, at_sender: tuple[bool, bool] | tuple[Array, Array]
+) -> Array:
+    """Return the SegmentClass of each segment, uint8.
+
+    Parameters
+    ----------
+    segments : Table or mapping of str to ndarray
+        The columns flags, kind, reverse and payload_bytes of TCP_SEGMENTS.
+    at_sender : tuple of bool, or of ndarray of bool
+        Whether the capture was made at the sender of the initiator's data, and of the responder's; of each
+        segment's connection where they are of several. There, what fills a hole of the capture was sent
+        before: nothing leaves a sender out of order.
+    """
+    flags, kind = segments["flags"], segments["kind"]
+    classes = np.full(len(flags), SegmentClass.ACK, dtype=np.uint8)
+    fills = (kind & np.uint32(Kind.OUT_OF_ORDER)) != 0
+    resent = fills & np.where(segments["reverse"], at_sender[1], at_sender[0])
+    resent |= (kind & np.uint32(Kind.RETRANSMISSION)) != 0
+    for word, mask in (
+        (SegmentClass.DUPLICATE_ACK, (kind & np.uint32(Kind.DUPLICATE_ACK)) != 0),
+        (SegmentClass.WINDOW_UPDATE, (kind & np.uint32(Kind.WINDOW_UPDATE)) != 0),
+        (SegmentClass.DATA, segments["payload_bytes"] > 0),
+        (SegmentClass.FIN, has(flags, Flag.FIN)),
+        (SegmentClass.SYN, has(flags, Flag.SYN)),
+        (SegmentClass.RST, has(flags, Flag.RST)),
+        (SegmentClass.OUT_OF_ORDER, fills),
+        (SegmentClass.KEEP_ALIVE, (kind & np.uint32(Kind.KEEP_ALIVE)) != 0),
+        (SegmentClass.ZERO_WINDOW_PROBE, (kind & np.uint32(Kind.ZERO_WINDOW_PROBE)) != 0),
+        (SegmentClass.RETRANSMISSION, resent),
+        (SegmentClass.CAPTURE_DUPLICATE, (kind & np.uint32(Kind.CAPTURE_DUPLICATE)) != 0),
+    ):
+        classes[mask] = word
+    return classes

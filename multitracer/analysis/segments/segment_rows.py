@@ -1,0 +1,222 @@
+"""The segments of connections with what the analysis says of each: TCP_SEGMENTS, by the one kernel."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import groups, has
+from multitracer.analysis.intervals import add_to_groups
+from multitracer.analysis.kind import Kind
+from multitracer.analysis.segments.directions import is_dsack
+from multitracer.analysis.segments.examination import examine
+from multitracer.analysis.segments.goodput import new_bytes
+from multitracer.analysis.segments.outstanding import Blocks, outstanding
+from multitracer.analysis.segments.probes import window_is_closed
+from multitracer.analysis.segments.timestamps import echoes
+from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
+from multitracer.capture import Flag
+from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
+from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.connections import Partition
+    from multitracer.analysis.group import Group
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.examination import Examination
+    from multitracer.capture import Capture
+
+
+class Connections:
+    """The segments of whole connections, examined; every column below is computed from it.
+
+    Parameters
+    ----------
+    capture : Capture
+    group : Group
+    shift : ndarray of int64
+        Window shift of each direction of the group.
+    """
+
+    def __init__(self, capture: Capture, group: Group, shift: Array) -> None:
+        self.capture = capture
+        self.group = group
+        self.shift = shift
+        self.examination = examine(group, capture)
+        self.order = _in_capture_order(group)
+        """Position of each row of `segments()`."""
+        self.rows = group.rows[self.order]
+        """Row in the capture of each row of `segments()`."""
+        self.bounds = group.bounds[::2]
+        """Connection c of the group has rows bounds[c]:bounds[c + 1] of `segments()`."""
+        self.ack = _acks_on_axis(self.examination)
+
+    def segments(self) -> Table:
+        """Return TCP_SEGMENTS, connection after connection; computed once, however many ask for it."""
+        return Table(TCP_SEGMENTS, dict(self._columns))
+
+    @cached_property
+    def _columns(self) -> dict[str, Array]:
+        group, origin = self.group, self.examination.axis.origin
+        direction = group.direction
+        start = _starts_on_axis(self.examination, direction) - origin[direction]
+        acknowledged = np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA)
+        flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
+        in_order = {
+            "reverse": direction & 1 == 1,
+            "seq_bytes": start,
+            "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
+            "ack_bytes": acknowledged,
+            "window_bytes": self._windows(direction),
+            "new_bytes": new_bytes(self.examination),
+            "kind": _kinds(self.examination, self.capture),
+            "rtt_ns": self._delay(*self.examination.exact_pairs()),
+            "rtt_timestamp_ns": self._delay(*echoes(self.examination, self.capture)),
+        }
+        columns = {name: self.capture.segments[name][self.rows] for name in SEGMENTS.names}
+        columns |= {name: values[self.order] for name, values in in_order.items()}
+        return columns | {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
+
+    def sack_blocks(self) -> Table:
+        """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
+        own, _ = self._own_blocks
+        blocks = self.blocks
+        origin = self.examination.axis.origin[blocks.direction]
+        columns = {
+            "row": blocks.moment,
+            "left": own["left"],
+            "right": own["right"],
+            "left_bytes": blocks.left - origin,
+            "right_bytes": blocks.right - origin,
+            "dsack": blocks.dsack,
+        }
+        return Table(TCP_SACK_BLOCKS, columns)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The SACK blocks on the axis."""
+        own, moment = self._own_blocks
+        position = self.order[moment]
+        ack, raw = self.ack[position], self.group.ack[position]
+        left, right = (ack + (own[edge] - raw).view(np.int32) for edge in ("left", "right"))
+        dsack = is_dsack(own, self.capture.segments["ack"]) & (np.diff(own["row"], prepend=-1) != 0)
+        return Blocks(moment, self.group.direction_of(position) ^ 1, left, right, dsack)
+
+    @cached_property
+    def _own_blocks(self) -> tuple[Table, Array]:
+        """These connections' SACK blocks, and the index of their segment in `rows`, ascending."""
+        row = self.capture.sack_blocks["row"]
+        begin, end = np.searchsorted(row, [self.rows.min(), self.rows.max() + 1]).tolist()
+        place = np.argsort(self.rows, kind="stable")
+        index = np.searchsorted(self.rows[place], row[begin:end])
+        mine = np.flatnonzero(self.rows[place[np.minimum(index, len(place) - 1)]] == row[begin:end])
+        moment = place[index[mine]]
+        in_order = np.argsort(moment, kind="stable")
+        return self.capture.sack_blocks.take(begin + mine[in_order]), moment[in_order]
+
+    def _windows(self, direction: Array) -> Array:
+        scaled = self.group.window.astype(np.int64) << np.minimum(self.shift, LARGEST_SHIFT)[direction]
+        return np.where(has(self.group.flags, Flag.SYN), self.group.window, scaled)
+
+    def _delay(self, sent: Array, answer: Array) -> Array:
+        """Return the time from each segment to its answer, NOT_A_TIME where one of the two is not known."""
+        time_ns, delay = self.capture.segments["time_ns"], np.full(len(self.group), NOT_A_TIME)
+        delay[sent] = between_ns(time_ns[self.group.rows[sent]], time_ns[self.group.rows[answer]])
+        return delay
+
+
+def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
+    """Return what the segments of all connections are, many connections at once.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (n_segments,)
+        The columns flags, payload_bytes, reverse, seq_bytes and kind as TCP_SEGMENTS has them, in capture
+        order.
+    """
+    segments = capture.segments
+    columns = {
+        "flags": segments["flags"],
+        "payload_bytes": segments["payload_bytes"],
+        "reverse": (partition.direction & 1).astype(bool),
+        "seq_bytes": np.zeros(len(segments), dtype=np.int64),
+        "kind": np.zeros(len(segments), dtype=np.uint32),
+    }
+    for group in groups(capture, partition):
+        examination = examine(group, capture)
+        direction = group.direction
+        columns["seq_bytes"][group.rows] = (
+            _starts_on_axis(examination, direction) - examination.axis.origin[direction]
+        )
+        columns["kind"][group.rows] = _kinds(examination, capture)
+    return columns
+
+
+def _starts_on_axis(examination: Examination, direction: Array) -> Array:
+    """Return where each segment begins, relative to the piece at or before it, else to the reference."""
+    group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
+    last = np.searchsorted(pieces.position, np.arange(len(group)), side="right") - 1
+    known = last >= pieces.bounds[direction]
+    near, seq = axis.reference[direction], axis.reference_seq[direction]
+    near[known] = pieces.start[last[known]]
+    seq[known] = group.seq[pieces.position[last[known]]]
+    return near + (group.seq - seq).view(np.int32)
+
+
+def _in_capture_order(group: Group) -> Array:
+    """Return the positions connection after connection, each in capture order."""
+    key = group.rows.copy()
+    span = int(key.max(initial=0)) + 1
+    add_to_groups(key, (np.arange(group.directions) >> 1) * span, group.bounds)
+    return np.argsort(key, kind="stable")
+
+
+def _acks_on_axis(examination: Examination) -> Array:
+    """Return where each segment's ACK number lies; any number for a segment without one."""
+    group, acks = examination.group, examination.axis.acks
+    event = np.zeros(len(group), dtype=np.int64)
+    event[acks.position] = np.arange(len(acks.position))
+    last = np.full(len(group), -1)
+    last[acks.position] = acks.position
+    np.maximum.accumulate(last, out=last)
+    known = np.flatnonzero(last >= group.bounds[group.direction])
+    value = np.zeros(len(group), dtype=np.int64)
+    value[known] = acks.value[event[last[known]]]
+    return value
+
+
+def _kinds(examination: Examination, capture: Capture) -> Array:
+    group, coverage, repeats = examination.group, examination.coverage, examination.repeats
+    late = examination.axis.pieces.position[coverage.late]
+    rows = group.rows
+    sacks = np.isin(rows, capture.sack_blocks["row"], kind="table")
+    closed = window_is_closed(group, examination.empty_alive)
+    again = examination.repeats_late & ~examination.twice_late
+    unseen = examination.axis.acks.position[examination.axis.acks.advancing[examination.ack_progress.unseen]]
+    kind = np.zeros(len(group), dtype=np.uint32)
+    for bit, position in (
+        (Kind.DATA, group.payload > 0),
+        (Kind.RETRANSMISSION, late[again]),
+        (Kind.PARTIAL_RETRANSMISSION, late[again & (coverage.new > 0)]),
+        (Kind.OUT_OF_ORDER, late[examination.fills_late]),
+        (Kind.CAPTURE_DUPLICATE, np.concatenate([late[examination.twice_late], repeats.captured_twice])),
+        (Kind.DUPLICATE_ACK, repeats.duplicate),
+        (Kind.ZERO_WINDOW, examination.closed),
+        (Kind.ZERO_WINDOW_PROBE, np.concatenate([examination.probes, examination.empty_alive[closed]])),
+        (Kind.KEEP_ALIVE, np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]])),
+        (Kind.WINDOW_UPDATE, repeats.window_update),
+        (Kind.SACK, sacks),
+        (Kind.DSACK, np.isin(rows, _dsack_rows(capture))),
+        (Kind.ACK_OF_UNSEEN, unseen),
+    ):
+        kind[position] |= np.uint32(bit)
+    return kind
+
+
+def _dsack_rows(capture: Capture) -> Array:
+    blocks = capture.sack_blocks
+    first = np.diff(blocks["row"], prepend=-1) != 0
+    row: Array = blocks["row"][first & is_dsack(blocks, capture.segments["ack"])]
+    return row

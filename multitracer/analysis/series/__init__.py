@@ -1,0 +1,1 @@
+"""What changes while a connection runs: RTT, RTO, throughput, and the labelled series that are exported."""

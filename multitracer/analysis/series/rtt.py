@@ -1,0 +1,123 @@
+"""Round-trip times of one connection, each with its provenance; stalls are kept.
+
+Three ways to a sample, which are never mixed:
+
+exact ACK
+    The first ACK that covers a segment ends at its end, and Karn's rule holds (see
+    `segments/exact_acks.py`). Silent about whatever was sent twice.
+timestamp echo
+    RFC 7323, section 4.1: an ACK of new data echoes the timestamp of the segment (see
+    `segments/timestamps.py`). It says which copy was answered, so it measures stalls and what follows a loss.
+SACK
+    The first block of an ACK (not a D-SACK) ends at the segment's end, is the first to cover it, and the
+    segment was sent once: the block names the segment that triggered it (RFC 2018, section 4).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.intervals import first_painters
+from multitracer.analysis.segments.timestamps import echoes
+from multitracer.tables import NOT_A_TIME, Table, between_ns
+from multitracer.tcp import RTT_SAMPLES
+
+if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.segments.outstanding import Blocks
+    from multitracer.analysis.segments.segment_rows import Connections
+
+
+class Provenance(IntEnum):
+    """How a round-trip time was found."""
+
+    EXACT_ACK = 0
+    TIMESTAMP = 1
+    SACK = 2
+
+
+def rtt_samples(connection: Connections) -> Table:
+    """Return RTT_SAMPLES of a connection."""
+    examination = connection.examination
+    pairs = [examination.exact_pairs(), echoes(examination, connection.capture), _sacked_once(connection)]
+    sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
+    place = np.empty_like(connection.order)
+    place[connection.order] = np.arange(len(place))
+    time_ns = connection.capture.segments["time_ns"][examination.group.rows]
+    columns = {
+        "time_ns": time_ns[answer],
+        "reverse": sent >= examination.group.bounds[1],
+        "row": place[sent],
+        "answer_row": place[answer],
+        "rtt_ns": between_ns(time_ns[sent], time_ns[answer]),
+        "provenance": provenance,
+    }
+    in_order = np.lexsort((provenance, place[answer]))
+    return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
+
+
+def _sacked_once(connection: Connections) -> tuple[Array, Array]:
+    """Return positions of segments and of the SACKs that name them."""
+    blocks = connection.blocks
+    sane = (blocks.left < blocks.right) & ~blocks.dsack
+    first = np.flatnonzero(sane & (np.diff(blocks.moment, prepend=-1) != 0))
+    pairs = [_named(connection, blocks, first, direction) for direction in (0, 1)]
+    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
+
+
+def _named(connection: Connections, blocks: Blocks, first: Array, direction: int) -> tuple[Array, Array]:
+    """Return the pairs of one direction's segments."""
+    examination = connection.examination
+    pieces, reach = examination.axis.pieces, examination.coverage.reach
+    first = first[blocks.direction[first] == direction]
+    first = first[_covers_first(blocks, first, direction)]
+    right = blocks.right[first]
+    piece = np.minimum(np.searchsorted(reach, right), max(len(reach) - 1, 0))
+    exact = np.flatnonzero(reach[piece] == right)
+    piece, answer = piece[exact], connection.order[blocks.moment[first[exact]]]
+    rows = examination.group.rows
+    latest = pieces.timeline.last_before(np.full(len(piece), direction), rows[answer])
+    once = (piece <= latest) & (_first_copy(connection)[piece] > latest)
+    once &= (piece == 0) | (pieces.start[piece] >= reach[piece - 1])
+    once &= ~_acknowledged_before(connection, direction, answer, reach[piece])
+    return pieces.position[piece[once]], answer[once]
+
+
+def _covers_first(blocks: Blocks, first: Array, direction: int) -> Array:
+    """Return which of the blocks `first` are the first to cover the unit before their right edge."""
+    mine = np.flatnonzero((blocks.direction == direction) & (blocks.left < blocks.right))
+    left, right = blocks.left[mine], blocks.right[mine]
+    edges = np.unique(np.concatenate([left, right]))
+    if not len(edges):
+        return np.zeros(len(first), dtype=bool)
+    painter = first_painters(np.searchsorted(edges, left), np.searchsorted(edges, right), len(edges) - 1)
+    last_cell = np.searchsorted(edges, blocks.right[first]) - 1
+    covers: Array = np.append(mine, -1)[painter[last_cell]] == first
+    return covers
+
+
+def _first_copy(connection: Connections) -> Array:
+    """Return for each piece the first later piece that carries any of its units again."""
+    examination = connection.examination
+    pieces, reach = examination.axis.pieces, examination.coverage.reach
+    late = examination.coverage.late[~examination.twice_late]
+    left = np.searchsorted(reach, pieces.start[late], side="right")
+    right = np.minimum(np.searchsorted(reach, pieces.end[late]) + 1, len(reach))
+    touched = np.flatnonzero(left < right)
+    painter = first_painters(left[touched], right[touched], len(reach))
+    return np.append(late[touched], len(reach))[painter]
+
+
+def _acknowledged_before(connection: Connections, direction: int, answer: Array, end: Array) -> Array:
+    """Return whether an ACK before each answer covered `end` already."""
+    acks = connection.examination.axis.acks
+    if not len(acks.highest):
+        return np.zeros(len(answer), dtype=bool)
+    rows = connection.examination.group.rows[answer]
+    last = acks.timeline.last_before(np.full(len(answer), direction), rows)
+    covered: Array = (last >= 0) & (acks.highest[last] >= end)
+    return covered

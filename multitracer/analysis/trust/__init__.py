@@ -1,0 +1,1 @@
+"""How far a capture can be trusted, before any number of it is read."""

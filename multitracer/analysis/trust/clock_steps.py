@@ -1,0 +1,88 @@
+"""Steps of the capture's clock, seen against the clocks of TCP timestamps (RFC 7323, section 5.4).
+
+A sender's timestamps run on at a constant rate, between 1 Hz and 1 kHz, whatever somebody does to the clock
+of the capturing host. Between two segments of one sender the two clocks must have advanced alike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.capture import Mark
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.analysis.counted import Counted
+    from multitracer.analysis.intervals import Array
+
+SMALLEST_STEP_NS = NS_PER_S // 2
+"""Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
+_LEAST_SEGMENTS = 20
+_LEAST_CALM = 10
+"""So many segments have to follow each other without a long pause before the rate of the ticks is known."""
+_LARGEST_SKEW = 0.01
+_RATES_HZ = (1, 2000)
+_USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
+_QUEUE_SKEW = 0.1
+
+
+def clock_steps(numbers: Counted) -> Array:
+    """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
+
+    A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
+    """
+    packets = np.where(numbers.directions["timestamps"], numbers.directions["packets"], 0)
+    if not len(packets) or packets.max() < _LEAST_SEGMENTS:
+        return np.empty(0, dtype=np.int64)
+    busiest = int(np.argmax(packets))
+    senders = [d for d in (busiest, busiest ^ 1) if packets[d] >= _LEAST_SEGMENTS]
+    by_sender = [steps for d in senders if (steps := _seen_by(numbers, d)) is not None]
+    return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
+
+
+def _seen_by(numbers: Counted, direction: int) -> Array | None:
+    """Return the steps that the timestamps of a direction show; None if their rate is not known."""
+    parts, segments = numbers.partition, numbers.capture.segments
+    rows = parts.order[parts.bounds[direction] : parts.bounds[direction + 1]]
+    rows = rows[has(segments["marks"][rows], Mark.HAS_TIMESTAMPS)]
+    rows = rows[segments["time_ns"][rows] != NOT_A_TIME]
+    elapsed = np.diff(segments["time_ns"][rows])
+    ticks = np.diff(segments["tsval"][rows]).view(np.int32).astype(np.int64)
+    return _disagreements(elapsed, ticks)
+
+
+def _disagreements(elapsed: Array, ticks: Array) -> Array | None:
+    """Return where `elapsed` differs from what the ticks say by more than rates and resolution explain."""
+    calm = np.abs(elapsed) < SMALLEST_STEP_NS
+    spent, ticked = int(elapsed[calm].sum()), int(ticks[calm].sum())
+    rate = ticked * NS_PER_S / spent if spent > 0 else 0.0
+    if np.count_nonzero(calm) < _LEAST_CALM or not _RATES_HZ[0] <= rate <= _RATES_HZ[1]:
+        return None
+    expected = ticks * (NS_PER_S / _nominal(rate))
+    differs = elapsed - expected
+    step = np.abs(differs) > SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + 2 * NS_PER_S / rate
+    return _lasting(differs, np.flatnonzero(step & (ticks >= 0))).astype(np.int64)
+
+
+def _nominal(rate_hz: float) -> float:
+    """Return the usual rate nearest to the measured one, which a queue that grows makes too low."""
+    nearest = min(_USUAL_RATES_HZ, key=lambda usual: abs(usual - rate_hz))
+    return nearest if abs(nearest - rate_hz) < _QUEUE_SKEW * nearest else rate_hz
+
+
+def _lasting(differs: Array, at: Array) -> Array:
+    """Return those of the jumps at `at` after which even the least delayed segments are off by as much.
+
+    A queue that fills or drains delays the segments behind it, but not for good: its least delay stays.
+    """
+    if not len(at):
+        return differs[:0]
+    offset = np.concatenate([[0.0], np.cumsum(differs)])
+    least = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))
+    kept = np.abs(np.diff(least) - differs[at]) < np.abs(differs[at]) / 2
+    lasting: Array = differs[at[kept]]
+    return lasting

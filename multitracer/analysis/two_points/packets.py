@@ -1,0 +1,241 @@
+"""The same packets at two capture points: what was lost between them, what was doubled, how long it took.
+
+Rules of the file
+-----------------
+- A packet is told by its endpoints, IPv4 identification, sequence and ACK number, payload length, flags and
+  timestamp value; VLAN tags and link headers may differ, addresses may not (no NAT between the points).
+- The n-th packet with an identity at one point is the n-th with it at the other: a copy beyond the other
+  point's count was made (or captured twice) on the way, or lost there.
+- Without an identification (IPv6) the copies of a segment look alike: `alike.py` says which arrived.
+- A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
+  direction that both show; before the first and after the last of those, one point did not listen.
+- Payload that segmentation offload cut or joined between the points is told by its bytes (`recut.py`).
+- Delays are raw: far clock less near clock. They hold the one-way delay plus the clocks' difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.two_points.alike import Copies, arrivals
+from multitracer.analysis.two_points.recut import recut
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tcp import PACKET_PAIRS
+
+if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Array
+    from multitracer.analysis.tcp import Analysis
+
+
+class Outcome(IntEnum):
+    """What became of a packet between two points."""
+
+    MATCHED = 0
+    LOST = 1
+    ONLY_FAR = 2
+    NOT_COVERED = 3
+    """Before the first or after the last packet that both points show."""
+    RECUT = 4
+    """Its bytes are at the other point in other packets: a device cut or joined them (offload)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPoints:
+    """The packets of one direction of one connection at two capture points.
+
+    Attributes
+    ----------
+    pairs : Table
+        PACKET_PAIRS.
+    near, far : Analysis
+        Of the two captures.
+    near_connection, far_connection : int
+        The connection's number in each.
+    reverse : bool
+        Direction: False for what the near capture's initiator sent.
+    """
+
+    pairs: Table
+    near: Analysis
+    far: Analysis
+    near_connection: int
+    far_connection: int
+    reverse: bool
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many packets came to this."""
+        return int(np.count_nonzero(self.pairs["outcome"] == outcome))
+
+    @property
+    def duplicates(self) -> int:
+        """How many packets the far point saw more often than the near one."""
+        extra = (self.pairs["outcome"] == Outcome.ONLY_FAR) & (self.pairs["copy"] > 0)
+        return int(np.count_nonzero(extra))
+
+    @property
+    def delays_ns(self) -> Array:
+        """Raw one-way delays of the matched packets, in order of the near point."""
+        delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == Outcome.MATCHED]
+        return delays
+
+
+def compare(
+    near: Analysis,
+    near_connection: int,
+    far: Analysis,
+    far_connection: int,
+    *,
+    reverse: bool,
+    is_turned: bool = False,
+) -> TwoPoints:
+    """Return the packets of one direction of a connection at both points, matched.
+
+    Parameters
+    ----------
+    near : Analysis
+        Capture nearer to the sender of the direction.
+    far : Analysis
+        Capture nearer to its receiver.
+    near_connection, far_connection : int
+        Number of the connection in each; see `multitracer.analysis.two_points.counterpart`.
+    reverse : bool
+        False for what the near capture's initiator sent.
+    is_turned : bool
+        Whether the far capture calls that initiator the responder.
+    """
+    near_rows = _rows(near, near_connection, reverse=reverse)
+    far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
+    sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
+    fields = _fields(*sides)
+    near_key, far_key = _identities(*sides[:2], fields), _identities(*sides[2:], fields)
+    near_index, far_index = _all_joined(sides, near_key, far_key)
+    pairs = _pairs((near, near_rows, near_key[1]), (far, far_rows, far_key[1]), near_index, far_index)
+    return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
+
+
+_Side = tuple["Analysis", "Array", "Array"]
+
+
+def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Table:
+    near_time, far_time = (side[0].capture.segments["time_ns"][side[1]] for side in (near, far))
+    alone, added = _others(len(near[1]), near_index), _others(len(far[1]), far_index)
+    left = np.concatenate([near_index, alone, np.full(len(added), NA)])
+    right = np.concatenate([far_index, np.full(len(alone), NA), added])
+    outcome = np.repeat(
+        np.array([Outcome.MATCHED, Outcome.LOST, Outcome.ONLY_FAR], dtype=np.uint8),
+        [len(near_index), len(alone), len(added)],
+    )
+    outcome[(outcome == Outcome.LOST) & _outside(left, near_index)] = Outcome.NOT_COVERED
+    outcome[(outcome == Outcome.ONLY_FAR) & _outside(right, far_index)] = Outcome.NOT_COVERED
+    _mark_recut(near, far, left, right, outcome)
+    near_ns, far_ns = _picked(near_time, left, NOT_A_TIME), _picked(far_time, right, NOT_A_TIME)
+    both = (left != NA) & (right != NA)
+    columns = {
+        "near_row": _picked(near[1], left, NA),
+        "far_row": _picked(far[1], right, NA),
+        "near_ns": near_ns,
+        "far_ns": far_ns,
+        "delay_ns": np.where(both, far_ns - near_ns, NOT_A_TIME),
+        "copy": np.where(left != NA, _picked(near[2], left, NA), _picked(far[2], right, NA)),
+        "outcome": outcome,
+    }
+    order = np.lexsort((right, np.where(left == NA, len(near[1]), left)))
+    return Table(PACKET_PAIRS, columns).take(order)
+
+
+def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
+    """Write in place what is neither lost nor added, but was cut or joined."""
+    lost, added = np.flatnonzero(outcome == Outcome.LOST), np.flatnonzero(outcome == Outcome.ONLY_FAR)
+    if not len(lost) or not len(added):
+        return
+    recut_rows = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
+    outcome[lost[recut_rows.near[left[lost]]]] = Outcome.RECUT
+    outcome[added[recut_rows.far[right[added]]]] = Outcome.RECUT
+
+
+def _others(count: int, index: Array) -> Array:
+    """Return the numbers below `count` that `index` leaves out, ascending."""
+    left_out = np.ones(count, dtype=bool)
+    left_out[index] = False
+    return np.flatnonzero(left_out)
+
+
+def _picked(values: Array, index: Array, missing: int) -> Array:
+    """Return values[index], `missing` where the index is NA."""
+    result = np.full(len(index), missing, dtype=np.int64)
+    known = index != NA
+    result[known] = values[index[known]]
+    return result
+
+
+def _outside(index: Array, matched: Array) -> Array:
+    """Return which indexes lie before the first or after the last matched one."""
+    if not len(matched):
+        return np.ones(len(index), dtype=bool)
+    outside: Array = (index < matched.min()) | (index > matched.max())
+    return outside
+
+
+def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[Array, Array]:
+    """Return the indexes into both rows of the packets that are the same, in order of the near point.
+
+    Parameters
+    ----------
+    near, far : Table
+        SEGMENTS or TCP_SEGMENTS of both points.
+    near_rows, far_rows : ndarray of int64
+        Rows in them, of one direction of one connection.
+    """
+    return _joined(near, near_rows, far, far_rows, _fields(near, near_rows, far, far_rows))
+
+
+def _fields(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[str, ...]:
+    """Return by what packets are told: without IP identification only if that was written anew on the way."""
+    exact = len(_joined(near, near_rows, far, far_rows, EXACT)[0])
+    if 2 * exact >= min(len(near_rows), len(far_rows)):
+        return EXACT
+    return RENUMBERED if len(_joined(near, near_rows, far, far_rows, RENUMBERED)[0]) > 2 * exact else EXACT
+
+
+def _joined(
+    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
+) -> tuple[Array, Array]:
+    return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
+
+
+_Sides = tuple["Table", "Array", "Table", "Array"]
+_Named = tuple["Array", "Array"]
+"""What tells each packet, and how many with the same identity came before it."""
+
+
+def _all_joined(sides: _Sides, near: _Named, far: _Named) -> tuple[Array, Array]:
+    """Return what `_joined` does; nothing but their times tells copies without an identification apart."""
+    near_table, near_rows, far_table, far_rows = sides
+    is_alike = near_table["ip_id"][near_rows] <= 0
+    if not is_alike.any():
+        return join(*near, *far)
+    numbered, alike = np.flatnonzero(~is_alike), np.flatnonzero(is_alike)
+    near_index, far_index = join(near[0][numbered], near[1][numbered], *far)
+    times = near_table["time_ns"][near_rows], far_table["time_ns"][far_rows]
+    left, arrived = arrivals(Copies(near[0][alike], times[0][alike]), Copies(far[0], times[1]))
+    both = np.concatenate([numbered[near_index], alike[left]])
+    order = np.argsort(both, kind="stable")
+    return both[order], np.concatenate([far_index, arrived])[order]
+
+
+def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
+    direction = 2 * (number - 1) + reverse
+    bounds = analysis.partition.bounds
+    rows: Array = analysis.partition.order[bounds[direction] : bounds[direction + 1]]
+    return rows
+
+
+def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return what identifies each packet, and how many with the same identity came before it."""
+    key = identities(segments, rows, fields)
+    return key, copies(key)[0]

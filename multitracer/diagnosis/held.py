@@ -1,0 +1,99 @@
+"""What one limit held of a transfer, for the findings that tell of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.case import Finding, rows
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.names import Part
+    from multitracer.tables import Array
+
+WORTH = 0.1
+"""Share of T from which on a limit is a finding, as in the sentence at the top."""
+_LEAST_S = 0.05
+"""Nobody notices less."""
+
+
+class Held(NamedTuple):
+    """The time that a limit, or one part of it, held."""
+
+    begin_ns: int
+    end_ns: int
+    seconds: float
+    share: float
+    lengths_s: Array
+    """Of each stretch."""
+    rows: tuple[int, ...]
+    """Rows of `sender` at the begin of the longest stretches."""
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Number, median and largest of the stretches, and the share of T."""
+        return {
+            "stretches": len(self.lengths_s),
+            "median_s": float(np.median(self.lengths_s)),
+            "largest_s": float(self.lengths_s.max()),
+            "share": self.share,
+        }
+
+    def finding(
+        self,
+        kind: str,
+        sentence: str,
+        numbers: dict[str, float] | None = None,
+        *,
+        cost_s: float | None = None,
+    ) -> Finding:
+        """Return it as a finding, which cost all of its time unless `cost_s` says otherwise."""
+        return Finding(
+            kind,
+            self.begin_ns,
+            self.end_ns,
+            self.seconds if cost_s is None else cost_s,
+            None,
+            rows("sender", list(self.rows)),
+            sentence,
+            numbers=self.numbers if numbers is None else numbers,
+        )
+
+
+_MOST_ROWS = 4
+
+
+def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: float = WORTH) -> Held | None:
+    """Return what a limit held; None if that was less than a `least` share of T, or not noticeable."""
+    begin, end = stretches(limited, limit, part)
+    lengths = (end - begin) * limited.transfer.speed / NS_PER_S
+    total = float(lengths.sum())
+    if total < _LEAST_S or total < least * limited.total_s:
+        return None
+    longest = np.sort(begin[np.argsort(-lengths, kind="stable")[:_MOST_ROWS]])
+    time = np.maximum.accumulate(limited.transfer.sender["time_ns"])
+    rows = np.minimum(np.searchsorted(time, longest), len(time) - 1)
+    return Held(int(begin[0]), int(end[-1]), total, total / limited.total_s, lengths, tuple(rows.tolist()))
+
+
+def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
+    """Return begin and end of each time that a limit, or a part of it, held; data end a pause."""
+    cells = limited.cells
+    mine = cells.limit == limit
+    if part is not None:
+        mine &= cells.part == part
+    begin, end = cells.begin[mine], cells.end[mine]
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = begin[1:] > end[:-1]
+    closes = np.append(opens[1:], True)[: len(end)]
+    begin, end = begin[opens], end[closes]
+    if limit is not Limit.APPLICATION or limited.shown is None or not len(begin):
+        return begin, end
+    sent = limited.shown.pause.end
+    sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
+    return np.unique(np.concatenate([begin, sent])), np.unique(np.concatenate([end, sent]))

@@ -1,0 +1,81 @@
+"""A file that appears whole under its name or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError, MultiTracerError
+from multitracer.words import portable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """Give the path of a new file beside `target`, which takes its place when all went well.
+
+    A target that is no regular file (a pipe, a device) is given as it is.
+
+    Raises
+    ------
+    InputError
+        If it is a folder or cannot be written.
+    """
+    final = Path(os.path.realpath(os.fspath(target or "")))
+    if final.is_dir():
+        raise InputError(f"{portable(str(final))}: is a folder; name a file")
+    if final.exists() and not final.is_file():
+        with named(target or "", final):
+            yield final
+        return
+    temporary = temporary_path(final)
+    try:
+        with named(target or "", temporary):
+            yield temporary
+            temporary.replace(final)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
+    final = Path(os.path.realpath(os.fspath(target)))
+    temporary = temporary_path(final)
+    try:
+        with named(target, temporary):
+            temporary.mkdir()
+            yield temporary
+            final.mkdir(exist_ok=True)
+            for made in temporary.iterdir():
+                made.replace(final / made.name)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def temporary_path(final: Path) -> Path:
+    """Return where to write what will become `final`: hidden, in the same folder, this process's own."""
+    return final.with_name(f".{final.name}.{os.getpid()}.tmp")
+
+
+@contextlib.contextmanager
+def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
+    """Turn a failure to write into an error that names the target, not the file beside it."""
+    try:
+        yield
+    except (MultiTracerError, BrokenPipeError):
+        raise
+    except OSError as error:
+        if error.filename and not os.fsdecode(error.filename).startswith(str(temporary)):
+            raise
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        advice = "make room there or choose another place" if error.errno in _FULL else "choose another place"
+        raise InputError(f"{portable(os.fspath(target))}: cannot be written: {reason}; {advice}") from error
