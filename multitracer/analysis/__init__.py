@@ -4,9 +4,10 @@ A `Capture` (tables `segments` and `flows`) comes in, in the order of the captur
 connection and two directions (`Analysis`), a row for each segment with its class, round-trip times, verdicts
 on retransmissions, phases of the sender, and how far the capture can be trusted.
 
-Read `kind.py` first (the classes of a segment), then `tcp.py` (the entry), then `segments/examination.py`
-(the steps). Sequence numbers are unwrapped to int64 on one axis for all connections (`segments/axis.py`), so
-each step runs once for all of them, as operations on whole arrays; there is no loop over segments.
+Read `kind.py` first (what can be said of a segment), then `tcp.py` (the entry), then
+`segments/examination.py` (the steps). Sequence numbers are unwrapped to int64 on one axis for all connections
+(`segments/axis.py`), so each step runs once for all of them, as operations on whole arrays; there is no loop
+over segments.
 
 What must hold: the result is that of the plain rules in tests/analysis/oracle.py, whatever the segments are;
 time and memory grow in proportion to the number of segments. Times are int64 ns of the capture's clock, a
