@@ -9,7 +9,6 @@ import ctypes
 import errno
 import os
 import time
-from typing import Any
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STA_UNSYNC, _STA_NANO = 0x0040, 0x2000
@@ -64,7 +63,7 @@ def _read_once() -> dict[str, int]:
     }
 
 
-def discipline() -> dict[str, Any]:
+def discipline() -> dict[str, object]:
     """Return what NTP, chrony or PTP told the kernel of its clock; nothing where it cannot be asked."""
     timex = _Timex()
     state = _LIBC.adjtimex(ctypes.byref(timex))

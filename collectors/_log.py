@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import CollectorError, InputError
 
@@ -45,7 +45,7 @@ class Log:
     ) -> None:
         os.close(self._descriptor)
 
-    def record(self, **fields: Any) -> None:
+    def record(self, **fields: object) -> None:
         """Write one JSON object."""
         self.write(line(fields))
 
@@ -62,7 +62,7 @@ class Log:
                 raise CollectorError(f"{self._name}: cannot write: {error.strerror}") from error
 
 
-def line(fields: dict[str, Any]) -> bytes:
+def line(fields: dict[str, object]) -> bytes:
     """Return `fields` as one line of JSON."""
     return _ENCODER.encode(fields).encode() + b"\n"
 

@@ -8,7 +8,7 @@ import os
 import sys
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import MultiTracerError
@@ -32,7 +32,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     )
     options.add_argument("--duration", type=_duration_ns, metavar="SECONDS", help="end after this time")
     options.add_argument(
-        "--outlive-parent", action="store_true", help="go on when the process that started this one ends"
+        "--outlive-parent", action="store_true", help="continue when the process that started this one ends"
     )
     options.add_argument(
         "--tags", action="store_true", help="write the tags that come on standard input; end when it ends"
@@ -51,7 +51,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     return options
 
 
-def header(name: str, chosen: argparse.Namespace, **more: Any) -> dict[str, Any]:
+def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, object]:
     """Return the first record of a log: what was run, where, and with which options."""
     system = os.uname()
     return {

@@ -7,9 +7,12 @@ import tomllib
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from multitracer.tables import Document
 
 GENERIC = "3gpp"
 _MOST_BYTES = 1 << 16
@@ -84,7 +87,7 @@ def matching(identity: str) -> Profile:
     return bundled[GENERIC]
 
 
-def _profile(data: dict[str, Any], where: str) -> Profile:
+def _profile(data: Document, where: str) -> Profile:
     asks = tuple(_ask(row, where) for row in data.get("ask", []))
     init = tuple(data.get("init", []))
     if not asks or not isinstance(data.get("name"), str):
@@ -99,7 +102,7 @@ def _profile(data: dict[str, Any], where: str) -> Profile:
     return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"))
 
 
-def _ask(row: dict[str, Any], where: str) -> Ask:
+def _ask(row: Document, where: str) -> Ask:
     try:
         ask = Ask(str(row["command"]), int(row.get("every", 1)), float(row.get("timeout_s", 2.0)))
     except (KeyError, TypeError, ValueError):

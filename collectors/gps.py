@@ -19,7 +19,7 @@ from __future__ import annotations
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading
@@ -215,7 +215,7 @@ class Receiver:
             kind="report" if text.startswith("{") else "sentence", at_ns=at_ns, raw=text, **shown
         )
 
-    def _understood(self, text: str) -> tuple[bool, dict[str, Any]]:
+    def _understood(self, text: str) -> tuple[bool, dict[str, object]]:
         """Return whether to keep a line, and what it tells; raise RemoteProtocolError if it is none."""
         if text.startswith("{"):
             kind, shown = report(text)
@@ -255,7 +255,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     if chosen.device:
         check_pyserial()

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._kernel_clock import discipline, read_together
@@ -77,7 +77,7 @@ class HostClockRecorder:
         self._due_ns = 0
         self._ask_ns = 0
 
-    def run(self, stop: Stop, *, header: dict[str, Any]) -> None:
+    def run(self, stop: Stop, *, header: dict[str, object]) -> None:
         """Go on until `stop` says so."""
         stop.on_set = self.look
         self.write(header=header)
@@ -94,7 +94,7 @@ class HostClockRecorder:
         if event or reading["monotonic_before_ns"] >= self._due_ns:
             self._put(reading, **event)
 
-    def write(self, **more: Any) -> None:
+    def write(self, **more: object) -> None:
         """Write a reading at once."""
         reading = self._read()
         self._put(reading, **self._event(reading), **more)
@@ -103,12 +103,12 @@ class HostClockRecorder:
         """Write a reading with a tag of the clapperboard."""
         self.write(tag=tag)
 
-    def _put(self, reading: Reading, **more: Any) -> None:
+    def _put(self, reading: Reading, **more: object) -> None:
         self._last = reading
         self._due_ns = reading["monotonic_before_ns"] + self._every_ns
         self._log.record(host=self._host, **reading, **discipline(), **more, **self._by_daemons())
 
-    def _event(self, now: Reading) -> dict[str, Any]:
+    def _event(self, now: Reading) -> dict[str, object]:
         """Return what happened since the last reading: a suspend explains what would look like a step."""
         if self._last is None:
             return {}
@@ -169,7 +169,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._line import Line
@@ -62,7 +62,7 @@ class ModemLog:
         self._clock_ns = 0
         self._answered_ns = 0
 
-    def record(self, kind: str, **fields: Any) -> None:
+    def record(self, kind: str, **fields: object) -> None:
         """Write one record."""
         self._log.record(kind=kind, **fields)
 
@@ -293,7 +293,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     profile = chosen_profile(chosen.profile) if chosen.profile else None
     tool = chosen.tool or (None if chosen.device else manages_a_modem())

@@ -16,7 +16,7 @@ import os
 import re
 import time
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
 from collectors._log import Log, clock_reading, line
@@ -106,11 +106,11 @@ class TcpProbeRecorder:
         self._clock_ns = time.monotonic_ns() + NS_PER_S
         self._comment(kind="clock", **clock_reading(), lost=self._instance.lost())
 
-    def _comment(self, **fields: Any) -> None:
+    def _comment(self, **fields: object) -> None:
         self._log.write(comment(fields))
 
 
-def comment(fields: dict[str, Any]) -> bytes:
+def comment(fields: dict[str, object]) -> bytes:
     """Return the line of the log that carries `fields`."""
     return b"# multitracer " + line(fields)
 
@@ -129,7 +129,7 @@ def arm(instance: Instance, *, ports: Sequence[int], buffer_kib: int) -> list[st
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     options = parser(__doc__)
     per_processor = min(_BUFFER_KIB, _ALL_BUFFERS_KIB // (os.cpu_count() or 1))
     options.add_argument(

@@ -7,4 +7,5 @@ from multitracer.errors import MultiTracerError as MultiTracerError
 
 Notebook = Session  # deprecated: the name until 0.1
 
+__all__: list[str]
 __version__: str

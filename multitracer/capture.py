@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Mask, Numbers
 
 
 class Flag(IntFlag):
@@ -26,6 +26,20 @@ class Flag(IntFlag):
     ECE = 0x40
     CWR = 0x80
     NS = 0x100
+
+
+class IpProtocol(IntEnum):
+    """Protocol numbers of IP (IANA, Assigned Internet Protocol Numbers), of those that are named here."""
+
+    ICMP = 1
+    IGMP = 2
+    TCP = 6
+    UDP = 17
+    GRE = 47
+    ESP = 50
+    ICMPV6 = 58
+    OSPF = 89
+    SCTP = 132
 
 
 class Mark(IntFlag):
@@ -141,7 +155,7 @@ class Capture:
         """Smallest packet time of all files; None without a packet that carries a time."""
         return min((f.first_ns for f in self.files if f.first_ns is not None), default=None)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Capture:
+    def where(self, chosen: Mask) -> Capture:
         """Return the segments that a mask chooses, with their SACK blocks and SYN options.
 
         The files, and therefore the index `file`, stay as they are; so do the flows.
@@ -176,7 +190,7 @@ class Capture:
         return part
 
 
-def _follow(table: Table, chosen: NDArray[np.bool_], row: NDArray[np.int64]) -> Table:
+def _follow(table: Table, chosen: Mask, row: Numbers) -> Table:
     """Return the rows of a side table whose segment was chosen, with the new row of that segment."""
     kept = table.take(chosen[table["row"]])
     kept.columns["row"] = row[kept["row"]]

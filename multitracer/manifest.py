@@ -17,19 +17,19 @@ import os
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.tables import Document
+
 MANIFEST = "manifest.json"
 SCHEMA = "multitracer.session/1"
 MAX_BYTES = 16 << 20
 """A longer manifest is refused: a day of recording with every collector makes some 100 kB."""
-
-Document = dict[str, Any]
 
 
 class Role(StrEnum):
@@ -168,6 +168,7 @@ class Manifest:
         return self.hosts.setdefault(name, Host())
 
 
+_Entry = TypeVar("_Entry", CollectorRun, LogFile)
 _SPARSE = (Host, Variables, Measurement)
 """Of these only the keys are written that say something; of the others all, a reader may count on them."""
 
@@ -198,7 +199,7 @@ _LONGEST_SHOWN = 60
 
 
 class _Reader:
-    """Makes the classes of JSON values, and keeps a sentence for each thing that was passed over."""
+    """Makes the classes of JSON values, and keeps a sentence for each thing that was skipped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -236,7 +237,7 @@ class _Reader:
     def _warn(self, sentence: str) -> None:
         self.warnings.append(f"{self._path}: {sentence}; it is not used")
 
-    def _host(self, document: Any, name: str) -> Host | None:
+    def _host(self, document: object, name: str) -> Host | None:
         what = f"host {name!r}"
         if not isinstance(document, dict):
             self._warn(f"{what} is {type(document).__name__}, not an object")
@@ -267,7 +268,7 @@ class _Reader:
             known |= {"server": None, "over": server.removeprefix("over ")}
         return Measurement(**known)
 
-    def _entries(self, kind: type, documents: list[Any], key: str) -> list[Any]:
+    def _entries(self, kind: type[_Entry], documents: list[object], key: str) -> list[_Entry]:
         what = f"an entry of {key}"
         entries = []
         for document in documents:
@@ -281,14 +282,14 @@ class _Reader:
         return entries
 
 
-def _fits(value: Any, annotation: str) -> bool:
+def _fits(value: object, annotation: str) -> bool:
     """Return whether a JSON value is of the type that a field has; true is no number."""
     if annotation in _ELEMENTS and type(value) is list:
         return all(type(each) is _ELEMENTS[annotation] for each in value)
     return type(value) in _TYPES[annotation]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return repr(str(value)[:_LONGEST_SHOWN])
 
 
@@ -335,7 +336,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     temporary.replace(folder / MANIFEST)
 
 
-def _written(entry: Any) -> Document:
+def _written(entry: Manifest | Host | CollectorRun | LogFile | Variables | Measurement) -> Document:
     """Return an object's fields as they are written, and its `more`."""
     own = {each: getattr(entry, each.name) for each in fields(entry) if each.name not in _OWN}
     stated = {each.name: _plain(value) for each, value in own.items() if not _is_default(each, value)}
@@ -343,11 +344,11 @@ def _written(entry: Any) -> Document:
     return every | stated | {key: value for key, value in entry.more.items() if key not in stated}
 
 
-def _is_default(of: Field[Any], value: Any) -> bool:
+def _is_default(of: Field[object], value: object) -> bool:
     return bool(value == (of.default if of.default_factory is MISSING else of.default_factory()))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Host | CollectorRun | LogFile | Variables | Measurement):
         return _written(value)
     if isinstance(value, dict):
@@ -390,7 +391,7 @@ def changed_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield str(error)
             continue
         if not path.is_file():
-            yield f"{path}: listed in the manifest, but not there"
+            yield f"{path}: listed in the manifest, but missing"
         elif log.bytes is not None and path.stat().st_size != log.bytes:
             yield f"{path}: {path.stat().st_size} bytes, {log.bytes} when it was recorded"
         elif log.sha256 is not None and checksum(path) != log.sha256.lower():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+    """Of any dtype: a column, or what was computed of one."""
+    Times = NDArray[np.int64]
+    """Points in time or durations, ns."""
+    Numbers = NDArray[np.int64]
+    """Row numbers, byte counts, sequence numbers that were unwrapped."""
+    Mask = NDArray[np.bool_]
+    """Which rows are meant."""
+
+Row = dict[str, Any]
+"""One row of a table as Python values: column name -> cell, None where it is missing."""
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+"""Any JSON value."""
+Document = dict[str, Any]
+"""A JSON object: what a log, a manifest or a page holds, and where a table comes from."""
 
 NA = -1
 """The missing value of a signed integer column that is marked `na`."""
@@ -67,7 +81,7 @@ class Schema:
         return Schema(name, self.columns + columns)
 
 
-_DTYPES: dict[str, Any] = {}
+_DTYPES: dict[str, np.dtype[Any]] = {}
 """By their names: to make one costs as much as to check a column with it."""
 
 
@@ -92,7 +106,7 @@ class Table:
 
     schema: Schema
     columns: dict[str, Array]
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: Document = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = {column.name for column in self.schema.columns}
@@ -145,7 +159,7 @@ class Table:
         column = next(c for c in self.schema if c.name == name)
         return np.asarray(_is_missing(column, self.columns[name]), dtype=bool)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Row]:
         """Yield each row as a dict of Python values, a missing one as None; for small tables."""
         for i in range(len(self)):
             yield {c.name: _python_value(c, self.columns[c.name][i]) for c in self.schema}
@@ -182,7 +196,7 @@ def _is_missing(column: Column, values: Any) -> Any:
     return values != values if kind == "f" else np.zeros_like(values, dtype=bool)  # noqa: PLR0124
 
 
-def _python_value(column: Column, value: Any) -> Any:
+def _python_value(column: Column, value: Any) -> object:
     if _is_missing(column, value):
         return None
     return value.item() if hasattr(value, "item") else value

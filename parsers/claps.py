@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from multitracer.radio import CLOCK_READINGS
@@ -18,14 +18,14 @@ from parsers._text.rows import Rows
 from parsers.clocks import in_order_of_log
 
 if TYPE_CHECKING:
-    from multitracer.tables import Table
+    from multitracer.tables import Document, Table
 
 _COLUMNS = ("time_ns", "line", "host", "event", "monotonic_before_ns", "monotonic_after_ns")
 _SNIFFED = re.compile(rb'\{"kind": ?"clap", ?"tag": ?"[0-9a-f]{1,32}", ?"monotonic_before_ns": ?\d')
 _TAG = re.compile(r"[0-9a-f]{1,32}")
 
 
-def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
+def _row(record: Document, line: int) -> tuple[object, ...]:
     """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they make no sense."""
     before, realtime, after = (
         record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after")

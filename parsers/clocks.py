@@ -22,7 +22,7 @@ from parsers._text.lines import Lines
 from parsers._text.rows import Rows
 
 if TYPE_CHECKING:
-    from multitracer.tables import Table
+    from multitracer.tables import Document, Table
 
 _READ = ("monotonic_before_ns", "realtime_ns", "monotonic_after_ns")
 _MAYBE_NS = ("boottime_ns", "step_ns", "offset_ns", "max_error_ns", "est_error_ns")
@@ -42,7 +42,7 @@ _MOST_PPM = 1_000.0
 _LONGEST_HOST = 64
 
 
-def _row(record: dict[str, Any], line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
+def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
     """Return the values of `_COLUMNS`; raise KeyError or ValueError if the record makes no sense."""
     before, realtime, after = (record[key] for key in _READ)
     host = record.get("host", "")
@@ -58,7 +58,7 @@ def _row(record: dict[str, Any], line: int, ptp_off_ns: int = 0) -> tuple[Any, .
     return realtime, line, host, happened, before, after, _ppm(record), *maybe, *numbers
 
 
-def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
+def _vouched_for_by_chrony(record: Document) -> Document:
     """Return a record with the bound that chrony states, where the kernel itself states none."""
     tracking = record.get("chrony")
     fields = tracking.split(",") if isinstance(tracking, str) else []
@@ -69,14 +69,14 @@ def _vouched_for_by_chrony(record: dict[str, Any]) -> dict[str, Any]:
     return record | {"synchronized": 1, "max_error_ns": bound_ns, "offset_ns": 0}
 
 
-def _ptp_off_ns(record: dict[str, Any], before: int) -> int:
+def _ptp_off_ns(record: Document, before: int) -> int:
     """Return how far linuxptp last said that the clock is from its master: it is asked but once a minute."""
     status = record.get("ptp")
     match = _PTP_OFFSET.match(status) if isinstance(status, str) else None
     return abs(int(match[1])) if match else before
 
 
-def _doubted_by_ptp(record: dict[str, Any], off_ns: int) -> dict[str, Any]:
+def _doubted_by_ptp(record: Document, off_ns: int) -> Document:
     """Return a record whose kernel claims no more than linuxptp does.
 
     linuxptp sets the kernel's `maxerror` to 0 whenever it corrects the clock (sysclk_set_sync in its
@@ -89,14 +89,14 @@ def _doubted_by_ptp(record: dict[str, Any], off_ns: int) -> dict[str, Any]:
     return record | {"max_error_ns": bound_ns + off_ns}
 
 
-def _number(record: dict[str, Any], key: str, missing: int) -> int:
+def _number(record: Document, key: str, missing: int) -> int:
     value = record.get(key)
     if isinstance(value, bool):
         return int(value)
     return value if type(value) is int and abs(value) < LATEST_NS else missing
 
 
-def _ppm(record: dict[str, Any]) -> float:
+def _ppm(record: Document) -> float:
     value = record.get("frequency_ppm")
     known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_PPM
     return float(value) if known and value is not None else float("nan")
@@ -130,12 +130,12 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 
-def _tag(record: dict[str, Any]) -> str:
+def _tag(record: Document) -> str:
     tag = record.get("tag")
     return tag if isinstance(tag, str) and _TAG.fullmatch(tag) else ""
 
 
-def in_order_of_log(rows: Rows, tags: dict[int, str], provenance: dict[str, Any]) -> Table:
+def in_order_of_log(rows: Rows, tags: dict[int, str], provenance: Document) -> Table:
     """Return the readings as they were logged; the provenance holds the clapperboard's tag of each, or ""."""
     table = rows.table({})  # in order of realtime, which a clock that was set back is not
     table = table.take(table["line"].argsort(kind="stable"))

@@ -23,8 +23,9 @@ from parsers._packets.layers import rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.tables import Numbers
     from parsers._capture.window import Readable
-    from parsers._packets.layers import Bytes, Ints
+    from parsers._packets.layers import Bytes
 
 _LAYOUT = Layout(16, struct.Struct(">H"), 10)
 _HEADER = struct.Struct("<QBB")
@@ -85,7 +86,7 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
     return batches(window, source, _LAYOUT, _records)
 
 
-def _records(data: Bytes, at: Ints) -> Records:
+def _records(data: Bytes, at: Numbers) -> Records:
     at = at[~np.isin(data[at + 8] & 0x7F, _NO_PACKETS)]
     stamps = rows(data, at, 8).view("<u8")
     seconds, fraction = stamps >> np.uint64(32), stamps & np.uint64(0xFFFF_FFFF)
@@ -102,7 +103,7 @@ def _records(data: Bytes, at: Ints) -> Records:
     return Records(data, start, captured, lengths[:, 2], time_ns.astype(np.int64), link_type.astype(np.int64))
 
 
-def _behind_headers(data: Bytes, at: Ints, end: Ints) -> Ints:
+def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:
     """Return where the packets begin, behind extension headers and the two bytes before Ethernet."""
     start, more = at + 16, data[at + 8] & _MORE_HEADERS != 0
     for _ in range(_MOST_HEADERS):
@@ -112,7 +113,7 @@ def _behind_headers(data: Bytes, at: Ints, end: Ints) -> Ints:
         following = data[start] & _MORE_HEADERS != 0
         start = np.where(more, start + 8, start)
         more &= following
-    behind: Ints = start + 2 * np.isin(data[at + 8] & 0x7F, _ETHERNET)
+    behind: Numbers = start + 2 * np.isin(data[at + 8] & 0x7F, _ETHERNET)
     return behind
 
 

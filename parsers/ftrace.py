@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class _Log:
     def __init__(self, path: str, lines: Lines) -> None:
         self.path = path
         self.lines = lines
-        self.comments: dict[str, dict[str, Any]] = {}
+        self.comments: dict[str, dict[str, object]] = {}
         self.pairs = ClockPairs()
         self.probes = Rows(TCP_STATE, _PROBED)
         self.events = Rows(TCP_EVENTS, ("time_ns", "event", *_ENDS, "state", "ca_state", "left_host"))
@@ -176,14 +176,14 @@ def _end(text: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _socket(fields: Mapping[str, str]) -> tuple[Any, ...]:
+def _socket(fields: Mapping[str, str]) -> tuple[object, ...]:
     """Return both ends of an event's socket; the IPv6 form also holds IPv4 addresses, mapped."""
     kind = "" if fields.get("family") == "AF_INET" else "v6"
     local, remote = (fields.get(f"{end}addr{kind}") or fields[f"{end}addr"] for end in "sd")
     return _endpoints((local, fields["sport"]), (remote, fields["dport"]))
 
 
-def _endpoints(local: tuple[str, str], remote: tuple[str, str]) -> tuple[Any, ...]:
+def _endpoints(local: tuple[str, str], remote: tuple[str, str]) -> tuple[object, ...]:
     (version, here), (other, there) = address(local[0]), address(remote[0])
     ports = _number(local[1]), _number(remote[1])
     if version != other or not all(0 <= port < 1 << 16 for port in ports):

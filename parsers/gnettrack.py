@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from parsers._format import HEAD_BYTES, Format, Match
 from parsers._text.column_map import column_map, read_mapped
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array, Document, Table
 
 _LONGEST_LINE = 1 << 16
 _PLACE = ("timestamp", "longitude", "latitude")
@@ -32,9 +32,11 @@ _RAT = {
     "HSPAP": "HSPA", "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
     "2G": "GSM", "CDMA": "CDMA", "1XRTT": "CDMA", "EVDO": "EVDO",
 }  # fmt: skip
+Wanted = dict[str, "tuple[str | Document, ...]"]
+"""Column of ours -> those of the file that may hold it, the first choice first."""
 _WORDS = _RAT | {word.lower(): rat for word, rat in _RAT.items()}
 _THIRD_GENERATION = ("UMTS", "HSPA")
-_SERVING: dict[str, tuple[Any, ...]] = {
+_SERVING: Wanted = {
     "rat": ({"column": "NetworkMode", "words": _WORDS}, {"column": "NetworkTech", "words": _WORDS}),
     "operator": ("Operatorname",),
     "cell_id": ("CellID",),
@@ -51,26 +53,29 @@ _SERVING: dict[str, tuple[Any, ...]] = {
     "downlink_bps": ({"column": "DL_bitrate", "scale": 1000},),
     "uplink_bps": ({"column": "UL_bitrate", "scale": 1000},),
 }
-_SECOND: dict[str, tuple[Any, ...]] = {
+_SECOND: Wanted = {
     "rsrp_dbm": ("SecondCell_RSRP",),
     "rsrq_db": ("SecondCell_RSRQ",),
     "sinr_db": ("SecondCell_SNR",),
     "physical_cell_id": ("SecondCell_PSC",),
     "channel": ("SecondCell_ARFCN",),
 }
-_NEIGHBOURS: list[dict[str, tuple[Any, ...]]] = [
+
+
+def _neighbour(n: int) -> Wanted:
+    return {
+        "rat": ({"column": f"NTech{n}", "words": _WORDS},),
+        "rsrp_dbm": (f"NRxLev{n}",),
+        "rsrq_db": (f"NQual{n}",),
+        "channel": (f"NARFCN{n}",),
+    }
+
+
+_NEIGHBOURS: list[Wanted] = [
     {"rsrp_dbm": ("NRxRSRP",), "rsrq_db": ("NRxRSRQ",)},
-    *(
-        {
-            "rat": ({"column": f"NTech{n}", "words": _WORDS},),
-            "rsrp_dbm": (f"NRxLev{n}",),
-            "rsrq_db": (f"NQual{n}",),
-            "channel": (f"NARFCN{n}",),
-        }
-        for n in range(1, 19)
-    ),
+    *(_neighbour(n) for n in range(1, 19)),
 ]
-_POSITION: dict[str, tuple[Any, ...]] = {
+_POSITION: Wanted = {
     "lat_deg": ("Latitude",),
     "lon_deg": ("Longitude",),
     "speed_mps": ({"column": "Speed", "scale": 1 / 3.6},),
@@ -118,7 +123,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return tables
 
 
-def _map(first: bytes, second: bytes) -> dict[str, Any]:
+def _map(first: bytes, second: bytes) -> Document:
     """Return the map of the columns that the first line names, in the form of time that the second shows."""
     delimiter = _delimiter(first)
     header, fields = _names(first, delimiter), _names(second, delimiter)
@@ -138,7 +143,7 @@ def _map(first: bytes, second: bytes) -> dict[str, Any]:
     }
 
 
-def _cells(wanted: dict[str, tuple[Any, ...]], names: dict[str, str]) -> dict[str, Any]:
+def _cells(wanted: Wanted, names: dict[str, str]) -> Document:
     """Return the cells of a row of the table that the file has; of several columns for one, the first."""
     by_column = {}
     for ours, theirs in wanted.items():

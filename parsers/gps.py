@@ -6,7 +6,7 @@ said stands beside it as `fix_time_ns`. Source: collectors/gps.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.position import Epochs, report, sentence
@@ -16,7 +16,7 @@ from parsers._text.collector_log import CollectorLog, Positions, header_of
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
-    from multitracer.tables import Table
+    from multitracer.tables import Document, Table
 
 _LONGEST_RAW = 1 << 17
 
@@ -65,7 +65,7 @@ class _Log(CollectorLog):
         """Return the positions, on the wall clock where the log's clock records place them."""
         self._positions.finish(self._epochs)
         rows = self._positions.rows
-        placed: dict[str, Any] = {"time_ns": self.pairs.place(rows.columns()["time_ns"])}
+        placed: Document = {"time_ns": self.pairs.place(rows.columns()["time_ns"])}
         return rows.table(self.provenance() | {"bad_lines": self._bad}, placed)
 
 

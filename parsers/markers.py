@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from multitracer.radio import MARKERS
@@ -23,7 +23,7 @@ _COLUMNS = ("time_ns", "line", "note")
 _SNIFFED = re.compile(rb'\{"kind": ?"marker", ?"note": ?"')
 
 
-def _row(record: dict[str, Any], line: int) -> tuple[Any, ...]:
+def _row(record: dict[str, object], line: int) -> tuple[object, ...]:
     """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they make no sense."""
     if record.get("kind") != "marker" or not is_time(record["realtime_ns"]):
         raise ValueError("no marker")

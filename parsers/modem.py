@@ -6,7 +6,7 @@ multitracer/protocols/modem for the answers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class _Log(CollectorLog):
     def __init__(self, path: str, lines: Lines) -> None:
         super().__init__(path, lines, name="modem")
         self.rows = Sparse(RADIO)
-        self.ports: list[dict[str, Any]] = []
+        self.ports: list[dict[str, object]] = []
         self._says = ""
 
     def take(self, text: str) -> None:
@@ -49,7 +49,7 @@ class _Log(CollectorLog):
         if not is_used:
             self.lines.skip("not a record of this format")
 
-    def _answer(self, record: dict[str, Any]) -> bool:
+    def _answer(self, record: dict[str, object]) -> bool:
         command, result = record.get("command"), record.get("result")
         if not isinstance(command, str):
             return False
@@ -58,7 +58,7 @@ class _Log(CollectorLog):
         self.answered()
         return self._radio(command, record.get("raw"), record.get("asked_ns"), record.get("answered_ns"))
 
-    def _radio(self, command: str, raw: Any, asked_ns: Any, answered_ns: Any) -> bool:
+    def _radio(self, command: str, raw: object, asked_ns: object, answered_ns: object) -> bool:
         if not (
             isinstance(raw, str) and is_time(asked_ns) and is_time(answered_ns) and asked_ns <= answered_ns
         ):
@@ -73,7 +73,7 @@ class _Log(CollectorLog):
             self.rows.append({"role": "serving", **reading, **stamps})
         return True
 
-    def _port(self, record: dict[str, Any]) -> bool:
+    def _port(self, record: dict[str, object]) -> bool:
         """Keep which port and which modem there was, for the provenance."""
         if not is_time(record.get("at_ns")):
             return False

@@ -10,12 +10,13 @@ import struct
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from multitracer.errors import FormatError
+from multitracer.protocols.pcap_file import BlockType
 from multitracer.protocols.rlpdump import MARK
 from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._pcapng.blocks import SECTION_HEADER, SECTION_KIND, byte_order
+from parsers._pcapng.blocks import SECTION_HEADER, byte_order
 from parsers._rlpdump import bulk
-from parsers._rlpdump.log import INTERFACE, PACKET, Log
+from parsers._rlpdump.log import Log
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -69,9 +70,9 @@ def _take_blocks(window: Window, log: Log) -> str | None:
             return None
         body = bytes(window.view[window.begin + 8 : window.begin + length - 4])
         window.begin += length
-        if kind == SECTION_KIND:
+        if kind == BlockType.SECTION:
             log.section(body)
-        elif kind == INTERFACE:
+        elif kind == BlockType.INTERFACE:
             log.interface(body)
         if "side" not in log.header:
             return "its section names no side"
@@ -81,12 +82,13 @@ def _step_over_packets(window: Window, order: str) -> list[int]:
     """Return where the packet blocks begin that stand at the window's begin, whole and sound."""
     head, closing = (struct.Struct(order + form).unpack_from for form in ("II", "I"))
     view, end, at = window.view, window.end, window.begin
+    packet = BlockType.ENHANCED_PACKET.value
     starts: list[int] = []
     while at + _SMALLEST_PACKET_BYTES <= end:
         kind, length = head(view, at)
         following = at + length
         sane = _SMALLEST_PACKET_BYTES <= length <= _LONGEST_BLOCK_BYTES and not length & 3
-        if kind != PACKET or not sane or following > end or closing(view, following - 4)[0] != length:
+        if kind != packet or not sane or following > end or closing(view, following - 4)[0] != length:
             break
         starts.append(at)
         at = following
@@ -95,7 +97,7 @@ def _step_over_packets(window: Window, order: str) -> list[int]:
 
 
 def _head(window: Window, log: Log) -> tuple[int, int, str]:
-    """Return type, length and byte order of the block at the window's begin; order "" if nothing tells."""
+    """Return type, length and byte order of the block at the window's begin; order "" if it is unknown."""
     head = bytes(window.view[window.begin : window.begin + _SMALLEST_BLOCK_BYTES])
     order = (byte_order(head) if head.startswith(SECTION_HEADER) else "") or log.order
     return *struct.unpack_from((order or "<") + "II", head), order

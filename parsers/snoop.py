@@ -23,8 +23,9 @@ from parsers._packets.layers import rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.tables import Numbers
     from parsers._capture.window import Readable
-    from parsers._packets.layers import Bytes, Ints
+    from parsers._packets.layers import Bytes
 
 _MAGIC = b"snoop\0\0\0"
 _HEADER_BYTES = 16
@@ -65,7 +66,7 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
     source.variant = "version 2, µs"
     window.skip(_HEADER_BYTES)
 
-    def records(data: Bytes, at: Ints) -> Records:
+    def records(data: Bytes, at: Numbers) -> Records:
         words = rows(data, at, 24).view(">u4").reshape(-1, 6).astype(np.int64)
         if len(words):  # drops are counted from the start
             interface.dropped_packets = int(words[-1, 3])

@@ -24,7 +24,7 @@ from parsers._text.lines import Lines
 from parsers._text.rows import Rows, address, filled, scaled_ns, times
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array, Document, Table
 
 _MOST_GAPS = 10_000
 _MOST = 1 << 53
@@ -86,7 +86,7 @@ class _Log(CollectorLog):
         if record.get("kind") != "reading" or not self._reading(record):
             self.lines.skip("not a record of this format")
 
-    def _reading(self, record: dict[str, Any]) -> bool:
+    def _reading(self, record: Document) -> bool:
         try:
             row = _row(record)
             blob = base64.b64decode(record["raw"], validate=True)
@@ -96,7 +96,7 @@ class _Log(CollectorLog):
         self.blobs.append(blob)
         return True
 
-    def _miss(self, record: dict[str, Any]) -> bool:
+    def _miss(self, record: Document) -> bool:
         """Keep when readings were passed over: no gap of the sockets, whose next reading tells all."""
         since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
         if not (is_time(since) and is_time(until) and is_time(count)):
@@ -115,7 +115,7 @@ class _Log(CollectorLog):
         columns["method"] = np.full(len(self.blobs), ReadBy.TCP_INFO, dtype=np.uint8)
         return filled(TCP_STATE, columns, self.provenance())
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Document:
         """Return what a reader should know of the log."""
         gaps = np.array([gap[:2] for gap in self.late[:_MOST_GAPS]], dtype=np.int64).reshape(-1, 2)
         since, until = (self.pairs.place(gaps[:, side]).tolist() for side in (0, 1))
@@ -125,7 +125,7 @@ class _Log(CollectorLog):
         }
 
 
-def _row(record: dict[str, Any]) -> tuple[Any, ...]:
+def _row(record: Document) -> tuple[Any, ...]:
     """Return the values of `_FROM_RECORD`; raise KeyError, TypeError or ValueError if one makes no sense."""
     version, local = address(str(record["local"]))
     other, remote = address(str(record["remote"]))
@@ -155,7 +155,7 @@ def _row(record: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _number(record: dict[str, Any], key: str, most: int) -> int:
+def _number(record: Document, key: str, most: int) -> int:
     value = record.get(key)
     if value is None:
         return NA
@@ -180,7 +180,7 @@ def _variables(info: dict[str, Array]) -> dict[str, Array]:
     return columns
 
 
-def _byte_order(header: dict[str, Any]) -> Literal["little", "big"]:
+def _byte_order(header: Document) -> Literal["little", "big"]:
     return "big" if header.get("byte_order") == "big" else "little"
 
 

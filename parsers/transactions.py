@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -41,13 +41,13 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     lines = Lines(stream)
     labels = _labels(next(iter(lines), ""), path)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for text in lines:
         try:
             rows.append(_row(next(csv.reader([text])), labels))
         except (ValueError, csv.Error, StopIteration):
             lines.skip("no transaction")
-    values: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(TRANSACTIONS.names)
+    values: Iterable[object] = zip(*rows, strict=True) if rows else [()] * len(TRANSACTIONS.names)
     columns = {
         column.name: np.array(cells, dtype=column.dtype)
         for column, cells in zip(TRANSACTIONS, values, strict=True)
@@ -65,7 +65,7 @@ def _labels(header: str, path: str) -> list[str]:
     return [name.removeprefix(LABEL) for name in rest]
 
 
-def _row(cells: list[str], labels: list[str]) -> tuple[Any, ...]:
+def _row(cells: list[str], labels: list[str]) -> tuple[object, ...]:
     plain, labelled = cells[: len(_PLAIN)], cells[len(_PLAIN) :]
     values = [_value(column, cell) for column, cell in zip(TRANSACTIONS.columns, plain, strict=False)]
     if len(values) != len(_PLAIN) or len(labelled) != len(labels):
@@ -74,7 +74,7 @@ def _row(cells: list[str], labels: list[str]) -> tuple[Any, ...]:
     return (*values, ";".join(words))
 
 
-def _value(column: Column, cell: str) -> Any:
+def _value(column: Column, cell: str) -> object:
     if column.dtype == "float64":
         number = float(cell) if cell else math.nan
         if math.isinf(number):

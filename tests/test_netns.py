@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def _exists(name: str) -> bool:
 
 
 def test_they_and_their_processes_go_away_after_an_error() -> None:
-    made = []
+    made: list[Any] = []
 
     def fail_inside() -> None:
         with namespaces("a") as hosts:

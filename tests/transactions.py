@@ -12,15 +12,17 @@ from multitracer.tables import NA, Table
 from multitracer.transactions import LABEL, TRANSACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from numpy.typing import ArrayLike
 
 START_NS = 1_795_000_000_000_000_000
 _TIMEOUT_S = 60.0
 
 
 def transactions(
-    rtts_s: Mapping[int, Sequence[float]],
+    rtts_s: Mapping[int, ArrayLike],
     *,
     protocol: str = "tcp",
     vary: str = "reply",
@@ -30,8 +32,9 @@ def transactions(
     radio: bool = False,
 ) -> Table:
     """Return TRANSACTIONS with these RTTs for each size; inf is a dropped one."""
-    sizes = np.array([size for size, values in rtts_s.items() for _ in values], dtype=np.int64)
-    rtt = np.array([value for values in rtts_s.values() for value in values], dtype=float)
+    rtts = {size: np.asarray(values, dtype=np.float64) for size, values in rtts_s.items()}
+    sizes = np.array([size for size, values in rtts.items() for _ in values], dtype=np.int64)
+    rtt = np.array([value for values in rtts.values() for value in values], dtype=np.float64)
     count, lost = len(rtt), np.isinf(rtt)
     took_s = np.where(lost, _TIMEOUT_S, rtt) + 0.5
     luck = np.random.default_rng(7)
@@ -41,7 +44,7 @@ def transactions(
         "protocol": np.full(count, protocol),
         "vary": np.full(count, vary),
         "size_bytes": sizes,
-        "repetition": np.concatenate([np.arange(1, len(v) + 1) for v in rtts_s.values()] or [[]]).astype(int),
+        "repetition": np.array([n for v in rtts.values() for n in range(1, len(v) + 1)], dtype=np.int64),
         f"{vary}_bytes": sizes,
         f"{fixed}_bytes": np.full(count, 64),
         "connection": np.full(count, connection),

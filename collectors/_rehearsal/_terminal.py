@@ -8,7 +8,7 @@ import os
 import pty
 import sys
 import tty
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
 
@@ -64,7 +64,7 @@ class Terminal:
         os.close(self._port)
 
 
-def say_back(**fields: Any) -> None:
+def say_back(**fields: object) -> None:
     """Write one line to who holds the control, if anybody still reads."""
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(fields) + "\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def _north_east_m(a: tuple[float, float], b: tuple[float, float]) -> tuple[float
     return north, east * math.cos(math.radians(a[0]))
 
 
-def radio(elapsed_s: float) -> dict[str, Any]:
+def radio(elapsed_s: float) -> dict[str, object]:
     """Return the radio at a time of the drive, in columns of RADIO; what is not heard is absent."""
     t = elapsed_s % LOOP_S
     fading = 10.0 * math.sin(2 * math.pi * t / 90.0) + 5.0 * math.sin(2 * math.pi * t / 17.0)
@@ -98,7 +98,7 @@ class Drive:
     def __init__(self, *, speed: float = 1.0) -> None:
         self._speed = speed
 
-    def values(self, elapsed_s: float) -> Mapping[str, Any]:
+    def values(self, elapsed_s: float) -> Mapping[str, object]:
         """Return the radio after some time."""
         return radio(elapsed_s * self._speed)
 
@@ -107,12 +107,12 @@ class SetValues:
     """Values that somebody sets from outside, so that a log holds those that shaped the traffic."""
 
     def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
+        self._values: dict[str, object] = {}
 
-    def set(self, values: Mapping[str, Any]) -> None:
+    def set(self, values: Mapping[str, object]) -> None:
         """Change some values; None makes one unknown."""
         self._values |= values
 
-    def values(self, _: float) -> Mapping[str, Any]:
+    def values(self, _: float) -> Mapping[str, object]:
         """Return what was set last."""
         return {name: value for name, value in self._values.items() if value is not None}

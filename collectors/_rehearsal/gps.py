@@ -14,7 +14,7 @@ import time
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._options import parser, rate_hz, run
 from collectors._rehearsal._terminal import Terminal, say_back
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from collectors._rehearsal.drive import Place
+    from multitracer.tables import Document
 
 _KNOT_MPS = 1852 / 3600
 _STANDARD_INPUT = 0
@@ -115,7 +116,7 @@ class Rehearsal:
             say_back(did=event)
         return bool(control)
 
-    def _happen(self, event: dict[str, Any]) -> None:
+    def _happen(self, event: Document) -> None:
         what = event.get("do")
         if what in ("silent", "speak", "damage"):
             self._mood = what
@@ -137,7 +138,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Be a receiver until told to stop."""
+    """Act as a receiver until stopped."""
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
         rehearsal = Rehearsal(chosen.link, hz=chosen.hz, speed=chosen.speed)

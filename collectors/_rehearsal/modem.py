@@ -20,7 +20,7 @@ import random
 import time
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from collectors._options import parser, run
 from collectors._rehearsal._terminal import Terminal, say_back
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
+    from multitracer.tables import Document
+
 _LONGEST_COMMAND = 512
 _BITS_PER_OCTET = BITS_PER_BYTE + 2
 """With start and stop bit."""
@@ -44,7 +46,7 @@ _STANDARD_INPUT = 0
 class Provider(Protocol):
     """What the radio is like."""
 
-    def values(self, elapsed_s: float) -> Mapping[str, Any]:
+    def values(self, elapsed_s: float) -> Mapping[str, object]:
         """Return columns of RADIO, after so many seconds."""
 
 
@@ -171,7 +173,7 @@ class Rehearsal:
         self._began_ns = time.monotonic_ns()
         self._control = b""
 
-    def run(self, events: list[dict[str, Any]], *, control: bool) -> None:
+    def run(self, events: list[Document], *, control: bool) -> None:
         """Go on until `stop` says so, or standard input ends."""
         if control:
             say_back(link=str(self._link))
@@ -191,7 +193,7 @@ class Rehearsal:
             self._terminal.unplug()
             self._terminal = None
 
-    def happen(self, event: dict[str, Any]) -> None:
+    def happen(self, event: Document) -> None:
         """Let something happen."""
         now, what = time.monotonic_ns(), event.get("do")
         if isinstance(event.get("set"), dict):
@@ -212,7 +214,7 @@ class Rehearsal:
     def _elapsed_s(self) -> float:
         return (time.monotonic_ns() - self._began_ns) / NS_PER_S
 
-    def _wait(self, events: list[dict[str, Any]], *, control: bool) -> bool:
+    def _wait(self, events: list[Document], *, control: bool) -> bool:
         due = [time.monotonic_ns() + NS_PER_S]
         if self._terminal is not None and self._modem.next_ns is not None:
             due.append(int(self._modem.next_ns))
@@ -237,7 +239,7 @@ class Rehearsal:
         return bool(control)
 
 
-def _events(path: Path | None) -> list[dict[str, Any]]:
+def _events(path: Path | None) -> list[Document]:
     if path is None:
         return []
     try:
@@ -265,7 +267,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Be a modem until told to stop."""
+    """Act as a modem until stopped."""
     chosen = _options(argv)
     values = SetValues()
     provider: Provider = values if chosen.fixed else Drive(speed=chosen.speed)

@@ -87,7 +87,7 @@ def sizes_table(link: str, *, real: bool, vary: str = "reply") -> str:
 def interval(row: Row, name: str) -> str:
     """Return a ratio with its 95 % interval."""
     if row[name] is None or not np.isfinite(row[name]):
-        return row["why"]
+        return str(row["why"])
     return f"{factor(row[name])} ({factor(row[f'{name}_low'])} to {factor(row[f'{name}_high'])})"
 
 
@@ -105,7 +105,7 @@ def table(heads: list[str], lines: list[list[str]]) -> str:
 
 def cdpd_claims() -> str:
     """Return what the paper says of CDPD beside what was measured, in real and in virtual time."""
-    lines = [
+    lines: list[tuple[str, str, Callable[..., str]]] = [
         ("set-up of a TCP connection", "about 2 s", _setup),
         (
             "TCP with set-up / CentaurusComm, up to 512 bytes",
@@ -252,14 +252,15 @@ def part(text: str, name: str) -> str:
     return text.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
 
 
+def _between(made: str) -> Callable[[re.Match[str]], str]:
+    return lambda match: match[1] + made + match[2]
+
+
 def filled(text: str) -> str:
     """Return the page's text with every generated part as it is to be."""
     for name, made in parts().items():
         pattern = f"(<!-- {name} -->\n).*?(<!-- end -->)"
-        shown = made()
-        text, found = re.subn(
-            pattern, lambda match, shown=shown: match[1] + shown + match[2], text, flags=re.S
-        )
+        text, found = re.subn(pattern, _between(made()), text, flags=re.S)
         if not found:
             raise LookupError(f"{PAGE}: has no part {name}")
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram
 from multitracer.recording.open import open_recording
 from tests.report.chromium import Browser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PAGE = ROOT / "docs" / "lost_time.md"
 PICTURE = ROOT / "docs" / "images" / "utilization.png"
@@ -31,7 +35,8 @@ def complete() -> Rows:
 
 def percent(rows: Rows) -> list[int]:
     """Return their rounded-up utilization."""
-    return rounded_up(np.array([float(row["utilization"]) for row in rows])).tolist()
+    utilization = np.array([float(row["utilization"]) for row in rows])
+    return [int(each) for each in rounded_up(utilization).tolist()]
 
 
 def parts() -> dict[str, str]:
@@ -39,11 +44,15 @@ def parts() -> dict[str, str]:
     return {"recorded": _recorded(), "beside": _beside(), "bins": _bins(), "worst": _worst()}
 
 
+def _between(made: str) -> Callable[[re.Match[str]], str]:
+    return lambda match: match[1] + made + match[2]
+
+
 def filled(text: str) -> str:
     """Return the page's text with every generated part as it is to be."""
     for name, made in parts().items():
         pattern = f"(<!-- {name} -->\n).*?(<!-- end -->)"
-        text, found = re.subn(pattern, lambda match, made=made: match[1] + made + match[2], text, flags=re.S)
+        text, found = re.subn(pattern, _between(made), text, flags=re.S)
         if not found:
             raise LookupError(f"{PAGE}: has no part {name}")
     return text
@@ -96,7 +105,7 @@ def _beside() -> str:
     guilty = sum(int(row["resets"]) > 0 and row["header_compression"] != "none" for row in low)
     poor = sum(row["radio"] == "poor" for row in everything)
     lines = [
-        ("transfers", "not told", f"{len(everything)}, {poor} of them in a poor radio"),
+        ("transfers", "not given", f"{len(everything)}, {poor} of them in a poor radio"),
         ("of these recorded, not virtual", "all", str(sum(r["run"].startswith("rec") for r in everything))),
         ("left out: the call was dropped", "some", str(len(everything) - len(rows))),
         ("98 or more", "almost 85 %", f"{high:.0f} %"),
@@ -104,7 +113,7 @@ def _beside() -> str:
         ("link resets", "14", str(sum(int(row["resets"]) for row in rows))),
         ("transfers with a spurious timeout", "none", _with("spurious-timeout", everything)),
         ("with a competing retransmission", "none", _with("competing-retransmission", everything)),
-        ("95 or less", "not told", str(len(low))),
+        ("95 or less", "not given", str(len(low))),
         ("of these with a reset and header compression", "all", str(guilty)),
     ]
     table = "".join(f"| {what} | {paper} | {here} |\n" for what, paper, here in lines)
@@ -137,5 +146,5 @@ def _worst() -> str:
         f"{float(row['lost_s']):.0f} of {float(row['total_s']):.0f} s | {row['causes']} |\n"
         for mark, row in sorted(chosen, key=lambda pair: pair[0])
     ]
-    head = "| run | % | radio | transfer | compressed | resets | lost | findings, dearest first |\n"
+    head = "| run | % | radio | transfer | compressed | resets | lost | findings, largest cost first |\n"
     return head + "|---|---|---|---|---|---|---|---|\n" + "".join(lines)

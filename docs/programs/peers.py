@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "peers.md"
 RECORDINGS = ROOT / "tests" / "causes" / "recordings"
 _WORDS = tomllib.loads((ROOT / "docs" / "peers.toml").read_text("utf-8"))
+_INTRODUCTION: str = _WORDS["introduction"]
 CASES: dict[str, str] = _WORDS["cases"]
 """Recording -> who is right."""
 _FIELDS = ("frame.time_relative", "tcp.srcport", "tcp.seq", "tcp.len", "tcp.ack", "tcp.flags.syn")
@@ -34,7 +35,7 @@ _WORTH = 0.05
 
 def page() -> str:
     """Return the text of the page."""
-    return _WORDS["introduction"] + "".join(f"\n{case_section(name)}" for name in CASES)
+    return _INTRODUCTION + "".join(f"\n{case_section(name)}" for name in CASES)
 
 
 def case_section(name: str) -> str:

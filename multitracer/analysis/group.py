@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture, Mark
+    from multitracer.tables import Array
 
 GROUP_ROWS = 1 << 18
 """How many segments a group holds at most, unless one connection alone has more."""
@@ -121,7 +121,12 @@ class Timeline:
 
 
 def has(flags: Array, flag: Flag | Mark) -> Array:
-    """Return which flags (or marks) have the bit."""
+    """Return which flags (or marks) have the bit.
+
+    Returns
+    -------
+    ndarray of bool, shape of `flags`
+    """
     present: Array = (flags & np.uint16(flag)) != 0
     return present
 

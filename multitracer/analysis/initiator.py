@@ -25,9 +25,8 @@ import numpy as np
 from multitracer.tcp import Initiator
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 _FTP_DATA = 20
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768

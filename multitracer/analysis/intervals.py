@@ -6,14 +6,13 @@ made to be slow (a hundred thousand holes, a million connections) costs what any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 IMPLAUSIBLE = 1 << 30
 """Distance in sequence units that no segment has from its neighbours: the largest window (RFC 7323, 2.3)."""
@@ -28,14 +27,19 @@ def group_starts(bounds: Array) -> Array:
 
 
 def distinct(values: Array) -> Array:
-    """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma."""
+    """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma.
+
+    Returns
+    -------
+    ndarray, dtype of `values`, one-dimensional
+    """
     ordered = np.sort(values)
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
 
 
-def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: Any) -> Array:
+def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: object) -> Array:
     """Return `ufunc` over each group of `values`, `empty` for a group without rows.
 
     Parameters
@@ -74,7 +78,12 @@ def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
 
 
 def steps(values: Array, starts: Array) -> Array:
-    """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts."""
+    """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts.
+
+    Returns
+    -------
+    ndarray of int32, shape of `values`
+    """
     distance = np.zeros(len(values), dtype=np.int32)
     np.subtract(values[1:], values[:-1], out=distance[1:].view(np.uint32))
     distance[starts] = 0
@@ -128,6 +137,10 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
 
     Painter i covers the cells left[i] to right[i] - 1, at least one. Spans are cut into two overlapping
     powers of two, written at the level of their size, then handed down level by level: O(n log n).
+
+    Returns
+    -------
+    ndarray of int64, shape (cells,)
     """
     nobody = len(left)
     size = right - left
@@ -144,7 +157,12 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
 
 
 def span_minimum(values: Array, low: Array, high: Array) -> Array:
-    """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value."""
+    """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value.
+
+    Returns
+    -------
+    ndarray, dtype of `values`, shape of `low`
+    """
     level = np.frexp(high - low)[1] - 1
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()

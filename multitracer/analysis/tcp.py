@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.intervals import Array
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 
 @dataclass

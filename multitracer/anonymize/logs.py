@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import parsers
 from multitracer.anonymize.packets import anonymous
 from multitracer.errors import FormatError
+from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp.frame import is_information
 from multitracer.radio import POSITION, RADIO
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.anonymize.pseudonyms import Pseudonyms
-    from multitracer.tables import Table
+    from multitracer.tables import Json, Table
 
 _POSITION_DIGITS = 2
 _ROAD_COLUMNS = ("heading_deg", "altitude_m")
 """With the speed, they would tell the road that was driven."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
 _UDP_GSMTAP_BYTES = 20 + 8 + 16
-_GSMTAP_TYPE, _GSM_RLP = 20 + 8 + 2, 0x14
+_GSMTAP_TYPE = 20 + 8 + 2
+"""Where in a packet the type of its GSMTAP payload is."""
 _KEPT_OCTETS = 4
 _COMMENT = "# multitracer "
 """What stands before a JSON object in the text of a kernel's trace."""
@@ -74,7 +76,7 @@ def link(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 
 def _holds_contents(packet: parsers.IpPacket) -> bool:
     octets = packet.data[_UDP_GSMTAP_BYTES:]
-    is_frame = len(octets) > _KEPT_OCTETS and packet.data[_GSMTAP_TYPE] == _GSM_RLP
+    is_frame = len(octets) > _KEPT_OCTETS and packet.data[_GSMTAP_TYPE] == GsmtapType.GSM_RLP
     return is_frame and is_information(octets)
 
 
@@ -98,7 +100,7 @@ def _line(line: str, pseudonyms: Pseudonyms) -> str:
     return pseudonyms.in_addresses(line)
 
 
-def in_document(value: Any, pseudonyms: Pseudonyms) -> Any:
+def in_document(value: Json, pseudonyms: Pseudonyms) -> Json:
     """Return a JSON value with its strings mapped, names of machines and command lines included."""
     if isinstance(value, str):
         return pseudonyms.in_words(value)
@@ -109,7 +111,7 @@ def in_document(value: Any, pseudonyms: Pseudonyms) -> Any:
     return value
 
 
-def _member(key: str, value: Any, pseudonyms: Pseudonyms) -> Any:
+def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
     if key in ("host", "node") and isinstance(value, str) and value not in ("mobile", "fixed"):
         return pseudonyms.name(value, kind="host")
     if key == "command" and isinstance(value, list):
@@ -164,7 +166,7 @@ def _csv_lines(table: Table) -> Iterator[str]:
         yield ",".join(_cell(value) for value in row.values())
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     text = "" if value is None else str(value)
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.capture import IpProtocol
 from multitracer.recorder.clapperboard import MAGIC
 
 if TYPE_CHECKING:
     from multitracer.anonymize.pseudonyms import Pseudonyms
 
-_TCP, _UDP = 6, 17
-_CHECKSUM = {_TCP: 16, _UDP: 6}
+_CHECKSUM: dict[int, int] = {IpProtocol.TCP: 16, IpProtocol.UDP: 6}
 """Where a transport header has its checksum."""
 _UDP_BYTES = 8
 _IPV6_BYTES = 40
@@ -68,10 +68,10 @@ def _transport(made: bytearray, at: int, protocol: int, before: bytes, after: by
     if checksum is None:
         return at
     place = at + checksum
-    is_absent = protocol == _UDP and made[place : place + 2] == b"\0\0"
+    is_absent = protocol == IpProtocol.UDP and made[place : place + 2] == b"\0\0"
     if place + 2 <= len(made) and not is_absent:
         _update(made, place, before, after)
-    if protocol == _UDP:
+    if protocol == IpProtocol.UDP:
         payload = bytes(made[at + _UDP_BYTES : at + _UDP_BYTES + _LONGEST_CLAP])
         is_clap = payload.startswith(MAGIC)
         return min(len(made), at + _UDP_BYTES + (len(payload) if is_clap else 0))

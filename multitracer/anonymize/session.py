@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.anonymize import logs
 from multitracer.anonymize.pseudonyms import Pseudonyms
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.recording.inputs import Inputs
+    from multitracer.tables import Document
 
     Writer = Callable[[Path, Path, Pseudonyms], logs.Written]
 
@@ -136,11 +137,13 @@ def _manifest(
 
 def _host(host: Host, pseudonyms: Pseudonyms) -> Host:
     renamed = Host(role=host.role)
-    renamed.add(logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms))
+    mapped = logs.in_document({k: v for k, v in host.document().items() if k != "role"}, pseudonyms)
+    assert isinstance(mapped, dict)
+    renamed.add(mapped)
     return renamed
 
 
-def _more(manifest: Manifest, pseudonyms: Pseudonyms) -> dict[str, Any]:
+def _more(manifest: Manifest, pseudonyms: Pseudonyms) -> Document:
     mapped = logs.in_document(manifest.more, pseudonyms)
     assert isinstance(mapped, dict)
     return mapped

@@ -12,6 +12,8 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pandas.api.typing import NaTType
+
 _TIME = "time_ns"
 _DISTANCE = {"unit": "s", "meaning": "how much later the nearest row is", "source": "join_nearest"}
 _OF_EVENT = {
@@ -28,7 +30,7 @@ def join_nearest(
     on: str = _TIME,
     suffix: str = "_nearest",
 ) -> pd.DataFrame:
-    """Put beside each row the row of another table that is nearest in time.
+    """Add to each row the row of another table that is nearest in time.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ def join_nearest(
 
 def epochs(
     frame: pd.DataFrame,
-    events: pd.DataFrame | pd.Series[pd.Timestamp] | Iterable[pd.Timestamp],
+    events: pd.DataFrame | pd.Series[pd.Timestamp] | Iterable[pd.Timestamp | NaTType],
     *,
     before: str | float | pd.Timedelta = 5.0,
     after: str | float | pd.Timedelta = 5.0,
@@ -158,7 +160,7 @@ def _times(frame: pd.DataFrame, name: str) -> pd.Series[pd.Timestamp]:
     return pd.Series(_nanoseconds(frame[_needed(frame, name)]))
 
 
-def _nanoseconds(times: Iterable[pd.Timestamp]) -> pd.DatetimeIndex:
+def _nanoseconds(times: Iterable[pd.Timestamp | NaTType]) -> pd.DatetimeIndex:
     return pd.DatetimeIndex(pd.to_datetime(pd.Series(times, dtype="datetime64[ns, UTC]"), utc=True))
 
 
@@ -169,7 +171,7 @@ def _needed(frame: pd.DataFrame, name: str) -> str:
 
 
 def _instants(
-    events: pd.DataFrame | pd.Series[pd.Timestamp] | Iterable[pd.Timestamp], on: str
+    events: pd.DataFrame | pd.Series[pd.Timestamp] | Iterable[pd.Timestamp | NaTType], on: str
 ) -> pd.DatetimeIndex:
     if isinstance(events, pd.DataFrame):
         events = events[on if on in events else _needed(events, "begin_ns")]

@@ -7,7 +7,7 @@ that they have in the session.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Column, Schema, Table
+    from multitracer.tables import Column, Numbers, Schema, Table
 
     Chosen = Sequence[tuple[Part, list[int] | None]]
     """The connections of each part by number, None for all."""
@@ -69,17 +69,17 @@ def write_table(path: Path, table: Table) -> None:
     pq.write_table(pa.table(_columns(table), schema=schema), path, compression="zstd")
 
 
-def _writer(path: Path, schema: Any) -> Any:
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter | pc.CSVWriter:
     if path.suffix == ".csv":
         return pc.CSVWriter(path, schema)
     return pq.ParquetWriter(path, schema, compression="zstd")
 
 
-def _rows(part: Part, numbers: list[int] | None) -> Any:
+def _rows(part: Part, numbers: list[int] | None) -> Numbers:
     return np.arange(len(part)) if numbers is None else np.array(numbers) - 1
 
 
-def _write(writer: Any, schema: Any, pieces: Iterator[Any]) -> None:
+def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, pieces: Iterator[pa.Table]) -> None:
     """Write the pieces, small ones together, so that a row group is worth its index."""
     waiting, rows = [schema.empty_table()], 0
     for piece in pieces:
@@ -91,7 +91,7 @@ def _write(writer: Any, schema: Any, pieces: Iterator[Any]) -> None:
     writer.write_table(pa.concat_tables(waiting).combine_chunks(), _ROW_GROUP)
 
 
-def _connections(part: Part, rows: Any, text: Callable[[str], str]) -> Any:
+def _connections(part: Part, rows: Numbers, text: Callable[[str], str]) -> pa.Table:
     table = part.analysis.connections.take(rows)
     columns = {**_columns(table), "connection": _numbered(table, part)}
     everything = len(rows) == len(part)
@@ -104,46 +104,46 @@ def _connections(part: Part, rows: Any, text: Callable[[str], str]) -> Any:
     return pa.table(columns, schema=_connections_schema())
 
 
-def _directions(part: Part, rows: Any) -> Any:
+def _directions(part: Part, rows: Numbers) -> pa.Table:
     table = part.analysis.directions.take(np.stack([2 * rows, 2 * rows + 1], axis=1).ravel())
     return pa.table({**_columns(table), "connection": _numbered(table, part)}, schema=_schema(DIRECTIONS))
 
 
-def _tcp_segments(part: Part, rows: Any) -> Iterator[Any]:
+def _tcp_segments(part: Part, rows: Numbers) -> Iterator[pa.Table]:
     for connections, examined in part.analysis.examined(rows):
         table = examined.segments()
         numbers = np.repeat(part.offset + connections + 1, np.diff(examined.bounds)).astype(np.int32)
         yield pa.table({"connection": pa.array(numbers), **_columns(table)}, schema=_segments_schema())
 
 
-def _numbered(table: Table, part: Part) -> Any:
+def _numbered(table: Table, part: Part) -> pa.Array:
     return pa.array(table["connection"] + np.int32(part.offset))
 
 
-def _columns(table: Table) -> dict[str, Any]:
+def _columns(table: Table) -> dict[str, pa.Array]:
     return {column.name: _array(table, column) for column in table.schema}
 
 
-def _array(table: Table, column: Column) -> Any:
+def _array(table: Table, column: Column) -> pa.Array:
     return pa.array(table[column.name], mask=table.missing(column.name)).cast(_type(column))
 
 
-def _type(column: Column) -> Any:
+def _type(column: Column) -> pa.DataType:
     return pa.timestamp("ns", tz="UTC") if column.is_time else pa.from_numpy_dtype(np.dtype(column.dtype))
 
 
-def _field(name: str, kind: Any, doc: str, unit: str = "") -> Any:
+def _field(name: str, kind: pa.DataType, doc: str, unit: str = "") -> pa.Field:
     return pa.field(name, kind, metadata={"unit": unit, "doc": doc})
 
 
-def _schema(kind: Schema, *, first: list[Any] | None = None, last: list[Any] | None = None) -> Any:
+def _schema(kind: Schema, *, first: Sequence[pa.Field] = (), last: Sequence[pa.Field] = ()) -> pa.Schema:
     fields = [_field(c.name, _type(c), c.doc, "" if c.is_time else c.unit) for c in kind]
-    return pa.schema([*(first or ()), *fields, *(last or ())], metadata={"multitracer.schema": kind.name})
+    return pa.schema([*first, *fields, *last], metadata={"multitracer.schema": kind.name})
 
 
-def _connections_schema() -> Any:
+def _connections_schema() -> pa.Schema:
     return _schema(CONNECTIONS, last=[_field(name, kind, doc) for name, (kind, doc) in _ENDS.items()])
 
 
-def _segments_schema() -> Any:
+def _segments_schema() -> pa.Schema:
     return _schema(TCP_SEGMENTS, first=[_field("connection", pa.int32(), _SESSION_NUMBER)])

@@ -105,7 +105,7 @@ def _declared(path: Path) -> Options:
     return options
 
 
-def _typed(path: Path, key: str, value: Any) -> Any:
+def _typed(path: Path, key: str, value: object) -> object:
     kind = _TYPES[key]
     if key == "label" and isinstance(value, dict):
         return [f"{name}={text}" for name, text in value.items()]

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from multitracer.cli._output import replacing
 from multitracer.clock.captures.two_captures import METHOD
@@ -152,7 +152,7 @@ def write_json(stream: TextIO, alignment: Aligned) -> None:
     stream.write("\n")
 
 
-def _edges(alignment: Aligned) -> Iterator[dict[str, Any]]:
+def _edges(alignment: Aligned) -> Iterator[dict[str, object]]:
     """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
     first = {
         alignment.clocks.of_point(p.name): capture.first_ns for p, capture in alignment.recording.captures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from multitracer.cli._records import (
     CONNECTION_KEYS,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import Chosen
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Document
 
 SCHEMA = "multitracer.analyze/1"
 
@@ -46,7 +47,7 @@ def write_json(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
 _json = json.JSONEncoder(allow_nan=False).encode
 
 
-def _trust(recording: Recording) -> dict[str, Any]:
+def _trust(recording: Recording) -> Document:
     """Return the worst verdict, every reason as a sentence, and every reason with its parts."""
     notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
     return {
@@ -56,12 +57,12 @@ def _trust(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _reason(part: Part, note: Note) -> dict[str, Any]:
+def _reason(part: Part, note: Note) -> Document:
     file = None if note.file is None else portable(note.file)
     return {"capture": portable(part.point.name), **asdict(note), "file": file}
 
 
-def _connections(chosen: Chosen) -> Iterator[dict[str, Any]]:
+def _connections(chosen: Chosen) -> Iterator[Document]:
     for part, numbers in chosen:
         yield from connection_records(part, numbers)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
     from multitracer.measure.transports import Options
+    from multitracer.tables import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Over:
             raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
 
 
-def over_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def over_options(function: Callable[..., object]) -> Callable[..., object]:
     """Add the options to a command."""
     for option in (
         click.option(
@@ -60,7 +61,7 @@ def over_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--capture", is_flag=True, help="With --over: record packets and TCP state, too."),
         click.option(
             "--seed", type=click.IntRange(min=0), metavar="N",
-            help="With --over: of the link's chance. Default: the scenario's.",
+            help="With --over: seed of the link's random numbers. Default: the scenario's.",
         ),
         click.option(
             "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."
@@ -85,7 +86,7 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
 
     assert chosen.over is not None
     scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
-    settings: dict[str, Any] = {
+    settings: Document = {
         "seed": chosen.seed,
         "options": options,
         "capture": chosen.capture,
@@ -101,5 +102,5 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)
     except InterruptedRunError as stop:
-        click.echo("interrupted; the same command goes on behind the last finished transaction", err=True)
+        click.echo("interrupted; the same command continues after the last finished transaction", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from multitracer.errors import InputError
 from multitracer.report.replacing import replacing
@@ -13,6 +13,7 @@ from multitracer.words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import rich.table
     from rich.console import Console
 
 _GAP = 2
@@ -117,7 +118,7 @@ class TerminalPage(Page):
             grid.add_row(printable(name), printable(value))
         self._console.print(grid)
 
-    def _grid(self) -> Any:
+    def _grid(self) -> rich.table.Table:
         from rich.table import Table
 
         return Table.grid(padding=(0, 2), pad_edge=True)

@@ -8,6 +8,7 @@ import os
 import pkgutil
 import signal
 import sys
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,16 @@ from multitracer.words import portable, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-ERROR, USAGE, INTERRUPTED, READER_GONE = 1, 2, 130, 141
+
+class Exit(IntEnum):
+    """With what the program ends; above 128 as a shell tells of a signal."""
+
+    ERROR = 1
+    USAGE = 2
+    INTERRUPTED = 130
+    READER_GONE = 141
+
+
 COMPLETION_VARIABLE = "_MULTITRACER_COMPLETE"
 _MODULES = [
     module.name
@@ -108,10 +118,10 @@ def run(args: Sequence[str]) -> int:
     except (click.ClickException, WindowError) as error:
         return _show_usage(error)
     except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+        return _fail("interrupted", Exit.INTERRUPTED)
     except BrokenPipeError:
         _silence_stdout()
-        return READER_GONE
+        return Exit.READER_GONE
     except (MultiTracerError, OSError, MemoryError) as error:
         if _is_debugged(args):
             sys.excepthook(type(error), error, error.__traceback__)
@@ -173,7 +183,7 @@ def _sentence(error: Exception) -> str:
     return str(error)
 
 
-def _fail(sentence: str, status: int = ERROR) -> int:
+def _fail(sentence: str, status: int = Exit.ERROR) -> int:
     try:
         print(end="", flush=True)  # noqa: T201
     except OSError:
@@ -203,7 +213,7 @@ def _report_bug(error: Exception, args: Sequence[str]) -> int:
     text = "".join(traceback.format_exception(error))
     if _is_debugged(args):
         click.echo(text, err=True, nl=False)
-        return ERROR
+        return Exit.ERROR
     what = f"this is a bug in MultiTracer ({type(error).__name__}: {error})"
     try:
         where = f"its log is {_write_log(text)}"

@@ -91,11 +91,11 @@ class Reading:
         return all(Path(name).is_dir() for name in self.inputs)
 
 
-def reads_captures(function: Callable[..., Any]) -> Callable[..., Any]:
+def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
     """Add INPUT and the options of what to read; the command gets them as its first argument, a `Reading`."""
 
     @functools.wraps(function)
-    def command(**values: Any) -> Any:
+    def command(**values: Any) -> object:
         names = ("inputs", "connection", "begin", "end", "max_packets")
         paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
         if "" in paths:

@@ -15,10 +15,11 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from multitracer.capture import SourceFile
     from multitracer.recording.part import Part
+    from multitracer.tables import Document
 
 _CHUNK = 4096
 _COUNTS = (
@@ -57,7 +58,7 @@ CONNECTION_KEYS = (
 )
 
 
-def file_record(file: SourceFile) -> dict[str, Any]:
+def file_record(file: SourceFile) -> Document:
     """Return what `analyze` says of one input file."""
     return {
         "path": portable(file.path),
@@ -71,7 +72,7 @@ def file_record(file: SourceFile) -> dict[str, Any]:
     }
 
 
-def connection_records(part: Part, numbers: list[int] | None = None) -> Iterator[dict[str, Any]]:
+def connection_records(part: Part, numbers: list[int] | None = None) -> Iterator[Document]:
     """Yield a record for each connection of a part, or for those with these numbers."""
     if numbers is not None:
         for n in numbers:
@@ -81,7 +82,7 @@ def connection_records(part: Part, numbers: list[int] | None = None) -> Iterator
         yield from _records(part, begin, min(begin + _CHUNK, len(part)))
 
 
-def _records(part: Part, begin: int, end: int) -> Iterator[dict[str, Any]]:
+def _records(part: Part, begin: int, end: int) -> Iterator[Document]:
     table, directions = part.analysis.connections, part.analysis.directions
     names = ("connection", "file", "start_ns", "end_ns", "syn_seen", "initiator_by")
     rows = zip(*(table[name][begin:end].tolist() for name in names), strict=True)
@@ -108,9 +109,9 @@ def _records(part: Part, begin: int, end: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def _directions(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+def _directions(columns: Mapping[str, list[Any]]) -> Iterator[Document]:
     for i in range(len(columns["packets"])):
-        record: dict[str, Any] = {name: columns[name][i] for name in _COUNTS}
+        record: Document = {name: columns[name][i] for name in _COUNTS}
         record["mss"] = _known(columns["mss_bytes"][i])
         record["window_scale"] = _known(columns["window_scale"][i])
         samples = columns["rtt_count"][i]
@@ -122,7 +123,7 @@ def _directions(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield record | _goodput(*(columns[f"goodput_{name}"][i] for name in ("bytes_per_s", "ns", "by")))
 
 
-def _goodput(bytes_per_s: float, took_ns: int, code: int) -> dict[str, Any]:
+def _goodput(bytes_per_s: float, took_ns: int, code: int) -> Document:
     by = GoodputBy(code)
     return {
         "goodput_bps": round(bytes_per_s * BITS_PER_BYTE, 3) if by.is_known else None,

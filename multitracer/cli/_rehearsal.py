@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.tables import Document
 
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"
@@ -21,7 +23,7 @@ TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic", "--tags")
 
 
 @contextlib.contextmanager
-def rehearsal(*, wanted: bool) -> Iterator[dict[str, Any]]:
+def rehearsal(*, wanted: bool) -> Iterator[Document]:
     """Run a modem and a GPS receiver beside the body, if wanted; give the options that lead to them."""
     if not wanted:
         yield {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +84,9 @@ def _pieces(part: Part, rows: SegmentVerdicts) -> Iterable[str]:
         yield sink.getvalue().to_pybytes().decode("ascii")
 
 
-def _endpoint_columns(part: Part) -> tuple[Any, Array, Any, Array]:
+def _endpoint_columns(
+    part: Part,
+) -> tuple[Callable[[slice], pa.Array], Array, Callable[[slice], pa.Array], Array]:
     """Return source, port, destination and port of all segments; addresses as functions of a slice."""
     flows, flow = part.capture.flows, part.capture.segments["flow"]
     pair, backwards = flow >> 1, (flow & 1) == 1
@@ -102,12 +104,12 @@ def _endpoint_columns(part: Part) -> tuple[Any, Array, Any, Array]:
     return _taken(hosts, source), sport, _taken(hosts, target), dport
 
 
-def _taken(values: Any, index: Array) -> Callable[[slice], Any]:
+def _taken(values: pa.Array, index: Array) -> Callable[[slice], pa.Array]:
     """Return what gives values[index] of a slice."""
     return lambda cut: values.take(pa.array(index[cut]))
 
 
-def _words(rows: SegmentVerdicts) -> dict[str, Any]:
+def _words(rows: SegmentVerdicts) -> dict[str, Callable[[slice], pa.Array]]:
     """Return the columns of words as functions of a slice; no verdict is an empty cell."""
     kinds = pa.array([each.word for each in SegmentClass])
     causes, needs = (pa.array([word(each) for each in words]) for words in (Cause, Necessity))
@@ -121,5 +123,5 @@ def _words(rows: SegmentVerdicts) -> dict[str, Any]:
     }
 
 
-def _index(values: Array) -> Any:
+def _index(values: Array) -> pa.Array:
     return pa.array(values, mask=values == NO_VERDICT)

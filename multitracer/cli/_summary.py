@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from multitracer.capture import Interface, SourceFile
     from multitracer.cli._page import Page
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Document
 
 _LISTED = 20
 """Connections that a summary lists; the machine formats list all."""
@@ -143,7 +144,7 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
         _show_absent(sheet, way)
 
 
-def _show_absent(sheet: Page, way: dict[str, Any]) -> None:
+def _show_absent(sheet: Page, way: Document) -> None:
     """Say why a direction that carries data has no round-trip times or no goodput."""
     whose = "responder" if way["reverse"] else "initiator"
     absent, by = RoundTrips(way["rtt_absent"]), GoodputBy(way["goodput_by"])
@@ -153,7 +154,7 @@ def _show_absent(sheet: Page, way: dict[str, Any]) -> None:
         sheet.line(f"No goodput from {whose}: {by.words}.")
 
 
-def _cells(way: dict[str, Any]) -> Iterator[str]:
+def _cells(way: Document) -> Iterator[str]:
     """Yield the values of a direction, then its goodput and the time that it is of."""
     for name in _DIRECTION_LABELS:
         value = way[name]
@@ -202,7 +203,7 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     yield "damaged", file.damaged or ""
 
 
-def _counts(counted: dict[Any, int]) -> str:
+def _counts(counted: Mapping[str, int] | Mapping[int, int]) -> str:
     ordered = sorted(counted.items(), key=lambda item: -item[1])
     return ", ".join(f"{name}: {number:,}" for name, number in ordered)
 

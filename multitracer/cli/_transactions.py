@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.inputs import Inputs
+    from multitracer.tables import Row
 
 SCHEMA = "multitracer.transactions/1"
 _MOST_NAMES = 4
@@ -99,7 +100,7 @@ def read_arms(
         warn(sentence)
     if some and not arms:
         raise InputError(
-            f"{sessions[0].name}: no transaction was finished; run `measure run` again, it goes on"
+            f"{sessions[0].name}: no transaction was finished; run `measure run` again, it continues"
         )
     return arms, notes
 
@@ -130,7 +131,7 @@ def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
         )
 
 
-def _line(arm: Arm, row: dict[str, Any]) -> tuple[str, ...]:
+def _line(arm: Arm, row: Row) -> tuple[str, ...]:
     return (
         arm.name,
         arm.vary,
@@ -143,7 +144,7 @@ def _line(arm: Arm, row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _ratio_line(row: dict[str, Any]) -> tuple[str, ...]:
+def _ratio_line(row: Row) -> tuple[str, ...]:
     cells = [f"{row['size_bytes']:,} B"]
     for name in ("ratio", "setup_ratio"):
         known = row[name] is not None and math.isfinite(row[name])
@@ -175,13 +176,13 @@ def write_transactions_json(stream: TextIO, arms: Sequence[Arm]) -> None:
     stream.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
-def _records(arms: Sequence[Arm]) -> Iterator[dict[str, Any]]:
+def _records(arms: Sequence[Arm]) -> Iterator[Row]:
     for arm in arms:
         for row in size_statistics(arm).rows():
             yield {"transport": arm.name, "protocol": arm.protocol, "varied": arm.vary} | _known(row)
 
 
-def _known(row: dict[str, Any]) -> dict[str, Any]:
+def _known(row: Row) -> Row:
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 

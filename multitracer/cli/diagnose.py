@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.recording import Recording
+    from multitracer.tables import Document
 
 _WORTH_A_THREAD = 200_000
 """Packets from which on two threads are faster than one."""
@@ -30,21 +31,21 @@ _WORTH_A_THREAD = 200_000
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="Write limits, findings and account as JSON.")
-@click.option("--intervals", is_flag=True, help="With --json: what limited each instant, too.")
+@click.option("--intervals", is_flag=True, help="With --json: also the limit of each instant.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="The data of the initiator, or of the responder. By default of whoever sent more.",
+    help="The data of the initiator, or of the responder. Default: of the end that sent more.",
 )
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
 @reads_captures
 def command(
     reading: Reading, as_json: bool, intervals: bool, direction: str | None, output: str | None
 ) -> None:
-    """Say what limited a transfer, and why: findings with their evidence, the dearest first.
+    """Say what limited a transfer, and why: findings with their evidence, largest cost first.
 
-    By default of the connections that took longest together, and in detail of the longest of these. With the
-    log of the link it is also told how well the channel was used.
+    By default it explains the group of connections that took longest, and the longest of them in detail. With
+    the log of the link it also says how well the channel was used.
     """
     from multitracer.cli._page import page, text_output
 
@@ -88,7 +89,7 @@ def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Tra
     return transfer
 
 
-def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> dict[str, Any]:
+def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
     layers = diagnosis.transfer.layers
     ends = layers.part.analysis.ends(layers.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
@@ -136,7 +137,7 @@ def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
         sheet.line()
 
 
-def _show_incident(sheet: Page, incident: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+def _show_incident(sheet: Page, incident: Document, findings: list[Document]) -> None:
     """Show an incident as its first cause, with what else belongs to it."""
     parts = [findings[part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""

@@ -15,9 +15,9 @@ from multitracer.tables import NOT_A_TIME, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.clock.model.estimate import Array
     from multitracer.clock.model.relation import Clock
     from multitracer.clock.session_clock import Clocks
+    from multitracer.tables import Array, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Moved:
     """
 
     table: Table
-    raw_ns: NDArray[np.int64]
+    raw_ns: Times
     bound_ns: NDArray[np.float64]
     sentence: str
     placed: bool

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from multitracer.clock.doctor.complaints import Complaint
-    from multitracer.clock.model.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Estimate
     from multitracer.logs import LogSource, Point
+    from multitracer.tables import Array
 
     Captures = Sequence[tuple[Point, Capture]]
 

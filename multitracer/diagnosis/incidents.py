@@ -14,7 +14,7 @@ Rules of the file
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.rules import rank
 from multitracer.diagnosis.use import LOST, Use
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.diagnosis.case import Case, Finding
+    from multitracer.tables import Document
 
 _HOLE = {
     "dropped-call",
@@ -84,7 +85,7 @@ class Incident:
 
 
 def incidents(case: Case, findings: Sequence[Finding]) -> list[Incident]:
-    """Return the incidents of a transfer, the dearest first; each finding is part of exactly one."""
+    """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
     single = [_incident(case, findings, group) for group in _groups(findings)]
     kinds = dict.fromkeys(each.kind for each in single)
     folded = [each for kind in kinds for each in _folded(case, [one for one in single if one.kind == kind])]
@@ -148,7 +149,7 @@ def _one_of(case: Case, several: list[Incident]) -> Incident:
     return Incident(dearest.kind, begin_ns, end_ns, cost_s, len(several), parts, sentence, dearest.help)
 
 
-def document(case: Case, incident: Incident) -> dict[str, Any]:
+def document(case: Case, incident: Incident) -> Document:
     """Return an incident as `multitracer diagnose --json` writes it."""
     return {
         "kind": incident.kind,

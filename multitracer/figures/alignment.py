@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.model.envelope import lower_hull
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, TOGETHER
+from multitracer.clock.model.estimate import EventDirection
 from multitracer.errors import InputError
 from multitracer.figures.downsample import thin
 from multitracer.figures.palette import THEMES
@@ -42,10 +42,10 @@ _CLOSE = 4
 _BOUND_BARS = 200
 _BOUND, _BOUND_NAME = "clock_bound", "± 95 %"
 _BAND_OPACITY = 0.3
-_WORDS = {
-    FORWARD: ("there", "clock_out", "packets on their way there: offset and delay"),
-    BACKWARD: ("back", "clock_back", "packets on their way back: offset less delay"),
-    TOGETHER: ("both at once", "clock_together", "instants that both clocks stamped"),
+_WORDS: dict[int, tuple[str, str, str]] = {
+    EventDirection.FORWARD: ("there", "clock_out", "packets on their way there: offset and delay"),
+    EventDirection.BACKWARD: ("back", "clock_back", "packets on their way back: offset less delay"),
+    EventDirection.TOGETHER: ("both at once", "clock_together", "instants that both clocks stamped"),
 }
 
 
@@ -152,7 +152,7 @@ def _evidence(relation: Relation, direction: int, start: int) -> list[Series]:
     if not sum(map(len, times)):
         return []
     drawn = [_sorted(label, role, np.concatenate(times), np.concatenate(values), doc)]
-    if direction != TOGETHER:
+    if direction != EventDirection.TOGETHER:
         corners = [(t, v) for t, v in edges if len(t)]
         name, words = f"envelope {label}", f"convex hull of {label}: the fastest packets"
         times, values = [list(column) for column in zip(*corners, strict=True)]
@@ -161,7 +161,7 @@ def _evidence(relation: Relation, direction: int, start: int) -> list[Series]:
 
 
 def _envelope(time_ns: np.ndarray, value: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:
-    if direction == TOGETHER or not len(time_ns):
+    if direction == EventDirection.TOGETHER or not len(time_ns):
         return time_ns[:0], value[:0]
     corners = lower_hull(time_ns.astype(np.float64), direction * value.astype(np.float64))
     return time_ns[corners], value[corners]

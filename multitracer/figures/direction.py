@@ -19,8 +19,7 @@ from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from multitracer.analysis import Analysis, Kind
-    from multitracer.figures.series import Array
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 PREFIXES = {
     Vantage.UNKNOWN: "Tcp",

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from multitracer.figures.series import Array, Series
+    from multitracer.figures.series import Series
+    from multitracer.tables import Array
 
 BINS = 1024
 """Bins of level 0: about one per pixel of a wide screen."""

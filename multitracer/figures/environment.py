@@ -7,7 +7,7 @@ shows what moves together and hides how much. `panels` is ours: the same on real
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.analysis.transactions.arms import Arm
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
     from multitracer.tables import Array, Table
 
 ZERO_LEVEL_DBM = -113.0
@@ -52,7 +52,7 @@ class _Curve:
     """Height of its band."""
     least: float | None = None
     """What its band or axis begins at, if that is given."""
-    empty: str = "not recorded: no modem was asked"
+    empty: str = "not recorded: no modem was polled"
 
     @property
     def known(self) -> Array:
@@ -109,7 +109,7 @@ def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeN
         If no arm has a transaction of that size.
     """
     cells: list[Cell] = []
-    traces: list[dict[str, Any]] = []
+    traces: list[Props] = []
     for number, (arm, size) in enumerate(_chosen(arms, size_bytes), 1):
         made, drawn = _overlaid(arm, size, theme)
         cells.append(made)
@@ -117,13 +117,13 @@ def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeN
     return sheet(cells, traces, theme=theme)
 
 
-def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[dict[str, Any]]]:
+def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[Props]]:
     """Return one arm's panel, its curves one below the other in bands."""
     table = _first(arm.at(size))
     number = np.arange(1, len(table) + 1)
     curves = _curves(arm, table)
     height = sum(curve.share for curve in curves)
-    traces: list[dict[str, Any]] = []
+    traces: list[Props] = []
     ticks: dict[str, float] = {}
     shapes, base = [], height
     for curve in curves:
@@ -153,7 +153,7 @@ def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeNa
     Parameters and errors are those of `overlay`; the time axis is that of an arm.
     """
     cells: list[Cell] = []
-    traces: list[dict[str, Any]] = []
+    traces: list[Props] = []
     for arm, size in _chosen(arms, size_bytes):
         before = len(cells)
         for place, (cell, drawn) in enumerate(_stacked(arm, size, theme), 1):
@@ -163,7 +163,7 @@ def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeNa
     return sheet(cells, traces, theme=theme)
 
 
-def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
+def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[Cell, list[Props]]]:
     """Yield the panels of one arm with what is drawn in each."""
     table = _first(arm.at(size))
     began_s = arm.begin_s(table)
@@ -218,7 +218,7 @@ def _heading(arm: Arm, size: int) -> str:
     return f"{arm.name}, {arm.vary} of {size} bytes: {range_words}, {lost}{part}"
 
 
-def _x_axis(title: str, count: int | None) -> dict[str, Any]:
+def _x_axis(title: str, count: int | None) -> Props:
     ends = {} if count is None else {"range": [0.5 - 0.01 * count, count + 0.5 + 0.01 * count]}
     return {"title": {"text": title, "standoff": 6}} | ends
 
@@ -229,7 +229,7 @@ def _panel_title(curve: _Curve) -> str:
     return f"{curve.name}{unit}{level if len(curve.known) else ''}"
 
 
-def _y_axis(curve: _Curve) -> dict[str, Any]:
+def _y_axis(curve: _Curve) -> Props:
     if not len(curve.known):
         return {"showticklabels": False, "range": [0, 1]}
     low, high = curve.ends
@@ -238,12 +238,12 @@ def _y_axis(curve: _Curve) -> dict[str, Any]:
     return {"range": [low - room, top], "nticks": 5}
 
 
-def _zero_level(y: float, theme: ThemeName) -> dict[str, Any]:
+def _zero_level(y: float, theme: ThemeName) -> Props:
     line = {"color": LOOKS["radio_rssi"].colour(theme), "width": 1.2, "dash": "dash"}
     return {"type": "line", "y0": y, "y1": y, "line": line, "name": "zero level"}
 
 
-def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> dict[str, Any]:
+def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> Props:
     look = LOOKS[curve.role]
     colour = look.colour(theme)
     return {
@@ -261,7 +261,7 @@ def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> dict[str, Any
     }
 
 
-def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[dict[str, Any]]:
+def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]:
     """Return the dropped transactions, above the RTT of all others."""
     lost = dropped(table)
     if not lost.any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def with_marks(
     return figure
 
 
-def _frame(panel: Panel, mark: Mark, origin_ns: int) -> dict[str, Any] | None:
+def _frame(panel: Panel, mark: Mark, origin_ns: int) -> dict[str, object] | None:
     """Return the corners of the rectangle; bounds such as windows may stick out of it."""
     inside = [s.between(mark.from_ns, mark.to_ns) for s in panel.drawn if not s.bound and s.role != "trend"]
     values = [column for s in inside for column in (s.value, s.until) if column is not None and len(column)]

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 ThemeName = Literal["light", "dark"]
 Mark = Literal["points", "line", "step", "bars"]
+Props = dict[str, Any]
+"""Properties of a Plotly object, named and nested as its JSON has them."""
 
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", Arial, sans-serif'
 
@@ -135,7 +137,7 @@ ARMS = (
 """The looks of the arms of an experiment, in their order."""
 
 
-def template(theme: ThemeName) -> dict[str, Any]:
+def template(theme: ThemeName) -> Props:
     """Return the part of a plotly layout that a theme decides: fonts, colours and axis lines."""
     colours = THEMES[theme]
     axis = {

@@ -13,7 +13,7 @@ from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
     from multitracer.figures.direction import Direction
-    from multitracer.figures.series import Array
+    from multitracer.tables import Array
 
 _START_SHARE = 20
 _BURST_BINS = 50

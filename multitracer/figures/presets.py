@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import THEMES
 from multitracer.units import NS_PER_S
@@ -50,7 +50,7 @@ def with_presets(
     return figure
 
 
-def _button(place: Place, origin_ns: int) -> dict[str, Any]:
+def _button(place: Place, origin_ns: int) -> dict[str, object]:
     view = [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]
     name = TITLES[place.key]
     return {"label": name, "method": "relayout", "args": [{"xaxis.range": view}]}

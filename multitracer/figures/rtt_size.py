@@ -8,7 +8,7 @@ dropped, where any was.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.analysis.transactions.arms import Arm
-    from multitracer.figures.palette import Look, ThemeName
-    from multitracer.tables import Array, Table
+    from multitracer.figures.palette import Look, Props, ThemeName
+    from multitracer.tables import Array, Row, Table
 
 _RTT_PX, _DROPPED_PX = 380, 90
 _APART = 0.045
@@ -56,7 +56,7 @@ def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Fi
     """
     drawn = _drawn(arms, theme)
     cells: list[Cell] = []
-    traces: list[dict[str, Any]] = []
+    traces: list[Props] = []
     for vary, other in dict.fromkeys((arm.vary, arm.other_bytes) for arm in arms):
         group = [each for each in drawn if (each.arm.vary, each.arm.other_bytes) == (vary, other)]
         cells.append(_rtt_cell(group, vary, other))
@@ -100,7 +100,7 @@ def on_cell(number: int) -> dict[str, str]:
     return {"xaxis": axis_name("x", number), "yaxis": axis_name("y", number)}
 
 
-def _once_in_legend(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _once_in_legend(traces: list[Props]) -> list[Props]:
     """Return the traces, each name in the legend once; a press there hides all of that name."""
     seen: set[str] = set()
     for trace in traces:
@@ -110,7 +110,7 @@ def _once_in_legend(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return traces
 
 
-def _x_axis(group: Sequence[_Drawn], vary: str) -> dict[str, Any]:
+def _x_axis(group: Sequence[_Drawn], vary: str) -> Props:
     sizes = sorted({size for each in group for size in each.arm.sizes})
     room = 0.25
     return {
@@ -156,7 +156,7 @@ def _upper(table: Table) -> Array:
     return np.where(np.isinf(table["p95_s"]), table["most_s"], table["p95_s"])
 
 
-def _line(each: _Drawn) -> dict[str, Any]:
+def _line(each: _Drawn) -> Props:
     table = each.table
     seen = np.where(np.isfinite(table["median_s"]), table["median_s"], np.nan)
     return {
@@ -191,7 +191,7 @@ def _hover_words(table: Table) -> list[str]:
     ]
 
 
-def _expected(each: _Drawn) -> list[dict[str, Any]]:
+def _expected(each: _Drawn) -> list[Props]:
     line = straight_line(each.table)
     if line is None:
         return []
@@ -211,7 +211,7 @@ def _expected(each: _Drawn) -> list[dict[str, Any]]:
     ]
 
 
-def _with_setup(each: _Drawn) -> list[dict[str, Any]]:
+def _with_setup(each: _Drawn) -> list[Props]:
     seen = np.where(np.isfinite(each.table["with_setup_s"]), each.table["with_setup_s"], np.nan)
     if bool(np.isnan(seen).all()):
         return []
@@ -230,7 +230,7 @@ def _with_setup(each: _Drawn) -> list[dict[str, Any]]:
     ]
 
 
-def _lost_notes(each: _Drawn) -> list[dict[str, Any]]:
+def _lost_notes(each: _Drawn) -> list[Props]:
     """Return a word at each size that has no median, because half or more were dropped."""
     rows = [row for row in each.table.rows() if np.isinf(row["median_s"])]
     return [
@@ -247,7 +247,7 @@ def _lost_notes(each: _Drawn) -> list[dict[str, Any]]:
     ]
 
 
-def _lost_words(row: dict[str, Any]) -> str:
+def _lost_words(row: Row) -> str:
     return "all dropped" if row["dropped"] == row["count"] else f"{row['dropped']} of {row['count']} dropped"
 
 
@@ -258,7 +258,7 @@ def _dropped_cell(group: Sequence[_Drawn], above: int) -> Cell:
     return Cell("Dropped transactions", _DROPPED_PX, x_axis, y_axis)
 
 
-def _dropped(each: _Drawn) -> dict[str, Any]:
+def _dropped(each: _Drawn) -> Props:
     table = each.table
     return {
         "type": "scatter",

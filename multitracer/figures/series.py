@@ -7,7 +7,7 @@ values are int64 in the base unit of their panel (bytes, nanoseconds, bit/s), ro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    from multitracer.tables import Array
 
 
 @dataclass(frozen=True, slots=True)

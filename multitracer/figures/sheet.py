@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import THEMES, template
 from multitracer.figures.stack import plain
@@ -16,7 +16,7 @@ from multitracer.figures.stack import plain
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
 
 _WIDE_LETTERS, _NARROW_LETTERS = 130, 38
 _LINE_PX = 17
@@ -55,11 +55,11 @@ class Cell:
 
     title: str
     height_px: int
-    x: dict[str, Any] = field(default_factory=dict)
-    y: dict[str, Any] = field(default_factory=dict)
+    x: Props = field(default_factory=dict)
+    y: Props = field(default_factory=dict)
     empty: str = ""
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    shapes: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[Props] = field(default_factory=list)
+    shapes: list[Props] = field(default_factory=list)
     own_x: bool = True
     more: str = ""
 
@@ -69,9 +69,7 @@ def axis_name(letter: str, number: int) -> str:
     return letter if number == 1 else f"{letter}{number}"
 
 
-def sheet(
-    cells: list[Cell], traces: list[dict[str, Any]], *, theme: ThemeName, columns: int = 1
-) -> go.Figure:
+def sheet(cells: list[Cell], traces: list[Props], *, theme: ThemeName, columns: int = 1) -> go.Figure:
     """Return the figure; a trace belongs to the cell whose number (from 1) its axes have.
 
     Parameters
@@ -91,7 +89,7 @@ def sheet(
     return go.Figure({"data": traces + _blanks(cells), "layout": wide | {"meta": {"narrow": narrow}}})
 
 
-def _blanks(cells: list[Cell]) -> list[dict[str, Any]]:
+def _blanks(cells: list[Cell]) -> list[Props]:
     """Return a trace without points for each cell; plotly draws no axis that no trace uses."""
     blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
     return [
@@ -111,14 +109,14 @@ class _Screen:
     named: int
     """Traces in the legend."""
 
-    def layout(self, cells: list[Cell]) -> dict[str, Any]:
+    def layout(self, cells: list[Cell]) -> Props:
         narrow = self.letters == _NARROW_LETTERS
         legend_rows = self.named if narrow else -(-self.named // 4)
         legend_px = _LEGEND_PX * legend_rows if self.named > 1 else 0
         top_px = _BUTTONS_PX + legend_px
         rows = [cells[i : i + self.columns] for i in range(0, len(cells), self.columns)]
         inner_px = sum(map(sum, map(self._heights, rows)))
-        frame: dict[str, Any] = {
+        frame: Props = {
             "template": {"layout": template(self.theme)},
             "hovermode": "closest",
             "height": top_px + inner_px + 8,
@@ -143,7 +141,7 @@ class _Screen:
         below = _BELOW_PX if any(cell.own_x for cell in row) else 0
         return _TITLE_PX + _LINE_PX * lines, max(cell.height_px for cell in row), below
 
-    def _put(self, frame: dict[str, Any], cell: Cell, number: int, domain: list[float]) -> None:
+    def _put(self, frame: Props, cell: Cell, number: int, domain: list[float]) -> None:
         """Add a panel's axes, its title, and what is written and drawn in it."""
         x, y = axis_name("x", number), axis_name("y", number)
         here = {"xref": f"{x} domain", "yref": f"{y} domain", "showarrow": False, "align": "left"}

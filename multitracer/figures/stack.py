@@ -8,7 +8,7 @@ step. A panel without a point says why.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from multitracer.figures.series import Array, Series
+    from multitracer.figures.palette import Props
+    from multitracer.figures.series import Series
+    from multitracer.tables import Array
 
 BOUND_NOTE = "bound"
 """The name of a note that holds for the whole time only; `figure.js` writes its own for each view."""
@@ -123,11 +125,11 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> dict[str, Any]:
+def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> Props:
     """Return a trace without its points: type, axis, look and hover text."""
     look = LOOKS[series.role]
     colour = look.colour(theme)
-    trace: dict[str, Any] = {
+    trace: Props = {
         "type": "scatter",
         "name": plain(series.label),
         "legendgroup": panel.key,
@@ -151,7 +153,7 @@ def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> dict[
     return trace | {"mode": "lines", "line": line}
 
 
-def placeholders(panels: list[Panel]) -> list[dict[str, Any]]:
+def placeholders(panels: list[Panel]) -> list[Props]:
     """Return a trace without points for each empty panel; plotly draws no axis that no trace uses."""
     blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
     return [
@@ -168,7 +170,7 @@ def _hover(series: Series, unit: Unit) -> str:
     return f"<b>{plain(series.label)}</b><br>%{{x:.6f}} s<br>" + "<br>".join(ends) + "<extra></extra>"
 
 
-def points(series: Series, unit: Unit, origin_ns: int) -> dict[str, Any]:
+def points(series: Series, unit: Unit, origin_ns: int) -> Props:
     """Return the `x`, `y` and `customdata` of a trace: seconds, axis values, and the frame of each point."""
     seconds = seconds_since(series.time_ns, origin_ns)
     value = series.value * unit.scale
@@ -192,11 +194,9 @@ def frame_words(series: Series) -> Array | None:
     return np.char.add(np.char.add(words, " of file "), (series.file.astype(int) + 1).astype("U"))
 
 
-def layout(
-    panels: list[Panel], *, origin_ns: int, theme: ThemeName, time_title: str = TIME_TITLE
-) -> dict[str, Any]:
+def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, time_title: str = TIME_TITLE) -> Props:
     """Return the layout: one time axis, a value axis per panel, titles, shades, and why a panel is empty."""
-    frame: dict[str, Any] = {
+    frame: Props = {
         "template": {"layout": template(theme)},
         "hovermode": "closest",
         "dragmode": "zoom",
@@ -232,7 +232,7 @@ def _domains(panels: list[Panel]) -> list[list[float]]:
     return domains
 
 
-def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
+def _value_axis(panel: Panel, domain: list[float]) -> Props:
     return {
         "domain": domain,
         "anchor": "x",
@@ -245,7 +245,7 @@ def _value_axis(panel: Panel, domain: list[float]) -> dict[str, Any]:
     }
 
 
-def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[dict[str, Any]]:
+def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[Props]:
     """Return a rectangle for each time in which a series of the panel is 1; the longest if there are many."""
     shapes = []
     for series in (s for s in panel.drawn if s.rare):
@@ -259,7 +259,7 @@ def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[dict[str, An
     return sorted(shapes, key=lambda shape: shape["x0"] - shape["x1"])[:_MOST_SHADES]
 
 
-def _shade(begin_s: float, end_s: float, colour: str) -> dict[str, Any]:
+def _shade(begin_s: float, end_s: float, colour: str) -> Props:
     return {
         "type": "rect",
         "layer": "below",
@@ -299,7 +299,7 @@ def _extremes(series: Series) -> tuple[int, int]:
     return min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)
 
 
-def _words(panel: Panel, axis: int, theme: ThemeName) -> list[dict[str, Any]]:
+def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
     """Return the title above a panel and, if nothing is in it, the reason within."""
     reference = "y" if axis == 1 else f"y{axis}"
     base = {"xref": "paper", "yref": f"{reference} domain", "showarrow": False}
@@ -318,7 +318,7 @@ def _words(panel: Panel, axis: int, theme: ThemeName) -> list[dict[str, Any]]:
     return [title, base | {"x": 0.5, "y": 0.5, "text": plain(panel.empty), "font": muted, "name": "empty"}]
 
 
-def _key(panel: Panel, base: dict[str, Any], theme: ThemeName) -> dict[str, Any]:
+def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
     """Return the names of what the panel shows, below it, each with its colour."""
     names = [
         f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
@@ -328,7 +328,7 @@ def _key(panel: Panel, base: dict[str, Any], theme: ThemeName) -> dict[str, Any]
     return base | place | {"text": "  ".join(names)}
 
 
-def _bounds_above(panel: Panel, base: dict[str, Any]) -> list[dict[str, Any]]:
+def _bounds_above(panel: Panel, base: Props) -> list[Props]:
     """Return a note on the bounds that leave the picture at its top."""
     top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
     names = [series.label for series in panel.drawn if series.bound and _extremes(series)[1] > top]

@@ -5,7 +5,7 @@ A curve ends at the share that was not dropped; a diamond stands there if that i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.analysis.transactions.arms import Arm
-    from multitracer.figures.palette import Look, ThemeName
+    from multitracer.figures.palette import Look, Props, ThemeName
     from multitracer.tables import Array
 
 _PANEL_PX = 170
@@ -83,7 +83,7 @@ def _reach(arms: Sequence[Arm]) -> list[float] | None:
 
 def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, several: bool) -> Cell:
     rtts = [arm.rtt_s(arm.at(size)) for arm in here]
-    x_axis: dict[str, Any] = {
+    x_axis: Props = {
         "type": "log",
         "title": {"text": "RTT, s", "standoff": 4},
         "tickvals": _TICKS,
@@ -97,9 +97,7 @@ def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, s
     return Cell(f"{size} bytes{f', {vary}' if several else ''}{gap}", _PANEL_PX, x_axis, y_axis, empty)
 
 
-def _curve(
-    arm: Arm, size: int, look: Look, theme: ThemeName, number: int, *, shown: bool
-) -> list[dict[str, Any]]:
+def _curve(arm: Arm, size: int, look: Look, theme: ThemeName, number: int, *, shown: bool) -> list[Props]:
     every = np.sort(arm.rtt_s(arm.at(size)))
     finished = every[np.isfinite(every)]
     lost = len(every) - len(finished)

@@ -6,7 +6,7 @@ stands the range of the throughput that its transfers reached.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from multitracer.figures.palette import LOOKS, THEMES, template
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
     from multitracer.tables import Array
 
 _HEIGHT_PX = 460
@@ -76,7 +76,7 @@ def utilization_histogram(
     return drawn
 
 
-def _bars(bins: Array, shares: Array, percent: Array, theme: ThemeName) -> dict[str, Any]:
+def _bars(bins: Array, shares: Array, percent: Array, theme: ThemeName) -> Props:
     return {
         "x": bins,
         "y": shares,
@@ -90,7 +90,7 @@ def _bars(bins: Array, shares: Array, percent: Array, theme: ThemeName) -> dict[
     }
 
 
-def _ranges(bins: Array, percent: Array, kbps: Array, theme: ThemeName) -> dict[str, Any]:
+def _ranges(bins: Array, percent: Array, kbps: Array, theme: ThemeName) -> Props:
     """Return a bar from the least to the greatest throughput of each bin, on the right axis."""
     full = [int(b) for b in bins if (percent == b).any()]
     low = np.array([kbps[percent == b].min() for b in full])
@@ -109,7 +109,7 @@ def _ranges(bins: Array, percent: Array, kbps: Array, theme: ThemeName) -> dict[
     }
 
 
-def _layout(theme: ThemeName) -> dict[str, Any]:
+def _layout(theme: ThemeName) -> Props:
     base = template(theme)
     muted = THEMES[theme].muted
     x_axis = base.pop("xaxis") | {"title": "utilization, % rounded up", "dtick": 1, "showgrid": False}

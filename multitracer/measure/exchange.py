@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.scenario.payload import payload
@@ -97,7 +97,7 @@ def length_of(octets: bytes) -> int | None:
     return int(length)
 
 
-def recorded_values(body: bytes) -> dict[str, Any]:
+def recorded_values(body: bytes) -> dict[str, object]:
     """Return the client's recorded values of a good-bye.
 
     Raises

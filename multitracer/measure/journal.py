@@ -9,12 +9,13 @@ import csv
 import fcntl
 import io
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
 from multitracer.transactions import LABEL, RADIO_COLUMNS, TRANSACTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from multitracer.measure.outcome import Outcome
@@ -100,7 +101,7 @@ class Journal:
         except (KeyError, ValueError) as error:
             raise FormatError(self.path, "a line is damaged; give another folder", line=line) from error
 
-    def _write(self, row: list[Any]) -> None:
+    def _write(self, row: Sequence[object]) -> None:
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerow(["" if value is None else value for value in row])
         self._stream.write(out.getvalue().encode())
@@ -108,7 +109,7 @@ class Journal:
         if self._lasting:
             os.fsync(self._stream.fileno())
 
-    def _row(self, each: Transaction, outcome: Outcome) -> list[Any]:
+    def _row(self, each: Transaction, outcome: Outcome) -> list[object]:
         plan = self._plan
         labels = [each.labels.get(name) for name in plan.label_names]
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from multitracer.units import NS_PER_S
 
@@ -63,7 +63,7 @@ class Outcome:
         if self.clock_uncertainty_ns is None or uncertainty_ns < self.clock_uncertainty_ns:
             self.clock_offset_ns, self.clock_uncertainty_ns = offset_ns, uncertainty_ns
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, object]:
         """Return the client's recorded values, which the good-bye carries."""
         kept = ("start_ns", "connect_ns", "rtt_ns", "retransmitted_client", "bytes_up", "reply_payload_bytes")
         return {name: value for name, value in asdict(self).items() if name in kept}

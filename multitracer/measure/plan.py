@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import Measurement
@@ -26,6 +26,8 @@ from multitracer.measure.exchange import HEADER_BYTES, MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.tables import Document
 
 ProtocolName = Literal["tcp", "centauruscomm"]
 Varied = Literal["request", "reply"]
@@ -108,7 +110,7 @@ class Plan:
         """The labels that any transaction has."""
         return sorted({*self.labels, *(name for each in self.experiments for name in each.labels)})
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """Return the plan as JSON has it."""
         document = asdict(self)
         document["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in document["experiments"]]
@@ -121,7 +123,7 @@ class Plan:
         return Measurement(protocol, server or None, over, rest)
 
     @classmethod
-    def of_document(cls, document: dict[str, Any]) -> Plan:
+    def of_document(cls, document: Document) -> Plan:
         """Return the plan of which `document` was made."""
         experiments = [
             Experiment(**{**each, "sizes": tuple(each["sizes"])}) for each in document["experiments"]
@@ -172,7 +174,7 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Plan:
         raise FormatError(path, f"the plan lacks a key ({error})") from error
 
 
-def _experiment(document: Any, path: str) -> Experiment:
+def _experiment(document: object, path: str) -> Experiment:
     if not isinstance(document, dict):
         raise FormatError(path, "an experiment is not a table; write [[experiment]]")
     kinds = {
@@ -192,7 +194,7 @@ def _experiment(document: Any, path: str) -> Experiment:
         raise FormatError(path, f"an experiment lacks a key ({error})") from error
 
 
-def _typed(document: dict[str, Any], kinds: dict[str, Any], path: str) -> dict[str, Any]:
+def _typed(document: Document, kinds: Document, path: str) -> Document:
     for key, value in document.items():
         if key not in kinds:
             raise FormatError(path, f"unknown key {key!r}; known are {', '.join(sorted(kinds))}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import InputError
 from multitracer.measure.exchange import RECEIPT, REPLY, Receipt, Words, encode, encode_receipt, filled
@@ -67,7 +67,7 @@ class Records:
                     f"{folder}: cannot be made ({error.strerror}); name another folder"
                 ) from error
 
-    def add(self, client: str, served: Served, values: dict[str, Any]) -> None:
+    def add(self, client: str, served: Served, values: dict[str, object]) -> None:
         """Note a transaction whose good-bye came."""
         self.count += 1
         if self._path is None:

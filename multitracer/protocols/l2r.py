@@ -10,6 +10,7 @@ again at the other end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
@@ -22,14 +23,26 @@ if TYPE_CHECKING:
 SA, SB, X = 0x80, 0x40, 0x20
 """Status bits: SA for circuits 107/108, SB for 105/109, X for flow control active."""
 _STATUS = SA | SB | X
-_EMPTY, _FULL, _BREAK, _BREAK_ACK, _TWO_OCTETS = 31, 30, 29, 28, 27
 _LONGEST_COUNT = 23
 """Most characters that one address octet of a 240-bit frame counts; 24 are "full"."""
-_LONGEST_TWO_OCTET_COUNT = 63
-_XON, _XOFF = 0x11, 0x13
+_LONGEST_TWO_OCTET_COUNT = 63  # six bits hold the count
+_XON, _XOFF = 0x11, 0x13  # ITU-T T.50: DC1 and DC3
 _ROOM_ABOVE_XOFF_BYTES = 2 * 61 * 66
 """What may still come after the peer was stopped: two windows of the longest frames. A peer that sends
 more than that has its frames refused."""
+
+
+class Address(IntEnum):
+    """The low five bits of a status octet; below `TWO_OCTETS` they count characters (3GPP TS 27.002)."""
+
+    TWO_OCTETS = 27
+    """The count is in the octet that follows."""
+    BREAK_ACK = 28
+    BREAK = 29
+    FULL = 30
+    """Characters to the end of the field."""
+    EMPTY = 31
+    """None: the last status octet."""
 
 
 class L2rError(RemoteProtocolError):
@@ -45,6 +58,14 @@ class Piece(NamedTuple):
     """The characters that follow it."""
     signal: Literal["", "break", "break-ack"] = ""
     """A destructive break, or the answer to one."""
+
+
+_SIGNALS: dict[int, Literal["", "break", "break-ack"]] = {
+    Address.EMPTY: "",
+    Address.BREAK: "break",
+    Address.BREAK_ACK: "break-ack",
+}
+"""Addresses of a last status octet -> what it signals."""
 
 
 def unpack(info: bytes) -> list[Piece]:
@@ -72,13 +93,12 @@ def unpack(info: bytes) -> list[Piece]:
 def _piece(info: bytes, at: int) -> tuple[Piece, int, bool]:
     """Return the piece at `at`, where the next one begins, and whether there is one."""
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
-    if address == _FULL:
+    if address == Address.FULL:
         return Piece(status, info[at + 1 :]), len(info), False
-    if address in (_EMPTY, _BREAK, _BREAK_ACK):
-        signal: dict[int, Literal["break", "break-ack"]] = {_BREAK: "break", _BREAK_ACK: "break-ack"}
-        return Piece(status, signal=signal.get(address, "")), len(info), False
+    if address in _SIGNALS:
+        return Piece(status, signal=_SIGNALS[address]), len(info), False
     begin, count = at + 1, address
-    if address == _TWO_OCTETS:
+    if address == Address.TWO_OCTETS:
         begin, count = at + 2, info[at + 1] & 0x3F if at + 1 < len(info) else 0
     end = begin + count
     if count == 0 or end > len(info):
@@ -107,11 +127,13 @@ def pack(data: bytes, *, status: int = 0, octets: int = 25) -> bytes:
     if count != usable(count, octets=octets):
         raise LocalProtocolError(f"L2R: {count} characters do not fit; offer {usable(count, octets=octets)}")
     if count == octets - 1:
-        return bytes((status | _FULL,)) + data
+        return bytes((status | Address.FULL,)) + data
     if count == 0:
-        return bytes((status | _EMPTY,)).ljust(octets, b"\0")
-    head = bytes((status | count,)) if count <= _LONGEST_COUNT else bytes((status | _TWO_OCTETS, count))
-    return (head + data + bytes((status | _EMPTY,))).ljust(octets, b"\0")
+        return bytes((status | Address.EMPTY,)).ljust(octets, b"\0")
+    head = (
+        bytes((status | count,)) if count <= _LONGEST_COUNT else bytes((status | Address.TWO_OCTETS, count))
+    )
+    return (head + data + bytes((status | Address.EMPTY,))).ljust(octets, b"\0")
 
 
 def usable(waiting: int, *, octets: int = 25) -> int:
@@ -123,7 +145,7 @@ def usable(waiting: int, *, octets: int = 25) -> int:
 
 def user_octets(info: bytes) -> int:
     """Return how many characters an information field carries, 0 if it cannot be read."""
-    if info[:1] and info[0] & ~_STATUS == _FULL:
+    if info[:1] and info[0] & ~_STATUS == Address.FULL:
         return len(info) - 1
     try:
         return sum(len(piece.data) for piece in unpack(info))
@@ -262,7 +284,7 @@ class L2rEntity:
         self._status_due = False
 
     def _take_field(self, info: bytes, now_ns: int) -> None:
-        if info[0] & ~X == _FULL:
+        if info[0] & ~X == Address.FULL:
             self._take_status(info[0], now_ns)
             self._received += info[1:]
             return

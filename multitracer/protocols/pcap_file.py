@@ -8,21 +8,39 @@ precedes the cut stays readable.
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_S
 
 LINKTYPE_RAW = 101
 """Packets begin with the IPv4 or IPv6 header."""
-LINKTYPE_ETHERNET = 1
-_PCAP_NS = 0xA1B23C4D
+LINKTYPE_ETHERNET = 1  # IANA link types (draft-ietf-opsawg-pcaplinktype)
+_PCAP_NS = 0xA1B23C4D  # draft-ietf-opsawg-pcap, section 4: nanoseconds
 _SNAP_BYTES = 262_144
 """The largest snap length that tcpdump and Wireshark accept."""
-_SECTION, _INTERFACE, _ENHANCED_PACKET, _STATISTICS = 0x0A0D0D0A, 1, 6, 5
-_BYTE_ORDER = 0x1A2B3C4D
-_UNKNOWN_LENGTH = -1
-_COMMENT = 1
-_LONGEST_OPTION = 0xFFFF
+_BYTE_ORDER = 0x1A2B3C4D  # draft-ietf-opsawg-pcapng, section 4.1
+_UNKNOWN_LENGTH = -1  # the same, section 4.1
+_LONGEST_OPTION = 0xFFFF  # the length field has 16 bits
+
+
+class BlockType(IntEnum):
+    """Types of pcapng blocks (draft-ietf-opsawg-pcapng, section 4)."""
+
+    INTERFACE = 1
+    OBSOLETE_PACKET = 2
+    SIMPLE_PACKET = 3
+    STATISTICS = 5
+    ENHANCED_PACKET = 6
+    SECTION = 0x0A0D0D0A
+    """The same in either byte order."""
+
+
+class OptionCode(IntEnum):
+    """Options that every pcapng block may have (draft-ietf-opsawg-pcapng, section 3.5)."""
+
+    END = 0
+    COMMENT = 1
 
 
 def pcap_header(*, link_type: int = LINKTYPE_RAW, snap_bytes: int = _SNAP_BYTES) -> bytes:
@@ -55,8 +73,10 @@ def section_header(
 ) -> bytes:
     """Return the block that begins a pcapng file (or another section of one)."""
     fixed = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
-    texts = (_COMMENT, comment), (2, hardware), (3, system), (4, application)
-    return _block(_SECTION, fixed + _options([(code, text.encode()) for code, text in texts if text]))
+    texts = (OptionCode.COMMENT, comment), (2, hardware), (3, system), (4, application)
+    return _block(
+        BlockType.SECTION, fixed + _options([(code, text.encode()) for code, text in texts if text])
+    )
 
 
 def interface_block(
@@ -72,7 +92,7 @@ def interface_block(
     if capture_filter:
         options.append((11, b"\0" + capture_filter.encode()))
     fixed = struct.pack("<HHI", link_type, 0, snap_bytes)
-    return _block(_INTERFACE, fixed + _options([(code, value) for code, value in options if value]))
+    return _block(BlockType.INTERFACE, fixed + _options([(code, value) for code, value in options if value]))
 
 
 def packet_block(
@@ -98,15 +118,15 @@ def packet_block(
         "<IIIII", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF, len(packet), length
     )
     padded = packet + bytes(-len(packet) % 4)
-    options = _options([(_COMMENT, comment.encode())]) if comment else b""
-    return _block(_ENHANCED_PACKET, fixed + padded + options)
+    options = _options([(OptionCode.COMMENT, comment.encode())]) if comment else b""
+    return _block(BlockType.ENHANCED_PACKET, fixed + padded + options)
 
 
 def statistics_block(*, time_ns: int, interface: int = 0, received: int, dropped: int) -> bytes:
     """Return what an interface counted until `time_ns`: packets received, and of those dropped."""
     fixed = struct.pack("<III", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
     counts = [(4, struct.pack("<Q", received)), (5, struct.pack("<Q", dropped))]
-    return _block(_STATISTICS, fixed + _options(counts))
+    return _block(BlockType.STATISTICS, fixed + _options(counts))
 
 
 def _options(options: list[tuple[int, bytes]]) -> bytes:

@@ -9,21 +9,33 @@ from __future__ import annotations
 
 import binascii
 import re
+from enum import IntEnum
 from typing import Literal, NamedTuple
 
 from multitracer.errors import LocalProtocolError
 
-IP, VJ_COMPRESSED, VJ_UNCOMPRESSED, IPV6, LCP = 0x0021, 0x002D, 0x002F, 0x0057, 0xC021
-_FLAG, _ESCAPE, _XOR = 0x7E, 0x7D, 0x20
-_ALL_CONTROLS = 0xFFFFFFFF
+
+class PppProtocol(IntEnum):
+    """Protocol numbers of PPP frames (IANA, Point-to-Point Protocol Field Assignments)."""
+
+    IP = 0x0021
+    VJ_COMPRESSED = 0x002D
+    VJ_UNCOMPRESSED = 0x002F
+    IPV6 = 0x0057
+    LCP = 0xC021
+
+
+_FLAG, _ESCAPE, _XOR = 0x7E, 0x7D, 0x20  # RFC 1662, 4.2
+_ALL_CONTROLS = 0xFFFFFFFF  # RFC 1662, 7.1: the default ACCM
 _ADDRESS_CONTROL = b"\xff\x03"
-_GOOD_FCS = 0xF0B8
-_SHORTEST = 4
-_MRU = 1500
+_GOOD_FCS = 0xF0B8  # RFC 1662, C.2
+_SHORTEST = 4  # RFC 1662, 4.3: shorter frames are invalid
+_MRU = 1500  # RFC 1661, 6.1
 _OVERHEAD = 6
 """Address, control, protocol and FCS around the information."""
 
 _MIRRORED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
+"""PPP's FCS runs lowest bit first, CPython's CRC highest first."""
 
 
 def fcs16(data: bytes) -> int:
@@ -62,6 +74,7 @@ def _escape_pattern(accm: int) -> re.Pattern[bytes]:
 
 
 _ESCAPED = {bytes((octet,)): bytes((_ESCAPE, octet ^ _XOR)) for octet in (*range(32), _FLAG, _ESCAPE)}
+"""RFC 1662, 4.2."""
 _ESCAPE_SEQUENCE = re.compile(b"\\x7d(.)", re.DOTALL)
 _DEFAULT_PATTERN = _escape_pattern(_ALL_CONTROLS)
 
@@ -101,7 +114,7 @@ class PppFramer:
         """
         if protocol & ~0xFFFF or not protocol & 1 or protocol & 0x100:
             raise LocalProtocolError(f"PPP: protocol {protocol:#x} has no valid form (RFC 1661, section 2)")
-        is_lcp = protocol == LCP
+        is_lcp = protocol == PppProtocol.LCP
         head = b"" if self._compress_address and not is_lcp else _ADDRESS_CONTROL
         short = self._compress_protocol and protocol < 0x100
         body = head + protocol.to_bytes(1 if short else 2) + information

@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import CollectorError, InputError
@@ -65,7 +65,7 @@ class SessionFolder:
         with contextlib.suppress(OSError):
             write_manifest(self.folder, self._manifest)
 
-    def add(self, **facts: Any) -> None:
+    def add(self, **facts: object) -> None:
         """Keep facts of the recording itself, such as why it ended."""
         self._manifest.more |= facts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Follower:
         self.lines = 0
         """Whole lines of the last look, other lines included."""
 
-    def records(self, path: Path) -> Iterator[dict[str, Any]]:
+    def records(self, path: Path) -> Iterator[dict[str, object]]:
         """Yield the whole records since the last call; a new path is followed from its begin."""
         self.lines = 0
         if path != self._path:
@@ -44,7 +44,7 @@ class Follower:
                 yield record
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _record(line: bytes) -> dict[str, object] | None:
     line = line.removeprefix(b"# multitracer ")
     if not line.startswith(b"{"):
         return None

@@ -7,7 +7,7 @@ is found later (`multitracer align`), from the packets and the claps that both r
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import MANIFEST, Manifest, Variables, read_manifest, write_manifest
@@ -98,6 +98,6 @@ def _merged(manifests: Sequence[Manifest], name: str) -> Manifest:
     return merged
 
 
-def _about(manifest: Manifest) -> dict[str, Any]:
+def _about(manifest: Manifest) -> dict[str, object]:
     ended = {key: manifest.more.get(key) for key in ("ended_ns", "ended_by")}
     return {"name": manifest.name, "created_ns": manifest.created_ns, "hosts": list(manifest.hosts), **ended}

@@ -1,16 +1,18 @@
-"""What a recording is told: which collectors, how long, for whom."""
+"""The options of a recording: which collectors, how long, for whom."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.tables import Document
 
 Role = Literal["mobile", "fixed"]
 CLAP_PORT = 9009
@@ -67,7 +69,7 @@ class Plan:
     """Time between two claps of the clapperboard; 0 none."""
     clap_to: tuple[str, int] = ("127.0.0.1", CLAP_PORT)
     """Host and port to which the probe is sent: the other end of the session, if it is known."""
-    variables: dict[str, Any] = field(default_factory=dict)
+    variables: Document = field(default_factory=dict)
     """Experiment variables for the manifest."""
     wants_packets: bool = False
     """Whether a recording without a packet capture has failed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import THEMES
 from multitracer.report.markup import Markup, element
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
+    from multitracer.tables import Document
+
 _HEIGHT_PX = 420
 
 
-def both_themes(draw: Callable[..., go.Figure]) -> dict[str, Any]:
+def both_themes(draw: Callable[..., go.Figure]) -> Document:
     """Return a chart as JSON; `draw` takes `theme` and returns a figure of `figures.sheet`."""
     return {theme: json.loads(draw(theme=theme).to_json()) for theme in THEMES}
 
 
-def chart(number: int, charts: list[dict[str, Any]], *, says: str) -> Markup:
+def chart(number: int, charts: list[Document], *, says: str) -> Markup:
     """Return the place of a chart, as high as it will be, so that the page does not jump.
 
     Parameters

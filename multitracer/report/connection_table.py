@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from multitracer.recording.part import Part
     from multitracer.report.drawn import Drawn
+    from multitracer.tables import Row
 
 _CLOSES = {
     Close.OPEN: "still open",
@@ -32,7 +33,7 @@ _HEADS = (
     ("Took", True, "First to last segment"),
     ("Bytes →", True, "Unique payload bytes from the initiator"),
     ("Bytes ←", True, "Unique payload bytes from the responder"),
-    ("Retransmitted", True, "Segments sent again, both ways, and their share of the data segments"),
+    ("Retransmitted", True, "Retransmitted segments, both directions, and their share of the data segments"),
     ("RTT median", True, "By Karn's rule, in the direction with more bytes"),
     ("RTT worst", True, "By Karn's rule, in the direction with more bytes"),
     ("End", False, "How the connection ended in this capture"),
@@ -108,7 +109,7 @@ def _row(part: Part, n: int, figure: int | None, *, where: bool) -> Markup:
     return element("tr", cells, data_figure=figure)
 
 
-def _times(part: Part, n: int, row: dict[str, Any]) -> list[Markup]:
+def _times(part: Part, n: int, row: Row) -> list[Markup]:
     start, end = row["start_ns"], row["end_ns"]
     since = None if start is None else (start - origin_ns(part)) / NS_PER_S
     took = None if start is None or end is None else end - start
@@ -122,7 +123,7 @@ def _times(part: Part, n: int, row: dict[str, Any]) -> list[Markup]:
     ]
 
 
-def _amounts(ways: list[dict[str, Any]]) -> list[Markup]:
+def _amounts(ways: list[Row]) -> list[Markup]:
     again = sum(way["retransmitted_segments"] for way in ways)
     data = sum(way["data_segments"] for way in ways)
     return [
@@ -131,7 +132,7 @@ def _amounts(ways: list[dict[str, Any]]) -> list[Markup]:
     ]
 
 
-def _rtt(way: dict[str, Any]) -> list[Markup]:
+def _rtt(way: Row) -> list[Markup]:
     """Return median and worst; near the receiver they would be its own delay, so the cells stay empty."""
     values = (None, None) if way["rtt_absent"] else (way["rtt_p50_ns"], way["rtt_max_ns"])
     return [_number(value, "" if value is None else duration(value)) for value in values]

@@ -1,10 +1,10 @@
-"""The directions of connections that a report draws, and what is said of them."""
+"""The directions of connections that a report draws, and the sentences about them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.recording.part import Part
+    from multitracer.tables import Row
 
 _WORTH_DRAWING = 0.1
 """The lesser direction of the first connection is drawn too from this share of the greater one's bytes."""
@@ -53,21 +54,21 @@ class Drawn:
         return (ends.destination, ends.source) if self.reverse else (ends.source, ends.destination)
 
     @cached_property
-    def direction(self) -> dict[str, Any]:
+    def direction(self) -> Row:
         """Its row of `DIRECTIONS`."""
         return self._row(reverse=self.reverse)
 
     @cached_property
-    def opposite(self) -> dict[str, Any]:
+    def opposite(self) -> Row:
         """The row of the direction in which its ACKs travel."""
         return self._row(reverse=not self.reverse)
 
     @property
     def is_at_receiver(self) -> bool:
-        """Whether the capture was made near the receiver: what was sent in vain, nobody saw there."""
+        """Whether the capture was made near the receiver: what was sent needlessly, nobody saw there."""
         return bool(self.direction["vantage"] == Vantage.NEAR_RECEIVER)
 
-    def _row(self, *, reverse: bool) -> dict[str, Any]:
+    def _row(self, *, reverse: bool) -> Row:
         row = 2 * (self.connection - 1) + reverse
         return next(self.part.analysis.directions.take(np.array([row])).rows())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from multitracer.report.pack import pack, tick_for
 
 if TYPE_CHECKING:
     from multitracer.figures.places import Place
-    from multitracer.figures.series import Array, Series
+    from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel
+    from multitracer.tables import Array, Document
 
 _FINEST_BINS = BINS << 5
 _FEWEST_BINS = 64
@@ -34,7 +35,7 @@ def embed(
     origin_ns: int,
     budget_bytes: int,
     time_title: str = TIME_TITLE,
-) -> dict[str, Any]:
+) -> Document:
     """Return a figure as JSON for `figure.js`.
 
     Parameters
@@ -87,7 +88,7 @@ def embed(
     }
 
 
-def _packs(series: list[Series], budget_bytes: int, *, origin_ns: int, tick_ns: int) -> list[dict[str, Any]]:
+def _packs(series: list[Series], budget_bytes: int, *, origin_ns: int, tick_ns: int) -> list[Document]:
     budget_points = budget_bytes // _TYPICAL_BYTES
     while True:
         packs = [
@@ -145,7 +146,7 @@ def _deepest(counts: list[Array], whole: list[bool], budget_points: int) -> list
     return deepest
 
 
-def _look(panels: list[Panel], origin_ns: int, theme: ThemeName, time_title: str) -> dict[str, Any]:
+def _look(panels: list[Panel], origin_ns: int, theme: ThemeName, time_title: str) -> Document:
     traces = [style(s, panel, axis, theme=theme) for axis, panel in enumerate(panels, 1) for s in panel.drawn]
     return {
         "traces": traces + placeholders(panels),
@@ -163,6 +164,6 @@ def _view(first: int, last: int, origin_ns: int) -> list[float]:
     return [begin - room, end + room]
 
 
-def _place(place: Place, origin_ns: int) -> dict[str, Any]:
+def _place(place: Place, origin_ns: int) -> Document:
     begin, end = _seconds(place.from_ns, place.to_ns, origin_ns)
     return {"title": TITLES[place.key], "from": begin, "to": end}

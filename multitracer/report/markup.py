@@ -11,7 +11,6 @@ import hashlib
 import html
 import json
 from collections.abc import Iterable
-from typing import Any
 
 _VOID = frozenset({"meta", "link", "input", "br", "hr"})
 
@@ -25,7 +24,7 @@ class Markup(str):
 Child = str | Markup | Iterable["Child"] | None
 
 
-def element(tag: str, /, *children: Child, **attributes: Any) -> Markup:
+def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
     """Return one HTML element.
 
     Parameters
@@ -57,14 +56,14 @@ def _child(child: Child) -> str:
     return html.escape(child) if isinstance(child, str) else join(child)
 
 
-def _attribute(name: str, value: Any) -> str:
+def _attribute(name: str, value: object) -> str:
     if value is None or value is False:
         return ""
     name = name.removesuffix("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
 
 
-def json_text(value: Any) -> Markup:
+def json_text(value: object) -> Markup:
     """Return JSON that is safe inside a script element and in JavaScript: no <, >, & and line separators."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -8,14 +8,15 @@ the 20 of two floats and an integer. `figure.js` holds the inverse.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.figures.series import Array, Series
+    from multitracer.figures.series import Series
+    from multitracer.tables import Array, Document
 
 _MOST_BYTES = 10
 """Of one number: 64 bits, 7 a byte."""
@@ -35,7 +36,7 @@ def varints(numbers: Array) -> bytes:
     return bytes(low[used])
 
 
-def pack(kept: Series, level: Array, *, of: int, origin_ns: int, tick_ns: int) -> dict[str, Any]:
+def pack(kept: Series, level: Array, *, of: int, origin_ns: int, tick_ns: int) -> Document:
     """Return a series as JSON for `figure.js`.
 
     Parameters

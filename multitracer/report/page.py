@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import InputError
@@ -27,8 +27,8 @@ DOCTYPE = "<!doctype html>\n"
 def document(
     title: str,
     *sections: Child,
-    figures: list[dict[str, Any]] | None = None,
-    charts: list[dict[str, Any]] | None = None,
+    figures: list[dict[str, object]] | None = None,
+    charts: list[dict[str, object]] | None = None,
 ) -> str:
     """Return a whole page.
 

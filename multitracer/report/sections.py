@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.report.markup import Markup, element
@@ -13,9 +13,10 @@ from multitracer.words import count, duration, printable, rate, share, size
 if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
+    from multitracer.tables import Row
 
 _SAYS = {
-    "good": "✓ Trust: good. Nothing that matters speaks against these numbers.",
+    "good": "✓ Trust: good. Nothing important contradicts these numbers.",
     "caution": "! Trust: caution. Read the numbers with this in mind:",
     "poor": "✗ Trust: poor. The capture does not support firm conclusions:",
 }
@@ -84,7 +85,7 @@ def _retransmitted(again: int, segments: int) -> Markup:
     return _fact("Retransmitted", count(again, "segment"), more)
 
 
-def _at_receiver(row: dict[str, Any]) -> list[Markup]:
+def _at_receiver(row: Row) -> list[Markup]:
     """Return what arrived again and what filled holes: a receiver does not see what was lost."""
     twice, filled = row["retransmitted_segments"], row["out_of_order"]
     return [
@@ -100,7 +101,7 @@ def _in_flight(drawn: Drawn, window: int) -> Markup:
     return _fact("Most in flight", size(drawn.direction["max_flight_bytes"]), offered)
 
 
-def _over(row: dict[str, Any]) -> str:
+def _over(row: Row) -> str:
     by = GoodputBy(row["goodput_by"])
     return f"{by.words}, over {duration(row['goodput_ns'])}" if by.is_known else by.words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.tcp import GoodputBy, RoundTrips, Vantage
 from multitracer.units import BITS_PER_BYTE
@@ -10,6 +10,7 @@ from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
     from multitracer.report.drawn import Drawn, Worst
+    from multitracer.tables import Row
 
 NOTHING = "There is no TCP connection in this capture."
 
@@ -25,14 +26,14 @@ def sentence(drawn: Drawn) -> str:
     return "; ".join(parts) + "."
 
 
-def goodput(direction: dict[str, Any]) -> float | None:
+def goodput(direction: Row) -> float | None:
     """Return what got through in bit/s, from the first to the last such moment; None if it is not known."""
     if not GoodputBy(direction["goodput_by"]).is_known:
         return None
     return float(direction["goodput_bytes_per_s"]) * BITS_PER_BYTE
 
 
-def _took(direction: dict[str, Any]) -> str:
+def _took(direction: Row) -> str:
     speed = goodput(direction)
     if speed is not None:
         by = GoodputBy(direction["goodput_by"])
@@ -42,10 +43,10 @@ def _took(direction: dict[str, Any]) -> str:
     return ""
 
 
-def _twice(direction: dict[str, Any]) -> str:
+def _twice(direction: Row) -> str:
     again = direction["retransmitted_bytes"]
     if direction["capture_duplicates"]:
-        return "many packets were captured twice, so what was sent twice is not told"
+        return "many packets were captured twice, so retransmissions are not counted"
     if direction["vantage"] == Vantage.NEAR_RECEIVER:
         filled = direction["out_of_order"]
         holes = f", {count(filled, 'segment')} behind later ones" if filled else ""
@@ -54,7 +55,7 @@ def _twice(direction: dict[str, Any]) -> str:
     return f"{share(again, direction['unique_bytes'])} of it twice" if again else "none of it twice"
 
 
-def _rtt(direction: dict[str, Any], worst: Worst | None) -> str:
+def _rtt(direction: Row, worst: Worst | None) -> str:
     if direction["rtt_absent"] == RoundTrips.NEAR_RECEIVER:
         return "RTT not measurable here, near the receiver"
     if worst is None:

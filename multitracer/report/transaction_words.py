@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from math import isfinite, isinf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.analysis.transactions.arms import Arm
-    from multitracer.tables import Table
+    from multitracer.tables import Row, Table
 
 _VERDICTS = ("faster", "alike", "slower", "failed", "other failed", "both failed")
 
@@ -64,7 +64,7 @@ def comparison_sentence(first: Arm, second: Arm, table: Table, *, name: str = "r
     return f"{subject} {_joined(parts)}."
 
 
-def _verdict(row: dict[str, Any], name: str) -> str:
+def _verdict(row: Row, name: str) -> str:
     ratio = row[name]
     if ratio is None:
         return "both failed"
@@ -77,9 +77,7 @@ def _verdict(row: dict[str, Any], name: str) -> str:
     return "slower" if row[f"{name}_low"] > 1 else "alike"
 
 
-def _part(
-    verdict: str, rows: list[dict[str, Any]], sizes: list[int], first: Arm, second: Arm, name: str
-) -> str:
+def _part(verdict: str, rows: list[Row], sizes: list[int], first: Arm, second: Arm, name: str) -> str:
     where = f"at {_sizes([row['size_bytes'] for row in rows], sizes)}"
     ratios = [row[name] for row in rows if row[name] is not None and isfinite(row[name])]
     if verdict == "faster":
@@ -87,7 +85,7 @@ def _part(
     if verdict == "slower":
         return f"took {_range(ratios)} times as long as {second.name} {where}"
     if verdict == "alike":
-        return f"cannot be told apart from {second.name} {where}"
+        return f"cannot be distinguished from {second.name} {where}"
     if verdict == "failed":
         return f"failed {where} ({_lost(rows, '')})"
     if verdict == "other failed":
@@ -100,7 +98,7 @@ def _range(values: list[float]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _lost(rows: list[dict[str, Any]], prefix: str) -> str:
+def _lost(rows: list[Row], prefix: str) -> str:
     lost, of = (sum(row[f"{prefix}{name}"] for row in rows) for name in ("dropped", "count"))
     return f"{lost:,} of {of:,} dropped"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.analysis.transactions.arms import Arm
-    from multitracer.tables import Table
+    from multitracer.tables import Document, Row, Table
 
     Compared = list[tuple[Arm, Arm, Table]]
 
@@ -70,7 +70,7 @@ class Measured:
     command : str
         The command line.
     notes : sequence of str
-        What was passed over when the input was read.
+        What was skipped when the input was read.
     links : mapping of str to str
         Reports of the sessions' captures: name, file beside the page.
     """
@@ -96,7 +96,7 @@ def write_transactions(measured: Measured, path: str | os.PathLike[str]) -> None
     write(path, page)
 
 
-def transaction_sections(arms: Sequence[Arm]) -> tuple[list[Markup], list[dict[str, Any]]]:
+def transaction_sections(arms: Sequence[Arm]) -> tuple[list[Markup], list[Document]]:
     """Return the sections on transactions, and the charts that they show."""
     compared = [(first, second, compare(first, second)) for first, second in pairs(arms)[:_MOST_PAIRS]]
     charts = [both_themes(partial(rtt_size_figure, arms)), both_themes(partial(cdf_figure, arms))]
@@ -206,14 +206,14 @@ def _medians(arm: Arm) -> Iterable[tuple[int, str]]:
     return ((row["size_bytes"], seconds(row["median_s"])) for row in size_statistics(arm).rows())
 
 
-def _ratio(row: dict[str, Any], name: str) -> tuple[str, str]:
+def _ratio(row: Row, name: str) -> tuple[str, str]:
     value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if value is None or not np.isfinite(value):
         return "none", ""
     return factor(value), f"{factor(low)} to {factor(high)}"
 
 
-def _difference(row: dict[str, Any]) -> tuple[str, str]:
+def _difference(row: Row) -> tuple[str, str]:
     value = row["difference"]
     if value is None or not np.isfinite(value):
         return "none", ""
@@ -222,10 +222,10 @@ def _difference(row: dict[str, Any]) -> tuple[str, str]:
     return seconds(value), f"{low} to {high}"
 
 
-def _environment(arms: Sequence[Arm], charts: list[dict[str, Any]]) -> list[Markup]:
+def _environment(arms: Sequence[Arm], charts: list[Document]) -> list[Markup]:
     measured = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
     if not measured:
-        why = "Nothing is known of the radio: no modem was asked while these transactions ran."
+        why = "The state of the radio is unknown: no modem was polled while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
     charts += [both_themes(partial(panels, measured)), both_themes(partial(overlay, measured))]
     place = len(charts) - 2
@@ -279,7 +279,7 @@ def _numbers(arms: Sequence[Arm]) -> Markup:
     )
 
 
-def _numbers_of(arm: Arm, row: dict[str, Any]) -> tuple[str, ...]:
+def _numbers_of(arm: Arm, row: Row) -> tuple[str, ...]:
     return (
         f"{arm.name}, {arm.vary}",
         f"{row['size_bytes']:,}",

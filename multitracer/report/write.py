@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
     from multitracer.report.markup import Markup
+    from multitracer.tables import Document
 
 MOST_FIGURES = 6
 MOST_ROWS = 200
@@ -122,7 +123,7 @@ def _opening(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | N
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
-    """Return what is said first; None if there is nothing to explain: no data, or no times."""
+    """Return the first sentence; None if there is nothing to explain: no data, or no times."""
     group = group_of(recording) if connection is None else None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:
@@ -185,7 +186,7 @@ def _of_packets(
 
 def _figure(
     layers: Layers, drawn: Drawn, speed: float, request: Request, *, identity: str, budget_bytes: int
-) -> dict[str, Any]:
+) -> Document:
     begin, end = request.from_ns, request.to_ns
     if layers.has_more and layers.part is drawn.part:
         panels, worth = stacked_panels(layers, View(begin, end)), stacked_places(layers)

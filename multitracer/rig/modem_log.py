@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors._profiles import profiles
 from collectors._rehearsal.voices import answer
@@ -66,5 +66,5 @@ class ModemLog:
         """Write that it ended in order."""
         self._write(kind="end", reason="the run is over", reads=self._reads, missed=0)
 
-    def _write(self, **record: Any) -> None:
+    def _write(self, **record: object) -> None:
         self._stream.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.cdpd.config import CdpdConfig
@@ -20,7 +20,7 @@ def modem_profile(config: AnyLinkConfig) -> str:
     return "rehearsal_cdpd" if isinstance(config, CdpdConfig) else "rehearsal_link"
 
 
-def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, Any]:
+def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, object]:
     """Return what `collectors._rehearsal.modem` is told: columns of RADIO, None for what is not known."""
     return {
         "rat": _RAT.get(type(config), "GSM"),

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Table
+    from multitracer.tables import Numbers, Table
 
-    Readings = tuple[NDArray[np.int64], NDArray[np.float64]]
+    Readings = tuple[Numbers, NDArray[np.float64]]
     """Times, sorted, and values."""
 
 FILE = "transactions.csv"

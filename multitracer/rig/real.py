@@ -13,7 +13,7 @@ import os
 import time
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
     from multitracer.scenario.model import Scenario
+    from multitracer.tables import Document
     from multitracer.testbed.privileges import Privileges
 
     Facts = dict[str, str | int | float]
@@ -196,7 +197,7 @@ class RealRun:
         self._interruption = interruption
         runs = manifest.variables.runs
         self._number = len(runs)
-        self._facts: dict[str, Any] = {
+        self._facts: Document = {
             "seed": (manifest.variables.seed or 0) + self._number * _SEEDS_APART,
             "started_ns": time.time_ns(),
             "ended": None,

@@ -15,7 +15,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import MultiTracerError
 from multitracer.measure.journal import Journal
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from multitracer.measure.outcome import Client, Outcome
     from multitracer.measure.plan import Transaction
+    from multitracer.tables import Document
 
 READY = "ready"
 """What it says on standard error when it listens, or could begin."""
@@ -73,7 +74,7 @@ class Task:
     @classmethod
     def parse(cls, line: str) -> Task:
         """Return the task of a line."""
-        document: dict[str, Any] = json.loads(line)
+        document: Document = json.loads(line)
         key = document["key"]
         options = Options(
             Extension(document["extensions"]),

@@ -8,7 +8,7 @@ Times are link seconds: recorded time times the run's speed.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.capture import Flag
 from multitracer.protocols.channel_events import PieceSent
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from multitracer.channel.gsm.character_balance import Balance
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp.packet import Packet
+    from multitracer.tables import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class Summary:
     ledger: Balance | None
     """Characters of both directions of the link; None where it is no data call."""
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """Return what is written to summary.json."""
         return {
             key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from multitracer.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.channel.shared.error_trace import ErrorTrace
+    from multitracer.tables import Document
 
     ReadTrace = Callable[[str], ErrorTrace]
 
 T = TypeVar("T")
-Document = dict[str, Any]
 _UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
 _HOSTS = ("mobile", "fixed")
 _PLAIN = {"title", "figure", "limit_s", "seed"}
@@ -106,7 +106,7 @@ class _Reader:
         }
         return self._build(config, plain, "[link]", **built)
 
-    def _part(self, kind: type, link: Document, name: str) -> Any:
+    def _part(self, kind: type, link: Document, name: str) -> object:
         if kind is ErrorConfig:
             return self._errors(link, name)
         return self._build(kind, self._table(link, name), f"[link.{name}]")
@@ -132,7 +132,7 @@ class _Reader:
             raise FormatError(self._path, f"{key} is no table; write [{key}]")
         return table
 
-    def _build(self, kind: type[T], table: Document, where: str, **more: Any) -> T:
+    def _build(self, kind: type[T], table: Document, where: str, **more: object) -> T:
         values = self._values(kind, table, where)
         return self._checked(lambda: kind(**values, **more), where)
 
@@ -161,8 +161,8 @@ class _Reader:
             raise FormatError(self._path, f"{where} lacks {', '.join(sorted(lacking))}")
         return values
 
-    def _value(self, value: Any, hint: Any, where: str, factor: int) -> Any:
-        if factor != 1 and type(value) in (int, float):
+    def _value(self, value: object, hint: object, where: str, factor: int) -> object:
+        if factor != 1 and isinstance(value, int | float) and not isinstance(value, bool):
             return round(value * factor)
         if get_origin(hint) is Literal:
             if value in get_args(hint):
@@ -179,7 +179,7 @@ class _Reader:
             raise FormatError(self._path, f"{where} has no key {', '.join(sorted(unknown))}")
 
 
-def _field_of(key: str, known: dict[str, Field[Any]]) -> tuple[str | None, int]:
+def _field_of(key: str, known: dict[str, Field[object]]) -> tuple[str | None, int]:
     if key in known:
         return key, 1
     for suffix, factor in _UNITS.items():
@@ -189,5 +189,5 @@ def _field_of(key: str, known: dict[str, Field[Any]]) -> tuple[str | None, int]:
     return None, 1
 
 
-def _is_required(field: Field[Any]) -> bool:
+def _is_required(field: Field[object]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING

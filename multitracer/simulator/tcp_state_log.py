@@ -9,11 +9,12 @@ import binascii
 import json
 import struct
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.protocols.sock_diag import TcpState
 from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH, LAYOUT
+from multitracer.protocols.sock_diag.words import SocketTimer
 from multitracer.protocols.tcp.congestion import UNLIMITED_BYTES
 from multitracer.protocols.tcp.state import CaState, State
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -40,7 +41,6 @@ _STATES = {
     State.LAST_ACK: TcpState.LAST_ACK,
     State.TIME_WAIT: TcpState.TIME_WAIT,
 }
-_RETRANSMISSION_TIMER, _PROBE_TIMER = 1, 4
 
 
 def tcp_info_fields(connection: Connection) -> dict[str, int]:
@@ -142,7 +142,7 @@ class TcpStateLog:
         ended = {"kind": "end", "reason": "the run is over", "reads": self._reads, "missed": 0}
         return self._clock_line(now_ns) + _line(ended)
 
-    def _record(self, socket: Socket, fields: dict[str, int], blob: bytes, now_ns: int) -> dict[str, Any]:
+    def _record(self, socket: Socket, fields: dict[str, int], blob: bytes, now_ns: int) -> dict[str, object]:
         connection = socket.connection
         timer, expires_ms = _timer(connection, now_ns)
         read_ns = self._clock.monotonic_ns(now_ns)
@@ -170,11 +170,14 @@ class TcpStateLog:
 
 def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     sender = connection.sender
-    for number, due_ns in ((_RETRANSMISSION_TIMER, sender.retransmit_ns), (_PROBE_TIMER, sender.persist_ns)):
+    for number, due_ns in (
+        (SocketTimer.RETRANSMISSION, sender.retransmit_ns),
+        (SocketTimer.ZERO_WINDOW_PROBE, sender.persist_ns),
+    ):
         if due_ns is not None:
             return number, max(0, due_ns - now_ns) // NS_PER_MS
     return 0, 0
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def _line(record: dict[str, object]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Two hosts: network namespaces, the TUN device of each, and what the kernel is told of TCP there."""
+"""Two hosts: network namespaces, the TUN device of each, and what is set of TCP there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.channel.gsm.link import FAR, SIDES
 from multitracer.errors import PreflightError
@@ -56,7 +56,7 @@ class Hosts:
         self.routes: dict[Side, list[str]] = {}
         """The words that describe each route."""
 
-    def facts(self, side: Side) -> dict[str, Any]:
+    def facts(self, side: Side) -> dict[str, object]:
         """Return what a manifest says of a host once its link is laid."""
         return {
             "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",

@@ -9,7 +9,7 @@ import json
 import time
 from contextlib import ExitStack
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.channel.gsm.link import FAR, SIDES, GsmLink
@@ -172,7 +172,7 @@ class RealRun:
         }
         self._interruption.check()
 
-    def _facts(self, side: Side) -> dict[str, Any]:
+    def _facts(self, side: Side) -> dict[str, object]:
         error = self._clock_errors[side]
         shift = {"offset_ns": error.offset_ns, "skew_ppm": error.skew_ppm}
         return self._hosts.facts(side) | {"clock_error": shift}

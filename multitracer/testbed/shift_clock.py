@@ -9,7 +9,7 @@ import json
 import re
 import struct
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.testbed.clock_error import ClockError
 from multitracer.units import NS_PER_S, NS_PER_US
@@ -17,6 +17,8 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
+
+    from multitracer.tables import Document
 
 _PCAP_HEADER, _RECORD = 24, struct.Struct("=IIII")
 _MONOTONIC_KEYS = {
@@ -42,7 +44,7 @@ def json_lines(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
         yield json.dumps(_shifted(json.loads(line), error), separators=(",", ":")).encode() + b"\n"
 
 
-def _shifted(record: dict[str, Any], error: ClockError) -> dict[str, Any]:
+def _shifted(record: Document, error: ClockError) -> Document:
     times = {key: error.monotonic_ns(record[key]) for key in record.keys() & _MONOTONIC_KEYS}
     if "realtime_ns" in record:
         times["realtime_ns"] = error.realtime_ns(record["realtime_ns"])

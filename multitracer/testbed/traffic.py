@@ -15,12 +15,14 @@ import termios
 import threading
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.scenario.payload import payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from multitracer.tables import Document
 
 READY = "ready"
 """What it says on standard error when it listens or could connect."""
@@ -106,7 +108,7 @@ class _Run:
             self.ended = error.strerror or str(error)
         self.took_s = (time.monotonic() - began_s) * self.plan.speed
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Document:
         """Return how it went; the time in link seconds."""
         way = "sent" if self.transfer.sends else "received"
         return {"port": self.transfer.port, way: self.moved_bytes, "took_s": self.took_s, "ended": self.ended}

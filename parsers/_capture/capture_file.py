@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from multitracer.capture import Capture, SourceFile
+    from multitracer.tables import Numbers
     from parsers._capture.window import Readable
     from parsers._packets.decode import Records
-    from parsers._packets.layers import Ints
 
 
 LARGEST_PACKET = 256 * 1024
@@ -88,7 +88,7 @@ class StampFacts:
         self._years: dict[int, tuple[int, int, int]] = {}
         """Years since 1970 -> packets, the smallest and the largest time."""
 
-    def note(self, time_ns: Ints) -> None:
+    def note(self, time_ns: Numbers) -> None:
         """Take in the next times, in the order of the file."""
         known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
         self._source.without_time += len(time_ns) - len(known)
@@ -105,7 +105,7 @@ class StampFacts:
         facts.last_ns = highest if facts.last_ns is None else max(facts.last_ns, highest)
         self._note_years(known, lowest // _YEAR_NS, highest // _YEAR_NS)
 
-    def _note_years(self, time_ns: Ints, first: int, last: int) -> None:
+    def _note_years(self, time_ns: Numbers, first: int, last: int) -> None:
         year_of = time_ns // _YEAR_NS if first < last else None
         for year in [first] if year_of is None else np.unique(year_of).tolist():
             here = time_ns if year_of is None else time_ns[year_of == year]

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Mask, Numbers
+    from parsers._packets.layers import Bytes
 
-    Following = Callable[[Ints], Ints]
+    Following = Callable[[Numbers], Numbers]
 
 _RECORDS_PER_LANE = 24
 _SMALLEST_LANE_BYTES = 4096
@@ -36,14 +37,16 @@ class Layout(Protocol):
     def following(self, data: Bytes) -> Following:
         """Return a function from where records begin to where the next ones do; far away if there is none."""
 
-    def plausible(self, data: Bytes, at: Ints) -> Mask:
+    def plausible(self, data: Bytes, at: Numbers) -> Mask:
         """Return where a record may well begin."""
 
     def likely(self, pieces: NDArray[np.uint8]) -> Mask:
         """Return where a record may begin in each row of bytes, by a cheap look; shape (lanes, bytes - 8)."""
 
 
-def walk_lanes(data: Bytes, begin: int, end: int, layout: Layout, *, sample: list[int]) -> tuple[Ints, int]:
+def walk_lanes(
+    data: Bytes, begin: int, end: int, layout: Layout, *, sample: list[int]
+) -> tuple[Numbers, int]:
     """Return where whole records begin, from `begin` on, and where the next one after them begins.
 
     Parameters
@@ -69,7 +72,7 @@ def walk_lanes(data: Bytes, begin: int, end: int, layout: Layout, *, sample: lis
     return _walk_in_step(first, end, layout.following(data), most)
 
 
-def _first_plausible(data: Bytes, near: Ints, span: int, end: int, layout: Layout) -> Ints:
+def _first_plausible(data: Bytes, near: Numbers, span: int, end: int, layout: Layout) -> Numbers:
     """Return where the first plausible record at or after each of `near` begins; 0 without one."""
     pieces = rows(data, near, span + 8)
     likely = layout.likely(pieces.view(np.uint8).reshape(len(near), span + 8))
@@ -84,7 +87,7 @@ def _first_plausible(data: Bytes, near: Ints, span: int, end: int, layout: Layou
     return first
 
 
-def _walk_in_step(first: Ints, end: int, following: Following, most: int) -> tuple[Ints, int]:
+def _walk_in_step(first: Numbers, end: int, following: Following, most: int) -> tuple[Numbers, int]:
     """Walk from each of `first` to the next; return the records up to the first lane that misses."""
     target = np.append(first[1:], end)
     steps = [first]

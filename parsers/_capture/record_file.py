@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.capture import SourceFile
+    from multitracer.tables import Numbers
     from parsers._capture.window import Window
     from parsers._packets.decode import Records
-    from parsers._packets.layers import Bytes, Ints
+    from parsers._packets.layers import Bytes
 
 
 class Layout(NamedTuple):
@@ -27,7 +28,7 @@ class Layout(NamedTuple):
 
 
 def batches(
-    window: Window, source: SourceFile, layout: Layout, records: Callable[[Bytes, Ints], Records]
+    window: Window, source: SourceFile, layout: Layout, records: Callable[[Bytes, Numbers], Records]
 ) -> Iterator[Records]:
     """Yield the records of a file from the window's begin on, one batch per window; note damage in `source`.
 

@@ -17,9 +17,10 @@ from parsers._packets.layers import u16
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parsers._packets.layers import Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Ledger, Packets
 
-Step = Callable[["Packets", "Ledger"], "tuple[Packets, Ints]"]
+Step = Callable[["Packets", "Ledger"], "tuple[Packets, Numbers]"]
 
 IPV4, IPV6 = 0x0800, 0x86DD
 RAW_IP, LLC, SNAP, BRIDGED, PPP, MPLS_PAYLOAD, CONTROL_WORD, PADDED_80211 = range(0x10000, 0x10008)
@@ -95,7 +96,7 @@ def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
 
 
 def _alike(
-    packets: Packets, kinds: Ints, steps: Mapping[int, Step], ledger: Ledger
+    packets: Packets, kinds: Numbers, steps: Mapping[int, Step], ledger: Ledger
 ) -> list[tuple[int, Packets]]:
     """Return the packets by the kind of their header; count those of a kind that has no step."""
     distinct = [int(kinds[0])] if (kinds == kinds[0]).all() else np.unique(kinds).tolist()
@@ -105,7 +106,7 @@ def _alike(
     return [(k, packets.keep(kinds == k)) for k in known]
 
 
-def _count_unknown(kinds: Ints, ledger: Ledger) -> None:
+def _count_unknown(kinds: Numbers, ledger: Ledger) -> None:
     link_types, counts = np.unique(kinds[kinds >= _LINK] - _LINK, return_counts=True)
     for link_type, count in zip(link_types.tolist(), counts.tolist(), strict=True):
         ledger.dropped(f"link type {link_type} not decoded", count)
@@ -115,14 +116,14 @@ def _count_unknown(kinds: Ints, ledger: Ledger) -> None:
 def ethertype_step(name: str, *, length: int, at: int) -> Step:
     """Return the step for a header of `length` bytes with an EtherType, or a length, at a fixed place."""
 
-    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
         packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
         return packets.advanced(length), ethertypes(packets, at)
 
     return step
 
 
-def ethertypes(packets: Packets, offset: int) -> Ints:
+def ethertypes(packets: Packets, offset: int) -> Numbers:
     """Return what follows by the EtherType at `offset`."""
     ethertype = u16(packets.data, packets.at + offset)
     short = ethertype <= _LARGEST_LENGTH
@@ -132,7 +133,7 @@ def ethertypes(packets: Packets, offset: int) -> Ints:
 def fixed_step(name: str, *, length: int, following: int) -> Step:
     """Return the step for a header of `length` bytes that one kind of header follows."""
 
-    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
         packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
         return packets.advanced(length), np.full(len(packets), following)
 

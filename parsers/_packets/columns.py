@@ -6,7 +6,7 @@ input lets expect, and otherwise doubled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from multitracer.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from multitracer.tables import Schema
+    from multitracer.tables import Array, Schema
 
 _FIRST_ROOM = 1024
 _MARGIN = 1.05
@@ -27,18 +25,18 @@ class GrowingArray:
     """One array with room to spare."""
 
     def __init__(self, dtype: str) -> None:
-        self._array: NDArray[Any] = np.empty(0, dtype)
+        self._array: Array = np.empty(0, dtype)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     @property
-    def values(self) -> NDArray[Any]:
+    def values(self) -> Array:
         """What was appended so far; a view."""
         return self._array[: self._count]
 
-    def append(self, values: NDArray[Any], *, share: float | None = None) -> None:
+    def append(self, values: Array, *, share: float | None = None) -> None:
         """Append values; `share` is how much of the input has been read, from 0 to 1, if that is known."""
         after = self._count + len(values)
         if after > len(self._array):
@@ -60,12 +58,12 @@ class GrowingTable:
     def __len__(self) -> int:
         return len(self._columns[self._schema.names[0]])
 
-    def append(self, columns: Mapping[str, NDArray[Any]], *, share: float | None = None) -> None:
+    def append(self, columns: Mapping[str, Array], *, share: float | None = None) -> None:
         """Append rows, all columns of them; `share` as for an array."""
         for name, column in self._columns.items():
             column.append(columns[name], share=share)
 
-    def values(self, name: str) -> NDArray[Any]:
+    def values(self, name: str) -> Array:
         """Return what was appended to a column so far; a view."""
         return self._columns[name].values
 

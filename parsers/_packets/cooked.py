@@ -13,7 +13,8 @@ from parsers._packets.chain import IPV4, IPV6, LLC, RAW_IP, ethertypes, link
 from parsers._packets.layers import rows, u16, u32
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Bytes, Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Bytes, Ledger, Packets
 
 _INET = 2
 _INET6 = (10, 23, 24, 28, 30)
@@ -24,32 +25,32 @@ _NFULA_PAYLOAD = 9
 _MOST_ATTRIBUTES = 24
 
 
-def _by_family(family: Ints, packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def _by_family(family: Numbers, packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     ipv4, ipv6 = family == _INET, np.isin(family, _INET6)
     known = ipv4 | ipv6
     ledger.count_each(family[~known], {}, "address family {}")
     return packets.keep(known), np.where(ipv4, IPV4, IPV6)[known]
 
 
-def _little(data: Bytes, at: Ints, size: int) -> Ints:
+def _little(data: Bytes, at: Numbers, size: int) -> Numbers:
     return rows(data, at, size).view(f"<u{size}").astype(np.int64)
 
 
-def null(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def null(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off BSD's address family, in the byte order of the host that captured (NULL and LOOP)."""
     packets = packets.keep(ledger.whole(packets, 4, "loopback header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(4), ledger)
 
 
-def encapsulating(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def encapsulating(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off OpenBSD's header of encapsulating interfaces (ENC): address family, SPI, flags."""
     packets = packets.keep(ledger.whole(packets, 12, "ENC header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(12), ledger)
 
 
-def packet_filter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def packet_filter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off the header of pf's log (PFLOG), whose length is padded to four bytes."""
     packets = packets.keep(ledger.whole(packets, 2, "PFLOG header"))
     length = packets.data[packets.at].astype(np.int64) + 3 & ~3
@@ -59,25 +60,25 @@ def packet_filter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return _by_family(family, packets.advanced(length), ledger)
 
 
-def solaris_ipnet(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def solaris_ipnet(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off the header of Solaris's IP observability (IPNET); its family is 2 or 26."""
     packets = packets.keep(ledger.whole(packets, 24, "IPNET header"))
     return packets.advanced(24), np.full(len(packets), RAW_IP)
 
 
-def linux_cooked(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def linux_cooked(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off the 16 bytes of Linux's "any" device (SLL)."""
     packets = packets.keep(ledger.whole(packets, 16, "SLL header"))
     return packets.advanced(16), ethertypes(packets, 14)
 
 
-def linux_cooked_2(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def linux_cooked_2(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off the 20 bytes of Linux's "any" device, version 2 (SLL2)."""
     packets = packets.keep(ledger.whole(packets, 20, "SLL2 header"))
     return packets.advanced(20), ethertypes(packets, 0)
 
 
-def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Walk the attributes of a netfilter log record (NFLOG) to the packet in it."""
     packets = packets.keep(ledger.whole(packets, 4, "NFLOG header"))
     family = packets.data[packets.at].astype(np.int64)
@@ -97,7 +98,7 @@ def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return _by_family(family[has_packet], packets.advanced(at[has_packet] + 4 - packets.at), ledger)
 
 
-def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off Apple's PKTAP header; it says which link type follows."""
     packets = packets.keep(ledger.whole(packets, 12, "PKTAP header"))
     length = _little(packets.data, packets.at, 4)
@@ -108,7 +109,7 @@ def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return inside.keep(fits), kinds[fits]
 
 
-def token_ring(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def token_ring(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off a token ring header, source route included; LLC follows."""
     packets = packets.keep(ledger.whole(packets, 16, "token ring header"))
     routed = packets.data[packets.at + 8] & 0x80 != 0
@@ -119,7 +120,7 @@ def token_ring(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return inside.keep(fits), np.full(int(np.count_nonzero(fits)), LLC)
 
 
-def classical_ip_over_atm(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def classical_ip_over_atm(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """IP over ATM with LLC before it, or without (ATM_CLIP)."""
     packets = packets.keep(ledger.whole(packets, 3, "ATM CLIP header"))
     is_llc = u16(packets.data, packets.at) == 0xAAAA

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Capture, Mark, SourceFile
+from multitracer.capture import Capture, IpProtocol, Mark, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
@@ -25,12 +25,12 @@ from parsers._packets.tunnel import INSIDE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Mask, Numbers, Table
     from parsers._packets.ip import Datagrams
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._packets.layers import Bytes
     from parsers._packets.tcp import Segments
 
-_TCP = 6
+_TCP = IpProtocol.TCP.value
 _MOST_TUNNELS = 4
 _PROBED_RECORDS, _PROBED_SEGMENTS = 4000, 1000
 _MOST_UNCLEAR = 20_000
@@ -38,17 +38,7 @@ _MOST_UNCLEAR = 20_000
 _FEWEST_SEGMENTS = 10
 """So many tell a file's rule from an odd packet."""
 _NEARLY_ALL = 0.9
-_NAMES = {
-    1: "icmp",
-    2: "igmp",
-    6: "tcp",
-    17: "udp",
-    47: "gre",
-    50: "esp",
-    58: "icmpv6",
-    89: "ospf",
-    132: "sctp",
-}
+_NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 
 @dataclass(slots=True)
@@ -57,14 +47,14 @@ class Records:
 
     data: Bytes
     """The block, with slack behind the last packet (see `layers.PAD_BYTES`)."""
-    start: Ints
+    start: Numbers
     """First captured byte of the packet."""
-    captured: Ints
+    captured: Numbers
     """Bytes captured."""
-    original: Ints
+    original: Numbers
     """Bytes on the wire."""
-    time_ns: Ints
-    link_type: Ints | int
+    time_ns: Numbers
+    link_type: Numbers | int
     """One for all, or one each."""
 
     def __len__(self) -> int:
@@ -169,7 +159,7 @@ class Decoder:
         record = np.concatenate([p.datagrams.packets.record for p in parts])
         order = np.argsort(record, kind="stable") if len(parts) > 1 else None
         record = record if order is None else record[order]
-        columns: dict[str, NDArray[Any]] = {
+        columns: dict[str, Array] = {
             "time_ns": records.time_ns[record],
             "frame": record + first_frame,
             "file": np.full(len(record), len(self.files) - 1, np.uint16),
@@ -190,7 +180,7 @@ class Decoder:
             ip_version=d.version,
         )
 
-    def _append_options(self, parts: list[Segments], order: Ints | None, share: float | None) -> None:
+    def _append_options(self, parts: list[Segments], order: Numbers | None, share: float | None) -> None:
         """Append what the rare options say, with the rows of their segments."""
         before, n = len(self._segments), sum(len(p.datagrams) for p in parts)
         row_of = np.arange(before, before + n)
@@ -287,7 +277,7 @@ def _share_cut(records: Records) -> float | None:
     return _share(segments, np.concatenate(lengths)[:_PROBED_SEGMENTS])
 
 
-def _share(cut: Mask, captured: Ints) -> float:
+def _share(cut: Mask, captured: Numbers) -> float:
     """Return the share of cut packets; 1 if nearly all those are that are long enough to be cut."""
     if np.count_nonzero(cut) >= _FEWEST_SEGMENTS:
         longer = cut[cut | (captured > captured[cut].min())]
@@ -320,16 +310,16 @@ def by_link_type(records: Records) -> list[tuple[int, Packets]]:
     return [(kind, packets.keep(link_type == kind)) for kind in np.unique(link_type).tolist()]
 
 
-def _joined(pieces: list[NDArray[Any]], order: Ints | None) -> NDArray[Any]:
+def _joined(pieces: list[Array], order: Numbers | None) -> Array:
     return pieces[0] if order is None else np.concatenate(pieces)[order]
 
 
-def _sack_blocks(part: Segments, rows: Ints) -> dict[str, NDArray[Any]]:
+def _sack_blocks(part: Segments, rows: Numbers) -> dict[str, Array]:
     index, left, right = part.sack
     return {"row": rows[index], "left": left, "right": right}
 
 
-def _syn_options(part: Segments, rows: Ints) -> dict[str, NDArray[Any]]:
+def _syn_options(part: Segments, rows: Numbers) -> dict[str, Array]:
     syn = np.flatnonzero(part.columns["flags"] & 0x02)
     options = part.options
     return {
@@ -342,7 +332,7 @@ def _syn_options(part: Segments, rows: Ints) -> dict[str, NDArray[Any]]:
     }
 
 
-def _sorted_by_row(pieces: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+def _sorted_by_row(pieces: list[dict[str, Array]]) -> dict[str, Array]:
     if len(pieces) == 1:
         return pieces[0]
     whole = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}

@@ -14,7 +14,8 @@ from parsers._packets.chain import BRIDGED, CONTROL_WORD, IPV4, IPV6, MPLS_PAYLO
 from parsers._packets.layers import UNTAGGED, u16, u32
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Ledger, Packets
 
 _ETHERNET = link(1)
 _MOST_VLANS = 5
@@ -22,7 +23,7 @@ _MOST_VLANS = 5
 _BRIDGED_ORGANISATION = 0x0080C2
 
 
-def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """IP with nothing before it; its first four bits tell the version."""
     packets = packets.keep(ledger.whole(packets, 1, "IP header"))
     version = packets.data[packets.at] >> 4
@@ -31,7 +32,7 @@ def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return packets.keep(good), np.where(version[good] == 4, IPV4, IPV6)
 
 
-def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take one VLAN tag off; the id 0 marks a priority, not a VLAN (IEEE 802.1Q, 6.9)."""
     packets = packets.keep(ledger.whole(packets, 4, "VLAN tag"))
     room = packets.vlan < 1 << 12 * _MOST_VLANS
@@ -44,14 +45,14 @@ def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return inside, ethertypes(packets, 2)
 
 
-def mpls_label(kind: int, packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def mpls_label(kind: int, packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take one label off; behind the bottom of the stack lies the payload."""
     packets = packets.keep(ledger.whole(packets, 4, "MPLS label"))
     bottom = packets.data[packets.at + 2] & 1 == 1
     return packets.advanced(4), np.where(bottom, MPLS_PAYLOAD, kind)
 
 
-def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Nothing says what MPLS carries; as other tools do, guess by the first four bits."""
     packets = packets.keep(ledger.whole(packets, 1, "MPLS payload"))
     nibble = packets.data[packets.at] >> 4
@@ -60,7 +61,7 @@ def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return packets, kinds
 
 
-def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take LLC off; SNAP is behind it, or IP with its own SAP."""
     packets = packets.keep(ledger.whole(packets, 3, "LLC header"))
     saps = u16(packets.data, packets.at)
@@ -69,7 +70,7 @@ def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return packets.advanced(3).keep(known), np.where(saps[known] == 0x0606, IPV4, SNAP)
 
 
-def snap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def snap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take organisation and protocol off; a bridged frame is Ethernet again."""
     packets = packets.keep(ledger.whole(packets, 5, "SNAP header"))
     organisation = u32(packets.data, packets.at) >> 8

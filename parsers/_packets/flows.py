@@ -14,8 +14,7 @@ from parsers._packets.keys import KeyIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.tables import Table
-    from parsers._packets.layers import Ints, Mask
+    from multitracer.tables import Mask, Numbers, Table
 
     Words = NDArray[np.uint64]
     Flow = NDArray[np.int32]
@@ -31,7 +30,7 @@ class Endpoints:
     """The second half of an IPv6 address; 0 for IPv4."""
     port: Words
 
-    def pick(self, which: Ints) -> Endpoints:
+    def pick(self, which: Numbers) -> Endpoints:
         """Return the endpoints at the given positions."""
         return Endpoints(self.high[which], self.low[which], self.port[which])
 
@@ -56,7 +55,7 @@ class Flows:
         self._opened_by_higher = GrowingArray("?")
 
     def directed(
-        self, source: Endpoints, destination: Endpoints, vlan: Ints, seen: Ints, *, ip_version: int
+        self, source: Endpoints, destination: Endpoints, vlan: Numbers, seen: Numbers, *, ip_version: int
     ) -> Flow:
         """Return the directed flow of each packet: 2 x flow, + 1 if the flow's endpoint b sent it.
 
@@ -80,7 +79,7 @@ class Flows:
         directed: Flow = flow << 1 | (swapped ^ self._opened_by_higher.values[flow])
         return directed
 
-    def _remember(self, a: Endpoints, b: Endpoints, vlan: Ints, ip_version: int) -> None:
+    def _remember(self, a: Endpoints, b: Endpoints, vlan: Numbers, ip_version: int) -> None:
         """Note new flows; their first packet was sent by a."""
         columns = {
             "ip_version": np.full(len(vlan), ip_version, np.uint8),
@@ -111,7 +110,7 @@ def _is_higher(source: Endpoints, destination: Endpoints) -> Mask:
     return above
 
 
-def _ipv6_words(source: Endpoints, destination: Endpoints, swapped: Mask, vlan: Ints) -> list[Words]:
+def _ipv6_words(source: Endpoints, destination: Endpoints, swapped: Mask, vlan: Numbers) -> list[Words]:
     ends = [(source.high, destination.high), (source.low, destination.low)]
     words = [np.where(swapped, two, one) for one, two in ends]
     words += [np.where(swapped, one, two) for one, two in ends]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Mark
+from multitracer.capture import IpProtocol, Mark
 from parsers._packets.layers import Packets, headers, joined, u16, u32
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parsers._packets.layers import Ints, Ledger, Mask
+    from multitracer.tables import Array, Mask, Numbers
+    from parsers._packets.layers import Ledger
 
     Words = NDArray[np.uint64]
 
@@ -43,7 +44,7 @@ _IPV6 = np.dtype(
         ("destination", ">u8", 2),
     ]
 )
-_TCP = 6
+_TCP = IpProtocol.TCP.value
 _MORE_FRAGMENTS = 0x2000
 _OFFSET = 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
@@ -62,13 +63,13 @@ class Datagrams:
     version: int
     packets: Packets
     """`at` is where the transport header begins, `stop` where the IP length ends."""
-    protocol: Ints
+    protocol: Numbers
     source: tuple[Words, Words]
     """Both halves of the address; the second is 0 for IPv4, the first then is the 32-bit address."""
     destination: tuple[Words, Words]
-    identification: Ints
+    identification: Numbers
     """IPv4 identification, or that of the IPv6 fragment header; 0 without one."""
-    fragment_offset: Ints
+    fragment_offset: Numbers
     """Bytes before this fragment in the datagram."""
     more_fragments: Mask
 
@@ -97,7 +98,7 @@ def in_capture_order(parts: list[Datagrams]) -> Datagrams:
         return parts[0]
     order = np.argsort(np.concatenate([p.packets.record for p in parts]), kind="stable")
 
-    def column(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    def column(values: Iterable[Array]) -> Array:
         return np.concatenate(list(values))[order]
 
     return Datagrams(
@@ -170,7 +171,7 @@ def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
     return _without_extensions(datagrams, ledger, _EXTENSIONS)
 
 
-def _bounded(packets: Packets, length: Ints) -> Packets:
+def _bounded(packets: Packets, length: Numbers) -> Packets:
     """Return the packets ended by their IP length; 0 (segmentation offload) leaves the end as it is."""
     stop = packets.at + length
     beyond = (stop > packets.stop) & (packets.marks & Mark.FRAGMENT == 0)
@@ -193,7 +194,7 @@ def _bounded(packets: Packets, length: Ints) -> Packets:
     return replace(packets, stop=stop, end=np.minimum(packets.end, stop), marks=marks)
 
 
-def _jumbo_length(options: Packets) -> Ints:
+def _jumbo_length(options: Packets) -> Numbers:
     """Return the jumbo payload length in each hop-by-hop header; 0 without one."""
     length = np.zeros(len(options), np.int64)
     for position in (2, 6, 10, 14):  # the option is aligned to 4 n + 2

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parsers._packets.layers import Ints, Mask
+    from multitracer.tables import Mask, Numbers
 
     Words = NDArray[np.uint64]
 
@@ -38,7 +38,7 @@ class KeyIndex:
     def __len__(self) -> int:
         return len(self._keys[0])
 
-    def numbers(self, words: Sequence[Words]) -> tuple[NDArray[np.int32], Ints]:
+    def numbers(self, words: Sequence[Words]) -> tuple[NDArray[np.int32], Numbers]:
         """Return the number of each key, and the positions at which a new key is seen first, ascending."""
         number = np.full(len(words[0]), _EMPTY, np.int32)
         unknown = self._look_up(words, number)
@@ -52,7 +52,7 @@ class KeyIndex:
         number[unknown] = numbers
         return number, unknown[first]
 
-    def _slots(self, words: Sequence[Words]) -> Ints:
+    def _slots(self, words: Sequence[Words]) -> Numbers:
         """Return where to look for each key first."""
         mixed = words[0] * self._multipliers[0]
         for word, multiplier in zip(words[1:], self._multipliers[1:], strict=False):
@@ -72,7 +72,7 @@ class KeyIndex:
                 same &= key.values[number] == word
         return same
 
-    def _look_up(self, words: Sequence[Words], numbers: NDArray[np.int32]) -> Ints:
+    def _look_up(self, words: Sequence[Words], numbers: NDArray[np.int32]) -> Numbers:
         """Fill in the numbers of the known keys; return the positions of the others, ascending."""
         slot = self._slots(words)
         number = self._number[slot]
@@ -87,8 +87,8 @@ class KeyIndex:
         return np.sort(np.concatenate(unknown))
 
     def _look_further(
-        self, words: Sequence[Words], numbers: NDArray[np.int32], todo: Ints, slot: Ints
-    ) -> Ints:
+        self, words: Sequence[Words], numbers: NDArray[np.int32], todo: Numbers, slot: Numbers
+    ) -> Numbers:
         """Probe the following slots for the keys at `todo`; return the unknown ones."""
         unknown = [todo[:0]]
         while len(todo):
@@ -123,7 +123,7 @@ class KeyIndex:
             todo, slot = todo[missed], (slot[missed] + 1) & (len(self._number) - 1)
 
 
-def _first_of_each(words: Sequence[Words]) -> Ints:
+def _first_of_each(words: Sequence[Words]) -> Numbers:
     """Return the positions at which each distinct key occurs first, ascending."""
     order = np.lexsort(words)
     differs = np.zeros(len(order), bool)
@@ -131,6 +131,6 @@ def _first_of_each(words: Sequence[Words]) -> Ints:
     for word in words:
         ordered = word[order]
         differs[1:] |= ordered[1:] != ordered[:-1]
-    first: Ints = np.minimum.reduceat(order, np.flatnonzero(differs))
+    first: Numbers = np.minimum.reduceat(order, np.flatnonzero(differs))
     first.sort()
     return first

@@ -15,9 +15,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multitracer.tables import Mask, Numbers
+
     Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 PAD_BYTES = 256
 """Slack after a block: no header is gathered from further than this behind a packet's end."""
@@ -26,24 +26,24 @@ UNTAGGED = -1
 """`vlan` of a packet without a VLAN tag."""
 
 
-def rows(data: Bytes, at: Ints, width: int) -> NDArray[np.void]:
+def rows(data: Bytes, at: Numbers, width: int) -> NDArray[np.void]:
     """Return the `width` bytes that begin at each of `at`; shape (n,), dtype void."""
     windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
     gathered: NDArray[np.void] = windows[at]
     return gathered
 
 
-def headers(data: Bytes, at: Ints, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+def headers(data: Bytes, at: Numbers, dtype: np.dtype[np.void]) -> NDArray[np.void]:
     """Return the header of type `dtype` that begins at each of `at`; its fields are free views."""
     return rows(data, at, dtype.itemsize).view(dtype)
 
 
-def u16(data: Bytes, at: Ints) -> Ints:
+def u16(data: Bytes, at: Numbers) -> Numbers:
     """Return the big-endian 16-bit number at each of `at`."""
     return rows(data, at, 2).view(">u2").astype(np.int64)
 
 
-def u32(data: Bytes, at: Ints) -> Ints:
+def u32(data: Bytes, at: Numbers) -> Numbers:
     """Return the big-endian 32-bit number at each of `at`."""
     return rows(data, at, 4).view(">u4").astype(np.int64)
 
@@ -57,15 +57,15 @@ class Packets:
 
     data: Bytes
     """The block."""
-    record: Ints
+    record: Numbers
     """Index of the packet's record in the block."""
-    at: Ints
+    at: Numbers
     """Where this layer's header begins."""
-    end: Ints
+    end: Numbers
     """Where the captured bytes end."""
-    stop: Ints
+    stop: Numbers
     """Where the packet ended on the wire."""
-    vlan: Ints
+    vlan: Numbers
     """VLAN ids as in the table of flows; `UNTAGGED` if none."""
     marks: NDArray[np.uint16]
     """Bits of `multitracer.capture.Mark` so far."""
@@ -73,7 +73,7 @@ class Packets:
     def __len__(self) -> int:
         return len(self.record)
 
-    def pick(self, which: Mask | Ints) -> Packets:
+    def pick(self, which: Mask | Numbers) -> Packets:
         """Return the packets that a mask or positions select."""
         return Packets(
             self.data,
@@ -89,12 +89,12 @@ class Packets:
         """Return the packets where `mask` is set; without copying if that is all of them."""
         return self if mask.all() else self.pick(mask)
 
-    def advanced(self, length: Ints | int) -> Packets:
+    def advanced(self, length: Numbers | int) -> Packets:
         """Return the packets with `at` moved on by `length`."""
         return replace(self, at=self.at + length)
 
 
-def joined(parts: list[Packets], order: Ints) -> Packets:
+def joined(parts: list[Packets], order: Numbers) -> Packets:
     """Return the packets of several parts of one block, one after the other, in the given order."""
     return Packets(
         parts[0].data,
@@ -119,7 +119,7 @@ class Ledger:
         if count:
             self.protocols[protocol] = self.protocols.get(protocol, 0) + count
 
-    def count_each(self, numbers: Ints, names: dict[int, str], other: str) -> None:
+    def count_each(self, numbers: Numbers, names: dict[int, str], other: str) -> None:
         """Count a packet for each of `numbers`, by its name, or by `other` with the number put in."""
         if len(numbers):
             distinct, counts = np.unique(numbers, return_counts=True)
@@ -143,7 +143,7 @@ class Ledger:
         """Count the packets where `mask` is set as not decoded."""
         self.dropped(reason, int(np.count_nonzero(mask)))
 
-    def whole(self, packets: Packets, length: Ints | int, header: str) -> Mask:
+    def whole(self, packets: Packets, length: Numbers | int, header: str) -> Mask:
         """Return which packets have `length` bytes from `at` captured; count the others."""
         mask: Mask = packets.at + length <= packets.end
         self.drop(~mask, f"{header} cut short")

@@ -17,8 +17,7 @@ from parsers._packets.layers import UNTAGGED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.tables import Table
-    from parsers._packets.layers import Ints, Mask
+    from multitracer.tables import Mask, Numbers, Table
 
     Flow = NDArray[np.int32]
 
@@ -49,7 +48,7 @@ def joined_across_vlans(flows: Table, directed: Flow) -> tuple[Table, Flow]:
     return flows.take(kept), renumbered.ravel().astype(np.int32)[directed]
 
 
-def _opposite_pairs(flows: Table, one_way: Ints) -> tuple[Ints, Ints]:
+def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
     """Return the rows of flows that are the two directions of the same endpoints, and nothing else is."""
     a, b = (endpoints_that_sort(flows, side)[one_way] for side in "ab")
     swapped: Mask = a > b

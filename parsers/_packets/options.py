@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.tcp.packet import OptionKind
 from parsers._packets.layers import rows, u16, u32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Mask, Numbers
+    from parsers._packets.layers import Bytes
 
 _PADDED_TIMESTAMPS = 0x0101080A
 _PADDED_SACK = 0x010105
-_END, _NOP, _MSS, _WINDOW_SCALE, _SACK_PERMITTED, _SACK = 0, 1, 2, 3, 4, 5
-_TIMESTAMPS, _MPTCP, _FAST_OPEN, _EXPERIMENTAL = 8, 30, 34, 254
 _FAST_OPEN_MAGIC = 0xF989
 _MOST_OPTIONS = 40
 
@@ -33,9 +33,9 @@ class Options:
     has_timestamps: Mask
     tsval: NDArray[np.uint32]
     tsecr: NDArray[np.uint32]
-    sack_at: Ints
+    sack_at: Numbers
     """Where the first SACK block lies in the data."""
-    sack_blocks: Ints
+    sack_blocks: Numbers
     mptcp: Mask
     mss_bytes: NDArray[np.int32]
     window_scale: NDArray[np.int16]
@@ -59,7 +59,7 @@ class Options:
         )
 
 
-def read_options(data: Bytes, at: Ints, length: Ints, *, odd: Mask) -> Options:
+def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Options:
     """Return the options that begin at `at` and are `length` bytes long.
 
     Parameters
@@ -87,17 +87,17 @@ def read_options(data: Bytes, at: Ints, length: Ints, *, odd: Mask) -> Options:
     return options
 
 
-def _walk(data: Bytes, first: Ints, stop: Ints, row: Ints, options: Options) -> None:
+def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Options) -> None:
     """Read the options of the segments `row` one by one, in step."""
     at = first[row]
     for _ in range(_MOST_OPTIONS):
         inside = at < stop[row]
         kind = data[at]
-        inside &= kind != _END
+        inside &= kind != OptionKind.END.value
         row, at, kind = row[inside], at[inside], kind[inside]
         if not len(row):
             return
-        single = kind == _NOP
+        single = kind == OptionKind.NOP.value
         length = np.where(single, 1, data[at + 1])
         good = single | ((length >= 2) & (at + length <= stop[row]))
         row, at, kind, length = row[good], at[good], kind[good], length[good]
@@ -105,41 +105,41 @@ def _walk(data: Bytes, first: Ints, stop: Ints, row: Ints, options: Options) -> 
         at = at + length
 
 
-def _note(data: Bytes, at: Ints, kind: Ints, length: Ints, row: Ints, options: Options) -> None:
+def _note(data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: Options) -> None:
     """Note one option of each segment `row`."""
     for code in np.flatnonzero(np.bincount(kind, minlength=256)).tolist():
         here = kind == code
         which, position, size = row[here], at[here], length[here]
-        if code == _TIMESTAMPS:
+        if code == OptionKind.TIMESTAMPS:
             _note_timestamps(data, position[size == 10], which[size == 10], options)
-        elif code == _SACK:
+        elif code == OptionKind.SACK:
             good = (size >= 10) & (size & 7 == 2)
             options.sack_at[which[good]] = position[good] + 2
             options.sack_blocks[which[good]] = (size[good] - 2) >> 3
-        elif code == _MSS:
+        elif code == OptionKind.MSS:
             good = size == 4
             options.mss_bytes[which[good]] = u16(data, position[good] + 2)
-        elif code == _WINDOW_SCALE:
+        elif code == OptionKind.WINDOW_SCALE:
             good = size == 3
             options.window_scale[which[good]] = data[position[good] + 2]
-        elif code == _SACK_PERMITTED:
+        elif code == OptionKind.SACK_PERMITTED:
             options.sack_permitted[which] = True
-        elif code == _MPTCP:
+        elif code == OptionKind.MPTCP:
             options.mptcp[which] = True
-        elif code == _FAST_OPEN:
+        elif code == OptionKind.FAST_OPEN:
             options.fast_open[which] = True
-        elif code == _EXPERIMENTAL:
+        elif code == OptionKind.EXPERIMENTAL:
             good = size >= 4
             options.fast_open[which[good]] |= u16(data, position[good] + 2) == _FAST_OPEN_MAGIC
 
 
-def _note_timestamps(data: Bytes, position: Ints, which: Ints, options: Options) -> None:
+def _note_timestamps(data: Bytes, position: Numbers, which: Numbers, options: Options) -> None:
     options.has_timestamps[which] = True
     options.tsval[which] = u32(data, position + 2)
     options.tsecr[which] = u32(data, position + 6)
 
 
-def sack_pairs(data: Bytes, options: Options) -> tuple[Ints, NDArray[np.uint32], NDArray[np.uint32]]:
+def sack_pairs(data: Bytes, options: Options) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the index of the segment, left and right edge of each SACK block, in the order of the option."""
     row = np.flatnonzero(options.sack_blocks)
     count = options.sack_blocks[row]

@@ -10,23 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.ppp import PppProtocol
 from parsers._packets.chain import IPV4, IPV6, PPP, SNAP, ethertypes
 from parsers._packets.layers import u16
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Ledger, Packets
 
 _MPLS = 0x8847
-_NAMES = {
-    0x002D: "vj-compressed tcp",
-    0x002F: "vj-uncompressed tcp",
+_MPLS_IN_PPP = 0x0281
+_IP, _IPV6 = PppProtocol.IP.value, PppProtocol.IPV6.value
+_NAMES: dict[int, str] = {
+    PppProtocol.VJ_COMPRESSED: "vj-compressed tcp",
+    PppProtocol.VJ_UNCOMPRESSED: "vj-uncompressed tcp",
     0x003D: "ppp multilink",
     0x00FD: "ppp ccp",
 }
 _NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
 
 
-def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """PPP as in HDLC: address and control FF 03, unless compressed away; Cisco HDLC by its own addresses."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     first = packets.data[packets.at]
@@ -39,26 +43,26 @@ def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return inside.keep(whole), kinds[whole]
 
 
-def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take the protocol field off, of one byte if it is compressed."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP protocol"))
     first = packets.data[packets.at].astype(np.int64)
     short = first & 1 == 1
     protocol = np.where(short, first, u16(packets.data, packets.at))
-    known = np.isin(protocol, (0x0021, 0x0057, 0x0281))
+    known = np.isin(protocol, (_IP, _IPV6, _MPLS_IN_PPP))
     ledger.count_each(protocol[~known], _NAMES, "ppp protocol 0x{:04x}")
-    kinds = np.select([protocol == 0x0021, protocol == 0x0057], [IPV4, IPV6], _MPLS)
+    kinds = np.select([protocol == _IP, protocol == _IPV6], [IPV4, IPV6], _MPLS)
     return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
 
 
-def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """PPP of Linux pppd: a direction, then PPP, with the control field or without (LINKTYPE_PPP_PPPD)."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     control = packets.data[packets.at + 1] == 0x03
     return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
 
 
-def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Frame relay with a two-byte address: RFC 2427, or an EtherType as Cisco does."""
     packets = packets.keep(ledger.whole(packets, 5, "frame relay header"))
     data, at = packets.data, packets.at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from parsers._packets.options import Options, read_options, sack_pairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multitracer.tables import Array, Mask, Numbers
     from parsers._packets.ip import Datagrams
-    from parsers._packets.layers import Ints, Ledger
+    from parsers._packets.layers import Ledger
 
-    Array = NDArray[Any]
 
 _TCP = np.dtype(
     [
@@ -45,7 +45,7 @@ class Segments:
     columns: dict[str, Array]
     """The columns of SEGMENTS that the header alone decides."""
     options: Options
-    sack: tuple[Ints, NDArray[np.uint32], NDArray[np.uint32]]
+    sack: tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]
     """Index of the segment, left, right."""
 
 
@@ -94,7 +94,7 @@ def segments(datagrams: Datagrams, ledger: Ledger) -> Segments:
     )
 
 
-def _marks(datagrams: Datagrams, payload_at: Ints, *, urgent: NDArray[np.bool_]) -> NDArray[np.uint16]:
+def _marks(datagrams: Datagrams, payload_at: Numbers, *, urgent: Mask) -> NDArray[np.uint16]:
     packets = datagrams.packets
     marks = packets.marks.copy()
     for mask, mark in (

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from multitracer.tables import Table
-    from parsers._packets.layers import Ints
+    from multitracer.tables import Numbers, Table
 
 _SHARE = 0.9
 """So much of one flow has to recur in the other; the rest the capture may have dropped."""
@@ -35,12 +34,14 @@ _KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
 class _Flow(NamedTuple):
     """The packets of one flow, in capture order."""
 
-    key: NDArray[np.int64]
+    key: Numbers
     """Side, and the columns of _KEY; shape (n, 6)."""
-    time_ns: Ints
+    time_ns: Numbers
 
 
-def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> tuple[Table, Ints, Ints]:
+def joined_on_trunk(
+    flows: Table, segments: Table, ends: NDArray[np.bytes_]
+) -> tuple[Table, Numbers, Numbers]:
     """Return the flows, the directed flow of each segment, and for each flow joined to another its first row.
 
     Parameters
@@ -70,7 +71,7 @@ def joined_on_trunk(flows: Table, segments: Table, ends: NDArray[np.bytes_]) -> 
     return flows.take(kept), renumbered, order[bounds[:-1][~kept]]
 
 
-def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Ints) -> Iterator[tuple[int, int, bool]]:
+def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Numbers) -> Iterator[tuple[int, int, bool]]:
     """Yield two flows with equal endpoints in different VLANs, and whether their endpoints are turned."""
     if (flows["vlan"] == UNTAGGED).all():
         return
@@ -84,7 +85,7 @@ def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Ints) -> Iterat
         yield int(one[i]), int(two[i]), bool(turned[one[i]] != turned[two[i]])
 
 
-def _flow(segments: Table, rows: Ints, *, turned: bool) -> _Flow:
+def _flow(segments: Table, rows: Numbers, *, turned: bool) -> _Flow:
     side = (segments["flow"][rows] & 1).astype(np.int64) ^ int(turned)
     columns = [side, *(segments[name][rows].astype(np.int64) for name in _KEY)]
     return _Flow(np.stack(columns, axis=1), segments["time_ns"][rows])

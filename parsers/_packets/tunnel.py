@@ -14,7 +14,8 @@ from parsers._packets.chain import ERSPAN_2, ETHERIP, GRE, IPV4, IPV6, link
 from parsers._packets.layers import u16
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Ledger, Packets
 
 INSIDE = {4: IPV4, 41: IPV6, 47: GRE, 97: ETHERIP, 137: 0x8847}
 """IP protocol of a tunnel -> the kind of header that comes next."""
@@ -22,7 +23,7 @@ _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _ACKNOWLEDGMENT = 0x8000, 0x4000, 0x2000, 
 _ERSPAN = 0x88BE
 
 
-def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take a GRE header off, of version 0 or 1 (PPTP)."""
     packets = packets.keep(ledger.whole(packets, 4, "GRE header"))
     flags = u16(packets.data, packets.at)
@@ -41,7 +42,7 @@ def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return packets.advanced(length).keep(good), kinds[good]
 
 
-def redirected(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def redirected(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """WCCP: IP, or a redirect header of four bytes and then IP."""
     packets = packets.keep(ledger.whole(packets, 5, "WCCP header"))
     bare = packets.data[packets.at] >> 4 == 4

@@ -14,7 +14,8 @@ from parsers._packets.chain import LLC, PADDED_80211, link
 from parsers._packets.layers import rows, u32
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Bytes, Ints, Ledger, Packets
+    from multitracer.tables import Numbers
+    from parsers._packets.layers import Bytes, Ledger, Packets
 
 _IEEE80211 = link(105)
 _AVS_MAGIC = 0x80211000
@@ -24,15 +25,17 @@ _DATA_PAD_FLAG = 0x20
 _TYPES = {0: "802.11 management", 1: "802.11 control", 3: "802.11 extension"}
 
 
-def _le16(data: Bytes, at: Ints) -> Ints:
+def _le16(data: Bytes, at: Numbers) -> Numbers:
     return rows(data, at, 2).view("<u2").astype(np.int64)
 
 
-def _le32(data: Bytes, at: Ints) -> Ints:
+def _le32(data: Bytes, at: Numbers) -> Numbers:
     return rows(data, at, 4).view("<u4").astype(np.int64)
 
 
-def _after(packets: Packets, length: Ints, kinds: Ints, name: str, ledger: Ledger) -> tuple[Packets, Ints]:
+def _after(
+    packets: Packets, length: Numbers, kinds: Numbers, name: str, ledger: Ledger
+) -> tuple[Packets, Numbers]:
     """Take off headers whose length is in themselves."""
     inside = packets.advanced(length)
     fits = (length > 0) & (inside.at <= inside.end)
@@ -40,17 +43,17 @@ def _after(packets: Packets, length: Ints, kinds: Ints, name: str, ledger: Ledge
     return inside.keep(fits), kinds[fits]
 
 
-def ieee80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def ieee80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take the header of a data frame off; encrypted, empty and aggregated frames are counted."""
     return _mac_header(packets, ledger, padded=False)
 
 
-def padded_80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def padded_80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take off a header that is padded to a multiple of four bytes (radiotap flag 0x20)."""
     return _mac_header(packets, ledger, padded=True)
 
 
-def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Packets, Ints]:
+def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Packets, Numbers]:
     packets = packets.keep(ledger.whole(packets, 2, "802.11 header"))
     control = _le16(packets.data, packets.at)
     kind = control >> 2 & 3
@@ -83,7 +86,7 @@ def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Pack
     return inside, np.full(len(inside), LLC)
 
 
-def radiotap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def radiotap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take the radiotap header off; of its fields only the padding flag matters here."""
     packets = packets.keep(ledger.whole(packets, 8, "radiotap header"))
     data, at = packets.data, packets.at
@@ -104,7 +107,7 @@ def radiotap(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return _after(packets, _le16(data, at + 2), kinds, "radiotap", ledger)
 
 
-def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take a Prism monitor header off, or the AVS header that some drivers put in its place."""
     packets = packets.keep(ledger.whole(packets, 8, "Prism header"))
     data, at = packets.data, packets.at
@@ -114,7 +117,7 @@ def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
     return _after(packets, length, np.full(len(packets), _IEEE80211), "Prism", ledger)
 
 
-def per_packet_information(packets: Packets, ledger: Ledger) -> tuple[Packets, Ints]:
+def per_packet_information(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Take a PPI header off; it says which link type follows."""
     packets = packets.keep(ledger.whole(packets, 8, "PPI header"))
     data, at = packets.data, packets.at

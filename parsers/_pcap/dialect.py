@@ -18,8 +18,9 @@ from parsers._packets.layers import rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multitracer.tables import Mask, Numbers
     from parsers._capture.lanes import Following
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._packets.layers import Bytes
 
 FILE_HEADER_BYTES = 24
 PROBE_BYTES = 64 * 1024
@@ -103,7 +104,7 @@ class Dialect:
         header_bytes = self.header_bytes
         return lambda at: at + captured[at] + header_bytes
 
-    def plausible(self, data: Bytes, at: Ints) -> Mask:
+    def plausible(self, data: Bytes, at: Numbers) -> Mask:
         """Return where a record with sane lengths and fraction may begin."""
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
         captured, original = words[:, 2], words[:, 3]

@@ -17,7 +17,8 @@ from parsers._capture.capture_file import LARGEST_PACKET
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Mask, Numbers
+    from parsers._packets.layers import Bytes
     from parsers._pcap.dialect import Dialect
 
 NEAR_S = 30 * 86_400
@@ -37,13 +38,13 @@ _HEADER_BYTES = 16
 class Fields:
     """What the headers of records say; int64, shape (n,)."""
 
-    seconds: Ints
-    fraction: Ints
-    captured: Ints
-    original: Ints
+    seconds: Numbers
+    fraction: Numbers
+    captured: Numbers
+    original: Numbers
 
     @classmethod
-    def of(cls, data: Bytes, at: Ints, dialect: Dialect) -> Fields:
+    def of(cls, data: Bytes, at: Numbers, dialect: Dialect) -> Fields:
         """Return the fields of the records that begin at `at`."""
         words = rows(data, at, _HEADER_BYTES).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
         captured, original = words[:, 2], words[:, 3]
@@ -58,7 +59,7 @@ class Fields:
         good &= self.fraction < dialect.ticks_per_second
         return good
 
-    def times_ns(self, dialect: Dialect) -> Ints:
+    def times_ns(self, dialect: Dialect) -> Numbers:
         """Return the times in ns since 1970; a fraction of a second that is none leaves no time."""
         times = self.seconds * 1_000_000_000 + self.fraction * dialect.magic.tick_ns
         wrong = self.fraction >= dialect.ticks_per_second
@@ -146,7 +147,7 @@ class Chains:
         """Return how many chains begin at or after `begin`."""
         return len(self._followed(self._sane_places(begin, self._end - _HEADER_BYTES + 1), times=CHAIN))
 
-    def begin_at(self, places: Ints) -> Mask:
+    def begin_at(self, places: Numbers) -> Mask:
         """Return at which of some places a chain begins."""
         inside = (places > 0) & (places + _HEADER_BYTES <= self._end)
         here = places[inside]
@@ -155,7 +156,7 @@ class Chains:
         begins: Mask = np.isin(places, followed) & inside
         return begins
 
-    def _sane_places(self, begin: int, end: int) -> Ints:
+    def _sane_places(self, begin: int, end: int) -> Numbers:
         """Return each place from `begin` to before `end` whose lengths and fraction a record may have."""
         if end <= begin:
             return np.empty(0, np.int64)
@@ -172,7 +173,7 @@ class Chains:
             here = here[captured[here] <= original[here]]
         return here + begin
 
-    def _followed(self, places: Ints, *, times: int) -> Ints:
+    def _followed(self, places: Numbers, *, times: int) -> Numbers:
         """Return the places whose records have so many plausible ones in a row behind them.
 
         That the file ends exactly behind a record, near the time that is looked for, says as much.
@@ -191,7 +192,7 @@ class Chains:
             begin, at = begin[good], at[good]
         return np.sort(np.append(ended, begin))
 
-    def _is_within(self, at: Ints, most_s: int) -> Mask:
+    def _is_within(self, at: Numbers, most_s: int) -> Mask:
         """Return which records are so near the time that is looked for."""
         if self._near_s is None:
             return np.ones(len(at), bool)

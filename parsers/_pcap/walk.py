@@ -17,9 +17,9 @@ from parsers._packets.decode import Records
 from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
+    from multitracer.tables import Mask, Numbers
     from parsers._capture.capture_file import Damage
     from parsers._capture.window import Window
-    from parsers._packets.layers import Ints, Mask
     from parsers._pcap.dialect import Dialect
 
 _SAMPLE = 64
@@ -31,7 +31,7 @@ _HEADER_BYTES = 16
 class _Seen(NamedTuple):
     """The records of a window."""
 
-    at: Ints
+    at: Numbers
     """Where they begin."""
     fields: Fields
     whole: int
@@ -84,7 +84,7 @@ class Reading:
             self._near_s = int(seen.fields.seconds[kept - 1])
         return self._records(seen, kept)
 
-    def _seen(self, starts: Ints) -> _Seen:
+    def _seen(self, starts: Numbers) -> _Seen:
         """Return the whole records, and the one behind them if its header is there."""
         window = self._window
         at = starts
@@ -243,7 +243,7 @@ class Reading:
         return records
 
 
-def _walk(window: Window, dialect: Dialect) -> Ints:
+def _walk(window: Window, dialect: Dialect) -> Numbers:
     """Return where the whole records in the window begin, and move the window past them."""
     if dialect.swapped:
         return np.array(_step_by_step(window, dialect, most=_ALL), np.int64)

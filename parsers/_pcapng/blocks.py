@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 
 from multitracer.capture import Interface, SourceFile
 from multitracer.errors import FormatError
+from multitracer.protocols.pcap_file import BlockType, OptionCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECTION_HEADER = b"\n\r\r\n"
-SECTION_KIND = 0x0A0D0D0A
 SECTION_BYTES = 28
 """The smallest section header block."""
-INTERFACE_KIND, STATISTICS_KIND = 1, 5
 _MAGIC = 0x1A2B3C4D
-_END_OF_OPTIONS, _COMMENT = 0, 1
 _MOST_INTERFACES = 65536
 _MOST_COMMENTS = 10_000
 _LONGEST_TEXT = 4096
@@ -38,7 +36,7 @@ def options(body: bytes, order: str) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + 4 <= len(body):
         code, length = struct.unpack_from(order + "HH", body, at)
-        if code == _END_OF_OPTIONS or at + 4 + length > len(body):
+        if code == OptionCode.END or at + 4 + length > len(body):
             return
         yield code, body[at + 4 : at + 4 + length]
         at += 4 + (length + 3 & ~3)
@@ -116,7 +114,7 @@ class Sections:
         self.base = len(self.local)
         source = self.source
         for code, value in options(block[24:-4], order):
-            if code == _COMMENT:
+            if code == OptionCode.COMMENT:
                 self.comment(None, value)
             elif code == 2:
                 source.hardware = source.hardware or text(value)
@@ -128,9 +126,9 @@ class Sections:
 
     def other(self, kind: int, block: bytes, *, packets_before: int) -> str | None:
         """Take in any other block that is no packet; return what is wrong with it."""
-        if kind == INTERFACE_KIND:
+        if kind == BlockType.INTERFACE:
             return self._interface(block, packets_before)
-        if kind == STATISTICS_KIND and len(block) >= 24:
+        if kind == BlockType.STATISTICS and len(block) >= 24:
             self._statistics(block)
         return None
 
@@ -142,7 +140,7 @@ class Sections:
         code, offset_s = 6, 0
         comments = []
         for option, value in options(block[16:-4], self.order):
-            if option == _COMMENT:
+            if option == OptionCode.COMMENT:
                 comments.append(value)
             elif option == 2:
                 interface.name = text(value)

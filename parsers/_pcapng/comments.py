@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.pcap_file import OptionCode
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Mask, Numbers
+    from parsers._packets.layers import Bytes
 
-_COMMENT = 1
 _MOST_OPTIONS = 64
 
 
-def comments(data: Bytes, at: Ints, end: Ints, *, big_endian: Mask) -> list[tuple[int, bytes]]:
+def comments(data: Bytes, at: Numbers, end: Numbers, *, big_endian: Mask) -> list[tuple[int, bytes]]:
     """Return index and text of each comment in the option lists between `at` and `end`, in order."""
     texts: list[tuple[int, bytes]] = []
     index = np.flatnonzero(at + 4 <= end)
@@ -28,7 +29,7 @@ def comments(data: Bytes, at: Ints, end: Ints, *, big_endian: Mask) -> list[tupl
             break
         code, length = _heads(data, at, big)
         fits = (code != 0) & (at + 4 + length <= end)
-        for i in np.flatnonzero(fits & (code == _COMMENT)).tolist():
+        for i in np.flatnonzero(fits & (code == OptionCode.COMMENT.value)).tolist():
             begin = int(at[i]) + 4
             texts.append((int(index[i]), data[begin : begin + int(length[i])].tobytes()))
         at = at + 4 + (length + 3 & ~3)
@@ -37,7 +38,7 @@ def comments(data: Bytes, at: Ints, end: Ints, *, big_endian: Mask) -> list[tupl
     return sorted(texts, key=lambda comment: comment[0])
 
 
-def _heads(data: Bytes, at: Ints, big: Mask) -> tuple[Ints, Ints]:
+def _heads(data: Bytes, at: Numbers, big: Mask) -> tuple[Numbers, Numbers]:
     """Return code and length of the option at each place."""
     raw = rows(data, at, 4)
     little_words, big_words = (raw.view(sign + "u2").reshape(-1, 2).astype(np.int64) for sign in "<>")

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.protocols.pcap_file import BlockType
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import largest_packet
 from parsers._packets.decode import Records
 from parsers._packets.layers import rows
 from parsers._pcapng.comments import comments
 from parsers._pcapng.times import times_ns
-from parsers._pcapng.walk import OBSOLETE_PACKET, PACKET_AT, SIMPLE_PACKET, is_spliced
+from parsers._pcapng.walk import PACKET_AT, is_spliced
 
 if TYPE_CHECKING:
+    from multitracer.tables import Mask, Numbers
     from parsers._capture.window import Window
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Sections
     from parsers._pcapng.walk import Walked
 
@@ -33,17 +35,17 @@ _NO_LIMIT = 0xFFFF_FFFF
 class _Blocks:
     """Packet blocks; arrays of shape (n,)."""
 
-    start: Ints
-    length: Ints
+    start: Numbers
+    length: Numbers
     """Padded to a multiple of four."""
-    packet: Ints
+    packet: Numbers
     """Where the packet begins."""
-    interface: Ints
+    interface: Numbers
     """Position in `SourceFile.interfaces`."""
-    captured: Ints
-    original: Ints
-    time_ns: Ints
-    link_type: Ints
+    captured: Numbers
+    original: Numbers
+    time_ns: Numbers
+    link_type: Numbers
     simple: Mask
     """It has no time."""
     described: Mask
@@ -115,7 +117,7 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
     captured, original = words[:, 5], words[:, 6]
     time_ns = times_ns(words[:, 3] << 32 | words[:, 4], interface, sections.resolutions)
     packet_at = np.full(len(start), PACKET_AT)
-    simple = kind == SIMPLE_PACKET
+    simple = kind == BlockType.SIMPLE_PACKET.value
     if simple.any():
         snap = _of_each(interface, [i.snap_length or _NO_LIMIT for i in sections.source.interfaces])
         packet_at[simple] = _SIMPLE_PACKET_AT
@@ -132,12 +134,12 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
     return _Blocks(*columns, simple, described, closed, fits)
 
 
-def _of_each(index: Ints, values: list[int]) -> Ints:
+def _of_each(index: Numbers, values: list[int]) -> Numbers:
     """Return the value at each index; 0 if there are no values at all."""
     return np.array(values or [0], np.int64)[index]
 
 
-def _words(data: Bytes, at: Ints, walked: Walked, count: int) -> Ints:
+def _words(data: Bytes, at: Numbers, walked: Walked, count: int) -> Numbers:
     """Return the first `count` 32-bit words at each place, in the byte order of its section."""
     raw = rows(data, at, 4 * count)
     words = raw.view("<u4").reshape(-1, count).astype(np.int64)
@@ -152,10 +154,10 @@ def _is_big_endian(walked: Walked) -> Mask:
     return big
 
 
-def _interfaces(words: Ints, walked: Walked, sections: Sections) -> tuple[Ints, Mask]:
+def _interfaces(words: Numbers, walked: Walked, sections: Sections) -> tuple[Numbers, Mask]:
     """Return the interface of each packet, and whether it had been described before."""
-    number = np.where(words[:, 0] == SIMPLE_PACKET, 0, words[:, 2])
-    obsolete = words[:, 0] == OBSOLETE_PACKET
+    number = np.where(words[:, 0] == BlockType.SIMPLE_PACKET.value, 0, words[:, 2])
+    obsolete = words[:, 0] == BlockType.OBSOLETE_PACKET.value
     if obsolete.any():  # 16 bits of interface, then 16 bits of drop count
         first_half = np.where(_is_big_endian(walked), number >> 16, number & 0xFFFF)
         number = np.where(obsolete, first_half, number)
@@ -169,7 +171,7 @@ def _interfaces(words: Ints, walked: Walked, sections: Sections) -> tuple[Ints, 
     return np.array(sections.local, np.int64)[place], known
 
 
-def _note_comments(records: Records, end: Ints, walked: Walked, sections: Sections, *, first: int) -> None:
+def _note_comments(records: Records, end: Numbers, walked: Walked, sections: Sections, *, first: int) -> None:
     """Keep the comments of packets from number `first` on; the options of each lie before `end`."""
     at = records.start + (records.captured + 3 & ~3)
     big = _is_big_endian(walked)[: len(records)]

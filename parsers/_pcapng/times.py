@@ -12,14 +12,14 @@ import numpy as np
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
-    from parsers._packets.layers import Ints
+    from multitracer.tables import Numbers
     from parsers._pcapng.blocks import Resolution
 
 _SECOND = 1_000_000_000
 _LARGEST = (1 << 63) - 1
 
 
-def times_ns(ticks: Ints, interface: Ints, resolutions: list[Resolution]) -> Ints:
+def times_ns(ticks: Numbers, interface: Numbers, resolutions: list[Resolution]) -> Numbers:
     """Return each packet's time in ns since 1970, rounded down; one that int64 cannot hold is NOT_A_TIME.
 
     Parameters
@@ -41,17 +41,17 @@ def times_ns(ticks: Ints, interface: Ints, resolutions: list[Resolution]) -> Int
     return out
 
 
-def _scaled(ticks: Ints, resolution: Resolution) -> Ints:
+def _scaled(ticks: Numbers, resolution: Resolution) -> Numbers:
     limit = (_LARGEST // _SECOND - abs(resolution.offset_s)) * _SECOND
     if not resolution.binary and resolution.exponent <= 9:
         factor = 10 ** (9 - resolution.exponent)
         if limit > 0 and ticks.min() >= 0 and ticks.max() <= limit // factor:
-            scaled: Ints = ticks * factor + resolution.offset_s * _SECOND
+            scaled: Numbers = ticks * factor + resolution.offset_s * _SECOND
             return scaled
     return _exactly(ticks, resolution)
 
 
-def _exactly(ticks: Ints, resolution: Resolution) -> Ints:
+def _exactly(ticks: Numbers, resolution: Resolution) -> Numbers:
     """Return the same with Python's integers: for odd resolutions and for nonsense."""
     base = (2 if resolution.binary else 10) ** resolution.exponent
     offset = resolution.offset_s * _SECOND

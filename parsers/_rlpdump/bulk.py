@@ -7,12 +7,15 @@ frame that can be. `Log.packet` reads all others, one at a time; both make the s
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.capture import IpProtocol
 from multitracer.link import LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapType
+from multitracer.protocols.l2r import Address
+from multitracer.protocols.pcap_file import OptionCode
 from multitracer.protocols.rlp.fcs import position_tables
 from multitracer.protocols.rlp.frame import (
     FCS_OCTETS,
@@ -33,7 +36,6 @@ from parsers._rlpdump.log import (
     IP_OCTETS,
     MOST,
     MOST_ATTEMPTS,
-    UDP,
     UDP_OCTETS,
     Record,
     number,
@@ -42,20 +44,19 @@ from parsers._rlpdump.log import (
 )
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array
-    from parsers._packets.layers import Bytes, Ints, Mask
+    from multitracer.tables import Array, Document, Mask, Numbers
+    from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Resolution
     from parsers._rlpdump.log import Log
 
 _PACKET_AT = 28
 """Where in its block a packet begins."""
 _HEADERS = IP_OCTETS + UDP_OCTETS + GSMTAP_OCTETS
-_COMMENT = 1
 _LONGEST_COMMENT = 64
 _MOST_DIGITS = len(str(MOST))
 _NANOSECONDS = (False, 9, 0)
-_FULL, _EMPTY = 30, (28, 29, 31)
-"""Addresses of a status octet: the field is full of characters, or has none (3GPP TS 27.002)."""
+_FULL, _NONE = Address.FULL.value, [each.value for each in (Address.EMPTY, Address.BREAK, Address.BREAK_ACK)]
+"""The field is full of characters, or has none."""
 
 
 class Packets(NamedTuple):
@@ -63,21 +64,21 @@ class Packets(NamedTuple):
 
     data: Bytes
     """The window that holds them."""
-    number: Ints
-    time_ns: Ints
-    kind: Ints
+    number: Numbers
+    time_ns: Numbers
+    kind: Numbers
     """Type of GSMTAP."""
     uplink: Mask
-    tick: Ints
-    at: Ints
+    tick: Numbers
+    at: Numbers
     """Where the frame or line begins."""
-    kept: Ints
+    kept: Numbers
     """Its octets that are there."""
-    length: Ints
+    length: Numbers
     """Its octets."""
-    comment: Ints
+    comment: Numbers
     """Where the comment begins."""
-    comment_bytes: Ints
+    comment_bytes: Numbers
 
     def where(self, chosen: Array) -> Packets:
         """Return the packets that a mask or positions choose."""
@@ -136,7 +137,9 @@ def _little(data: Bytes, dtype: str) -> Array:
     return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
 
 
-def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution]) -> tuple[Packets, Mask]:
+def _laid_out(
+    data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
+) -> tuple[Packets, Mask]:
     """Return the packets that are laid out as usual, and which of the blocks these are.
 
     A packet with a line has no comment in a log of rlpdump; with one it is none of the usual.
@@ -172,22 +175,22 @@ def _laid_out(data: Bytes, at: Ints, place: Ints, resolutions: list[Resolution])
     return carriers, usual
 
 
-def _is_gsmtap(data: Bytes, packet: Ints) -> Mask:
+def _is_gsmtap(data: Bytes, packet: Numbers) -> Mask:
     """Return which packets have IPv4, UDP and GSMTAP headers of the usual lengths."""
     udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
     to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
-    is_gsmtap: Mask = (data[packet] == 0x45) & (data[packet + 9] == UDP) & to_port
+    is_gsmtap: Mask = (data[packet] == 0x45) & (data[packet + 9] == IpProtocol.UDP.value) & to_port
     is_gsmtap &= (data[tap] == 2) & (data[tap + 1] * 4 == GSMTAP_OCTETS)
     return is_gsmtap
 
 
-def _comment(data: Bytes, at: Ints, end: Ints) -> tuple[Ints, Mask]:
+def _comment(data: Bytes, at: Numbers, end: Numbers) -> tuple[Numbers, Mask]:
     """Return the length of each block's comment, and where there is no other option."""
     u2 = _little(data, "<u2")
     has_none = (end - at < 4) | (u2[at] == 0)
     length = np.where(has_none, 0, u2[at + 2].astype(np.int64))
     behind = at + 4 + (np.minimum(length, _LONGEST_COMMENT) + 3 & ~3)
-    has_one = (u2[at] == _COMMENT) & (length <= _LONGEST_COMMENT) & (at + 4 + length <= end)
+    has_one = (u2[at] == OptionCode.COMMENT.value) & (length <= _LONGEST_COMMENT) & (at + 4 + length <= end)
     has_one &= (end - behind < 4) | (u2[np.minimum(behind, len(u2) - 1)] == 0)
     return length, has_none | has_one
 
@@ -225,14 +228,14 @@ def _frames(log: Log, packets: Packets, length: int) -> tuple[dict[str, Array], 
     return columns, can_be
 
 
-_NOTHING: dict[str, Any] = {
+_NOTHING: Document = {
     "kind": "", "function": "", "command": False, "poll_final": False, "n_s": NA, "n_r": NA,
     "payload_bytes": 0,
 }  # fmt: skip
 """What a slot without a frame says."""
 
 
-def _is_intact(data: Bytes, at: Ints, length: int) -> Mask:
+def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
     """Return which whole frames have the FCS that fits (3GPP TS 24.022, clause 4.4)."""
     octets = rows(data, at, length).view(np.uint8).reshape(len(at), length)
     zeros, tables = position_tables(length - FCS_OCTETS)
@@ -269,13 +272,13 @@ _UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits,
 """Names of functions by their bits; empty for those that nobody assigned."""
 
 
-def _characters(packets: Packets, length: int) -> Ints:
+def _characters(packets: Packets, length: int) -> Numbers:
     """Return how many characters the information field of each frame carries."""
     status = packets.data[packets.at + 2] & 0x1F
     characters = np.where(status == _FULL, length - 6, 0)
     has_header = packets.kept > 2
     characters[~has_header] = 0
-    for i in np.flatnonzero(has_header & (status != _FULL) & ~np.isin(status, _EMPTY)).tolist():
+    for i in np.flatnonzero(has_header & (status != _FULL) & ~np.isin(status, _NONE)).tolist():
         at, kept = int(packets.at[i]), int(packets.kept[i])
         characters[i] = payload_bytes(packets.data[at + 2 : at + min(kept, length)].tobytes(), length - 5)
     return characters
@@ -300,9 +303,9 @@ class _Words:
         self._which = np.zeros(len(size), dtype=np.int64)
         self._which[rest] = which + 1
         is_stated = np.array(["off" in words for words in self._each])[self._which]
-        self.offset: Ints = np.where(is_stated, self.number("off", MOST, NA), value)
+        self.offset: Numbers = np.where(is_stated, self.number("off", MOST, NA), value)
 
-    def number(self, key: str, most: int, otherwise: int) -> Ints:
+    def number(self, key: str, most: int, otherwise: int) -> Numbers:
         """Return the number behind a word; NA where it makes no sense."""
         usual = None if otherwise == NA else str(otherwise)
         values = np.array([number(words.get(key, usual), most) for words in self._each])
@@ -315,14 +318,14 @@ class _Words:
         return np.asarray(values[self._which])
 
 
-def _texts(data: Bytes, at: Ints, size: Ints) -> Array:
+def _texts(data: Bytes, at: Numbers, size: Numbers) -> Array:
     """Return octets as byte strings."""
     octets = rows(data, at, _LONGEST_COMMENT).view(np.uint8).reshape(len(at), _LONGEST_COMMENT).copy()
     octets[np.arange(_LONGEST_COMMENT) >= size[:, None]] = 0
     return octets.view(f"S{_LONGEST_COMMENT}").reshape(len(at))
 
 
-def _leading_offset(data: Bytes, at: Ints, size: Ints) -> tuple[Ints, Ints]:
+def _leading_offset(data: Bytes, at: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
     """Return the number of each comment that begins `off=NUMBER`, else NA, and where the rest begins."""
     width = 4 + _MOST_DIGITS + 1
     octets = rows(data, at, width).view(np.uint8).reshape(len(at), width)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.capture import IpProtocol
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapError, GsmtapType, decode, log_text
 from multitracer.protocols.l2r import L2rError, unpack
+from multitracer.protocols.pcap_file import OptionCode
 from multitracer.protocols.rlp.frame import FRAME_OCTETS, FrameError, FrameKind, is_intact, read_header
 from multitracer.protocols.rlpdump import MARK
 from multitracer.tables import NA, NOT_A_TIME
@@ -24,13 +26,12 @@ from parsers._text.rows import Rows, filled
 if TYPE_CHECKING:
     from multitracer.tables import Array, Schema, Table
 
-INTERFACE, PACKET = 1, 6
-"""Block types of pcapng beside that of a section."""
-UDP, IP_OCTETS, UDP_OCTETS, GSMTAP_OCTETS = 17, 20, 8, 16
+IP_OCTETS, UDP_OCTETS, GSMTAP_OCTETS = 20, 8, 16
 NO_GSMTAP, NO_FRAME, CUT_LINE = "no GSMTAP packet", "no RLP frame", "log line that is cut"
 MOST = 1 << 53
 MOST_ATTEMPTS = 0x7FFF
-_COMMENT, _TIME_RESOLUTION = 1, 9
+_TIME_RESOLUTION = 9
+"""Option of an interface block: in what its stamps count."""
 _WORD = re.compile(r"(\w+)=(\S+)")
 _EVENT = re.compile(r"[a-z0-9_]+")
 _TEXT_COLUMNS = ("event", "cause")
@@ -149,7 +150,9 @@ class Log:
         """Begin a section."""
         self.order = byte_order(b"\0" * 8 + body) or self.order
         self.resolutions = []
-        comments = [text(value) for code, value in options(body[16:], self.order) if code == _COMMENT]
+        comments = [
+            text(value) for code, value in options(body[16:], self.order) if code == OptionCode.COMMENT
+        ]
         for comment in comments:
             if comment.startswith(MARK) and not self.header:
                 self.header = words_in(comment)
@@ -165,7 +168,7 @@ class Log:
         packet = body[20 : 20 + kept]
         header = (packet[0] & 0x0F) * 4 if packet else 0
         ports = packet[header : header + 4]
-        is_gsmtap = packet[9:10] == bytes((UDP,)) and PORT.to_bytes(2) in (ports[:2], ports[2:])
+        is_gsmtap = packet[9:10] == bytes((IpProtocol.UDP,)) and PORT.to_bytes(2) in (ports[:2], ports[2:])
         if interface >= len(self.resolutions) or len(packet) < kept or not is_gsmtap:
             self.skip(NO_GSMTAP)
             return
@@ -176,7 +179,7 @@ class Log:
             self.skip(NO_GSMTAP)
             return
         behind = options(body[20 + (kept + 3 & ~3) :], self.order)
-        comments = [text(value) for code, value in behind if code == _COMMENT]
+        comments = [text(value) for code, value in behind if code == OptionCode.COMMENT]
         time_ns = self._time_ns(interface, high << 32 | low)
         record = Record(time_ns, tap.frame_number, place, tap.uplink, words_in(" ".join(comments)))
         if tap.type == GsmtapType.GSM_RLP:
@@ -246,7 +249,7 @@ class Log:
 
     def tables(self, damaged: str | None, *, name: str) -> dict[str, Table]:
         """Return both tables, with what a reader should know of the log."""
-        provenance: dict[str, Any] = {
+        provenance: dict[str, object] = {
             "path": self.path,
             "format": name,
             "header": self.header,
@@ -306,7 +309,7 @@ def _numbers(values: list[str]) -> Array:
     return np.array([number(value, MOST) for value in values], dtype=np.int64)
 
 
-def _table(schema: Schema, rows: Rows | _Events, provenance: dict[str, Any]) -> Table:
+def _table(schema: Schema, rows: Rows | _Events, provenance: dict[str, object]) -> Table:
     """Return rows in order of time, those of one instant in order of the log."""
     columns = rows.columns()
     order = np.argsort(columns["frame"], kind="stable")

@@ -9,16 +9,15 @@ pair, which collectors write as soon as they are told, so that nothing is spread
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from multitracer.tables import Times
 
-    Times = NDArray[np.int64]
 
 LATEST_NS = 1 << 62
 """Year 2116: a time stamp beyond it is damage, and may not overflow a sum."""
@@ -37,7 +36,7 @@ class ClockPairs:
     def __len__(self) -> int:
         return len(self._middles)
 
-    def add(self, record: Mapping[str, Any]) -> bool:
+    def add(self, record: Mapping[str, object]) -> bool:
         """Take a clock record of a collector; return whether it makes sense."""
         keys = ("monotonic_before_ns", "realtime_ns", "monotonic_after_ns")
         before, realtime, after = (record.get(key) for key in keys)
@@ -74,7 +73,7 @@ class ClockPairs:
             before = error
         return at, offsets
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what a reader should know of the mapping, as provenance."""
         if not self._middles:
             return {"from": "monotonic", "to": None, "pairs": 0}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.position import Epochs
     from multitracer.protocols.position.nmea import Fix
-    from multitracer.tables import Array, Column, Schema, Table
+    from multitracer.tables import Array, Column, Document, Schema, Table
     from parsers._text.lines import Lines
 
 _VERSION = 1
@@ -40,7 +41,7 @@ class Sparse:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def append(self, values: Mapping[str, Any]) -> None:
+    def append(self, values: Mapping[str, object]) -> None:
         """Add one row; a value that is None is missing."""
         known = {name: value for name, value in values.items() if value is not None}
         self._rows.append(*(self._missing | known).values())
@@ -49,7 +50,7 @@ class Sparse:
         """Return the columns collected, by name."""
         return self._rows.columns()
 
-    def table(self, provenance: Mapping[str, Any], columns: Mapping[str, Array] | None = None) -> Table:
+    def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
         """Return the table in order of time; `columns` replace those that were collected."""
         return filled(self._schema, self.columns() | dict(columns or {}), provenance)
 
@@ -77,13 +78,23 @@ class Positions:
             self.rows.append({"source": self._source, "time_ns": fix.get("fix_time_ns"), **fix})
 
 
-def _missing(column: Column) -> Any:
+def _missing(column: Column) -> float | str:
     kind = np.dtype(column.dtype).kind
     if kind == "f":
         return float("nan")
     if kind == "U":
         return ""
     return NOT_A_TIME if column.unit.startswith("ns") else NA
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Rounds without an answer, in the clock of the log."""
+
+    since_ns: int
+    until_ns: int
+    count: int
+    reason: str
 
 
 class CollectorLog(ABC):
@@ -96,10 +107,10 @@ class CollectorLog(ABC):
         self.path = path
         self.lines = lines
         self.name = name
-        self.header: dict[str, Any] = {}
-        self.end: dict[str, Any] = {}
+        self.header: Document = {}
+        self.end: Document = {}
         self.pairs = ClockPairs()
-        self._gaps: list[list[Any]] = []
+        self._gaps: list[_Gap] = []
         self._answered = True
         self._late = 0
 
@@ -121,7 +132,7 @@ class CollectorLog(ABC):
     def take(self, text: str) -> None:
         """Use one line, or count why it could not be used."""
 
-    def record(self, text: str) -> dict[str, Any] | None:
+    def record(self, text: str) -> Document | None:
         """Return a record that is the format's own to use; count one that is none.
 
         Raises
@@ -152,12 +163,12 @@ class CollectorLog(ABC):
         """Return the times without an answer."""
         rows = Rows(GAPS, GAPS.names)
         for gap in self._gaps:
-            rows.append(*gap)
+            rows.append(gap.since_ns, gap.until_ns, gap.count, gap.reason)
         columns = rows.columns()
         placed = {name: self.pairs.place(columns[name]) for name in ("time_ns", "until_ns")}
         return filled(GAPS, columns | placed, self.provenance())
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Document:
         """Return what a reader should know of the log."""
         return self.lines.provenance(
             self.path,
@@ -165,11 +176,11 @@ class CollectorLog(ABC):
             header=self.header,
             clock=self.pairs.facts(),
             ended=self.end.get("reason"),
-            missed_reads=self._late + sum(gap[2] for gap in self._gaps),
+            missed_reads=self._late + sum(gap.count for gap in self._gaps),
             late_reads=self._late,
         )
 
-    def _begin(self, record: dict[str, Any]) -> None:
+    def _begin(self, record: Document) -> None:
         wanted = f"multitracer-{self.name}"
         if record.get("kind") != "header" or record.get("format") != wanted:
             raise FormatError(self.path, f"no header of {wanted}", line=self.lines.number)
@@ -177,7 +188,7 @@ class CollectorLog(ABC):
             raise FormatError(self.path, f"version {record.get('version')!r} of {wanted}; update multitracer")
         self.header = record
 
-    def _use(self, record: dict[str, Any]) -> bool | None:
+    def _use(self, record: Document) -> bool | None:
         """Return whether a record makes sense; None if it is the format's own."""
         kind = record.get("kind")
         if kind == "clock":
@@ -191,7 +202,7 @@ class CollectorLog(ABC):
             return True
         return None
 
-    def _miss(self, record: dict[str, Any]) -> bool:
+    def _miss(self, record: Document) -> bool:
         since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
         why = record.get("why")
         if not (is_time(since) and is_time(until) and is_time(count) and isinstance(why, str)):
@@ -201,10 +212,11 @@ class CollectorLog(ABC):
             return True
         reason = "".join(c for c in why if c.isprintable())[:_LONGEST_REASON]
         last = self._gaps[-1] if self._gaps else None
-        if last is not None and not self._answered and last[3] == reason:
-            last[1:3] = [max(until, last[1]), min(last[2] + count, 1 << 53)]
+        if last is not None and not self._answered and last.reason == reason:
+            last.until_ns = max(until, last.until_ns)
+            last.count = min(last.count + count, 1 << 53)
         elif len(self._gaps) < _MOST_GAPS:
-            self._gaps.append([since, until, count, reason])
+            self._gaps.append(_Gap(since, until, count, reason))
         self._answered = False
         return True
 

@@ -12,7 +12,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError
 from multitracer.radio import POSITION, RADIO
@@ -22,10 +22,10 @@ from parsers._text.lines import Lines
 from parsers._text.rows import decimal_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
-    from multitracer.tables import Column, Table
+    from multitracer.tables import Column, Document, Table
 
 _SCHEMAS = {"radio": RADIO, "position": POSITION}
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
@@ -84,7 +84,7 @@ class ColumnMap:
     missing: frozenset[str] = frozenset({"", "-", "--", "N/A", "NA", "null", "nan"})
 
 
-def column_map(data: Mapping[str, Any]) -> ColumnMap:
+def column_map(data: Document) -> ColumnMap:
     """Return the map that parsed TOML describes.
 
     Raises
@@ -104,7 +104,7 @@ def column_map(data: Mapping[str, Any]) -> ColumnMap:
         raise MapError("delimiter is one character, and no quotation mark, blank or line end")
     rows = tuple(row for name in _SCHEMAS for row in _rows(name, data.get(name)))
     missing = frozenset(map(str, data["missing"])) if isinstance(data.get("missing"), list) else None
-    more: dict[str, Any] = {} if missing is None else {"missing": missing}
+    more: Document = {} if missing is None else {"missing": missing}
     return ColumnMap(
         Cell(str(time.get("column", ""))), form, _zone(time.get("zone")), rows, delimiter, **more
     )
@@ -121,7 +121,7 @@ def _is_strptime(form: str) -> bool:
     return False
 
 
-def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, str]]]:
+def _rows(table: str, data: object) -> list[tuple[str, dict[str, Cell], dict[str, str]]]:
     """Return the rows of a table that one line of the log gives: `[radio]`, or several `[[radio]]`."""
     parts = data if isinstance(data, list) else ([] if data is None else [data])
     row_maps = []
@@ -140,7 +140,7 @@ def _rows(table: str, data: Any) -> list[tuple[str, dict[str, Cell], dict[str, s
     return row_maps
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     if isinstance(value, str):
         return Cell(value)
     if not isinstance(value, dict) or value.keys() - {"column", "scale", "base", "words", "missing"}:
@@ -165,7 +165,7 @@ def _cell(value: Any) -> Cell:
     return cell
 
 
-def _zone(text: Any) -> timezone | None:
+def _zone(text: object) -> timezone | None:
     if text is None:
         return None
     match = _ZONE.fullmatch(str(text))
@@ -265,7 +265,7 @@ class _Log:
                     {"source": "csv", **always, **known, "time_ns": time_ns, "line": self._lines.number}
                 )
 
-    def _value(self, column: Column, cell: Cell, fields: list[str]) -> Any:
+    def _value(self, column: Column, cell: Cell, fields: list[str]) -> object:
         at = self._names.get(cell.column)
         text = "" if at is None or at >= len(fields) else fields[at].strip()
         if text in self._map.missing or cell.is_missing(text):
@@ -319,12 +319,12 @@ class _Log:
             f"for example {self._first_time[:40]!r}",
         )
 
-    def tables(self, provenance: dict[str, Any]) -> dict[str, Table]:
+    def tables(self, provenance: Document) -> dict[str, Table]:
         """Return every table of the map."""
         return {name: rows.table(provenance) for name, rows in self._tables.items()}
 
 
-def _fields(lines: Any, delimiter: str) -> Any:
+def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     return csv.reader((text[:_LONGEST_FIELD] for text in lines), delimiter=delimiter)
 
 

@@ -63,13 +63,13 @@ class Rows:
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:
         self._schema = schema
         self._columns = [column for name in names for column in schema if column.name == name]
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
         self._chunks: list[list[Array]] = []
 
     def __len__(self) -> int:
         return sum(len(chunk[0]) for chunk in self._chunks) + len(self._rows)
 
-    def append(self, *values: Any) -> None:
+    def append(self, *values: object) -> None:
         """Add one row."""
         self._rows.append(values)
         if len(self._rows) >= _CHUNK_ROWS:
@@ -91,12 +91,12 @@ class Rows:
         joined = map(np.concatenate, zip(*self._chunks, strict=True))
         return dict(zip((c.name for c in self._columns), joined, strict=True))
 
-    def table(self, provenance: Mapping[str, Any]) -> Table:
+    def table(self, provenance: Mapping[str, object]) -> Table:
         """Return the table."""
         return filled(self._schema, self.columns(), provenance)
 
 
-def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str, Any]) -> Table:
+def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str, object]) -> Table:
     """Return a table in order of time; columns that are not given are NA."""
     order = np.argsort(columns["time_ns"], kind="stable")
     full = {c.name: columns[c.name][order] if c.name in columns else _missing(c, len(order)) for c in schema}

@@ -27,7 +27,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multitracer.manifest import CollectorRun, LogFile, Manifest, checksum, write_manifest
+from multitracer.manifest import (
+    CollectorRun,
+    Host,
+    LogFile,
+    Manifest,
+    Role,
+    Variables,
+    checksum,
+    write_manifest,
+)
 from sample_traces.recording import link
 from sample_traces.recording.finish import captured, compress, leave_out_places, tcptrace
 from tests.netns import Namespaces, namespaces, stop
@@ -105,7 +114,7 @@ def record(folder: Path, *, extra: list[str], upload_bytes: int = UPLOAD_BYTES) 
         _run_traffic(hosts, upload_bytes)
         time.sleep(1)
         ending.close()
-        recording.manifest.variables["expected"] = _expected(recording)
+        recording.manifest.variables.more["expected"] = _expected(recording)
         leave_out_places(folder, [*folder.rglob("*.jsonl"), *folder.rglob("*.txt")])
         compress(folder)
         recording.save()
@@ -205,22 +214,22 @@ def _read_clocks() -> dict[str, int]:
     }
 
 
-def _facts(hosts: Namespaces, host: str) -> dict[str, Any]:
-    return {
-        "role": {"mobile": "sender", "fixed": "receiver"}[host],
-        "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
-        "machine": platform.machine(),
-        "addresses": re.findall(r"inet ([\d.]+)", hosts.run(host, "ip", "address").stdout),
-        "sysctls": {key: _sysctl(hosts, host, key) for key in (*SYSCTLS, "tcp_rmem", "tcp_wmem")},
-    }
+def _facts(hosts: Namespaces, host: str) -> Host:
+    return Host(
+        role={"mobile": Role.SENDER, "fixed": Role.RECEIVER}[host],
+        kernel=f"{platform.system()} {platform.release().partition('-')[0]}",
+        machine=platform.machine(),
+        addresses=re.findall(r"inet ([\d.]+)", hosts.run(host, "ip", "address").stdout),
+        more={"sysctls": {key: _sysctl(hosts, host, key) for key in (*SYSCTLS, "tcp_rmem", "tcp_wmem")}},
+    )
 
 
 def _sysctl(hosts: Namespaces, host: str, key: str) -> str:
     return hosts.run(host, "sysctl", "-n", f"net.ipv4.{key}").stdout.strip()
 
 
-def _variables(upload_bytes: int) -> dict[str, Any]:
-    return {
+def _variables(upload_bytes: int) -> Variables:
+    return Variables.of({
         "scenario": "cellular upload: deep queue, rare loss, one outage",
         "direction": "uplink",
         "congestion_control": CONGESTION_CONTROL,
@@ -229,7 +238,7 @@ def _variables(upload_bytes: int) -> dict[str, Any]:
         "download_after_s": list(DOWNLOAD_AFTER_S),
         "one_clock": "both hosts are namespaces of one machine",
         "link": {"uplink": asdict(link.UPLINK), "downlink": asdict(link.DOWNLINK)},
-    }
+    })  # fmt: skip
 
 
 def _expected(recording: Recording) -> dict[str, Any]:

@@ -36,8 +36,8 @@ def make_sample(run: Path, sample: Path) -> None:
     """Copy a run, without what is left out, and say what it holds."""
     manifest = read_manifest(run)
     assert manifest is not None
-    assert manifest.variables["ended"] in ("all was sent and received", "limit_s was reached"), run
-    left_out = _left_out(manifest.variables)
+    assert manifest.variables.ended in ("all was sent and received", "limit_s was reached"), run
+    left_out = _left_out(manifest.variables.parameters)
     shutil.copytree(run, sample, ignore=lambda folder, names: _ignored(run, Path(folder), names, left_out))
     text = json.dumps(_expected(run), indent=1) + "\n"
     (sample / "expected.json").write_text(text)
@@ -47,13 +47,13 @@ def make_sample(run: Path, sample: Path) -> None:
             words.unlink()
     compress_more(sample, least_bytes=_LEAST_BYTES)
     manifest.name = sample.name
-    manifest.variables["left_out"] = [name for name in left_out if name != MANIFEST]
+    manifest.variables.more["left_out"] = [name for name in left_out if name != MANIFEST]
     manifest.files = list(log_files(sample))
     write_manifest(sample, manifest)
 
 
-def _left_out(variables: dict[str, Any]) -> list[str]:
-    directions = {traffic["direction"] for traffic in variables["parameters"]["traffic"]}
+def _left_out(parameters: dict[str, Any]) -> list[str]:
+    directions = {traffic["direction"] for traffic in parameters["traffic"]}
     receivers = [_FAR[_SENT_BY[direction]] for direction in directions] if len(directions) == 1 else []
     return ["truth", MANIFEST, *(f"{host}/tcp_state.jsonl" for host in receivers)]
 

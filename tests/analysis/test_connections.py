@@ -102,12 +102,14 @@ def split(segments: list[Segment]) -> list[int]:
         ),
     ],
 )
-def test_segments_of_one_pair_of_endpoints_are_told_apart(segments, expected):
+def test_segments_of_one_pair_of_endpoints_are_told_apart(
+    segments: list[Segment], expected: list[int]
+) -> None:
     assert split(segments) == expected
 
 
 @pytest.mark.parametrize("also", [RST, FIN, RST | FIN])
-def test_a_syn_with_rst_or_fin_opens_no_connection(also):
+def test_a_syn_with_rst_or_fin_opens_no_connection(also: int) -> None:
     stray = [Segment(0, 70_000, flags=SYN | also), Segment(1, 90_000, flags=SYN_ACK | also, ack=7)]
     assert split([*transfer(100, 500), *stray]) == [1] * 10
     alone = analyse(capture([Segment(0, 9, flags=SYN | also), Segment(1, 5, flags=SYN)]))
@@ -115,12 +117,12 @@ def test_a_syn_with_rst_or_fin_opens_no_connection(also):
     assert not analyse(capture(stray[:1])).connections["syn_seen"][0]
 
 
-def test_connections_are_numbered_by_their_first_segments():
+def test_connections_are_numbered_by_their_first_segments() -> None:
     mixed = [*transfer(100, 500, pair=1), *transfer(100, 500, pair=0), *transfer(900, 300, pair=1)]
     assert split(mixed) == [1] * 8 + [2] * 8 + [3] * 8
 
 
-def test_equal_addresses_in_two_vlans_are_two_connections():
+def test_equal_addresses_in_two_vlans_are_two_connections() -> None:
     segments = [*transfer(100, 500, pair=0), *transfer(100, 500, pair=1)]
     made = capture(segments, vlan={0: 1 << 12 | 7, 1: 1 << 24 | 7 << 12 | 20})
     for name in ("port_a", "port_b"):
@@ -139,14 +141,14 @@ def test_equal_addresses_in_two_vlans_are_two_connections():
     ],
     ids=["sender of the SYN", "receiver of the SYN-ACK", "first sender", "the SYN counts most"],
 )
-def test_the_initiator_is_found(segments, initiator):
+def test_the_initiator_is_found(segments: list[Segment], initiator: int) -> None:
     analysis = analyse(capture(segments))
     ends = ["10.0.0.1", "10.0.0.2"]
     assert analysis.ends(1).src == ends[initiator]
     assert analysis.tcp_segments(1)["reverse"].tolist() == [s.side != initiator for s in segments]
 
 
-def test_a_connection_says_how_it_opened_and_closed():
+def test_a_connection_says_how_it_opened_and_closed() -> None:
     begun = handshake()
     assert _facts(transfer(100, 500)) == (True, True, 2)
     assert _facts(begun[:2]) == (True, False, 0)
@@ -163,7 +165,9 @@ def _facts(segments: list[Segment]) -> tuple[bool, bool, int]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 3), st.booleans()), max_size=30))
-def test_syns_in_any_order_split_as_one_walk_through_the_capture_would(events):
+def test_syns_in_any_order_split_as_one_walk_through_the_capture_would(
+    events: list[tuple[int, bool, int, bool]],
+) -> None:
     """The engine looks only at doubtful SYNs; a walk with a state for each pair looks at all."""
     segments = [
         Segment(int(side), 1000 * isn, flags=SYN_ACK if answer else SYN, ack=1000 * isn + 1, pair=pair)
@@ -197,7 +201,7 @@ def _walked(segments: list[Segment]) -> list[int]:
     return numbers
 
 
-def test_an_unknown_connection_is_an_error_that_says_how_many_there_are():
+def test_an_unknown_connection_is_an_error_that_says_how_many_there_are() -> None:
     analysis = analyse(capture(transfer(100, 500)))
     with pytest.raises(InputError, match="connection 2: there is none; this capture holds 1"):
         analysis.tcp_segments(2)
@@ -205,12 +209,12 @@ def test_an_unknown_connection_is_an_error_that_says_how_many_there_are():
         analysis.ends(0)
 
 
-def test_a_capture_without_tcp_has_no_connections():
+def test_a_capture_without_tcp_has_no_connections() -> None:
     analysis = analyse(capture([]))
     assert len(analysis.connections) == len(analysis.directions) == 0
 
 
-def test_many_connections_are_sorted_as_few_are():
+def test_many_connections_are_sorted_as_few_are() -> None:
     """Above 65,536 directions the sort runs in two passes."""
     pairs = 33_000
     shuffled = np.random.default_rng(1).permutation(np.repeat(np.arange(pairs), 2)).tolist()

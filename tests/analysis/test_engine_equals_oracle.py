@@ -54,6 +54,7 @@ def exchanges(draw: st.DrawFn, *, pair: int = 0, longest: int = 24) -> list[Segm
         stray = draw(st.sampled_from([0] * 40 + [2**30, 2**31, 3 * 2**30]))
         flags = draw(st.sampled_from(FLAGS))
         begins = draw(st.integers(0, reach)) if not flags & SYN else 0
+        there = isn[1 - side]
         edges = st.tuples(st.integers(0, reach), st.integers(0, reach))
         blocks = draw(st.lists(edges, max_size=2)) if flags & ACK and draw(st.booleans()) else []
         segments.append(
@@ -66,7 +67,7 @@ def exchanges(draw: st.DrawFn, *, pair: int = 0, longest: int = 24) -> list[Segm
                 draw(st.sampled_from((0, 7, 7, 9))),
                 draw(st.sampled_from((0, 1, 1, 2))),
                 pair,
-                sack=tuple(tuple((isn[1 - side] + edge) % 2**32 for edge in block) for block in blocks),
+                sack=tuple(((there + low) % 2**32, (there + high) % 2**32) for low, high in blocks),
             )
         )
     return segments
@@ -106,7 +107,8 @@ def judged(analysis: Analysis, number: int, segments: list[Segment]) -> tuple[li
     plain = oracle.Connection([segments[row] for row in rows])
     initiator = int(analysis.connections["forward_flow"][number - 1]) & 1
     table = analysis.tcp_segments(number)
-    said, expected = [], []
+    said: list[Any] = []
+    expected: list[Any] = []
     for reverse in (0, 1):
         side = initiator ^ reverse
         direction = analysis.directions.take(np.array([2 * number - 2 + reverse]))
@@ -126,7 +128,7 @@ def judged(analysis: Analysis, number: int, segments: list[Segment]) -> tuple[li
 
 
 @given(exchanges())
-def test_any_sequence_of_segments_is_judged_as_the_oracle_does(segments):
+def test_any_sequence_of_segments_is_judged_as_the_oracle_does(segments: list[Segment]) -> None:
     analysis = analyse(capture(segments))
     for number in range(1, len(analysis.connections) + 1):
         said, expected = judged(analysis, number, segments)
@@ -134,7 +136,7 @@ def test_any_sequence_of_segments_is_judged_as_the_oracle_does(segments):
 
 
 @given(transfers())
-def test_a_plausible_transfer_is_judged_as_the_oracle_does(segments):
+def test_a_plausible_transfer_is_judged_as_the_oracle_does(segments: list[Segment]) -> None:
     analysis = analyse(capture(segments))
     for number in range(1, len(analysis.connections) + 1):
         said, expected = judged(analysis, number, segments)
@@ -142,7 +144,7 @@ def test_a_plausible_transfer_is_judged_as_the_oracle_does(segments):
 
 
 @given(st.data())
-def test_many_connections_at_once_are_judged_as_each_alone(data):
+def test_many_connections_at_once_are_judged_as_each_alone(data: st.DataObject) -> None:
     parts = [data.draw(exchanges(pair=pair, longest=8)) for pair in range(data.draw(st.integers(1, 5)))]
     order = data.draw(st.permutations([p for p, part in enumerate(parts) for _ in part]))
     remaining = [iter(part) for part in parts]
@@ -156,7 +158,7 @@ def test_many_connections_at_once_are_judged_as_each_alone(data):
 
 
 @given(exchanges())
-def test_rows_and_counts_tell_the_same(segments):
+def test_rows_and_counts_tell_the_same(segments: list[Segment]) -> None:
     analysis = analyse(capture(segments))
     for number in range(1, len(analysis.connections) + 1):
         table = analysis.tcp_segments(number)

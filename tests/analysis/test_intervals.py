@@ -13,7 +13,7 @@ spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=30)
 
 
 @given(spans)
-def test_the_first_painter_of_a_cell_is_the_lowest_that_covers_it(painters):
+def test_the_first_painter_of_a_cell_is_the_lowest_that_covers_it(painters: list[tuple[int, int]]) -> None:
     left = np.array([low for low, _ in painters], dtype=np.int64)
     right = left + np.array([size for _, size in painters], dtype=np.int64)
     owner = first_painters(left, right, 60)
@@ -23,7 +23,7 @@ def test_the_first_painter_of_a_cell_is_the_lowest_that_covers_it(painters):
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=50), st.data())
-def test_a_span_minimum_is_the_minimum_of_the_span(values, data):
+def test_a_span_minimum_is_the_minimum_of_the_span(values: list[int], data: st.DataObject) -> None:
     ends = st.integers(0, len(values))
     chosen = data.draw(st.lists(st.tuples(ends, ends).filter(lambda e: e[0] != e[1]), max_size=20))
     low = np.array([min(pair) for pair in chosen], dtype=np.int64)
@@ -38,27 +38,27 @@ numbers = st.one_of(
 
 
 @given(st.lists(st.lists(numbers, max_size=12), max_size=5))
-def test_circular_numbers_unwrap_group_by_group(groups):
+def test_circular_numbers_unwrap_group_by_group(groups: list[list[int]]) -> None:
     bounds = np.cumsum([0, *(len(group) for group in groups)])
     flat = np.array([n for group in groups for n in group], dtype=np.uint32)
     expected = [n for group in groups for n in oracle.unwrap(group)]
     assert unwrapped(flat, bounds).tolist() == expected
 
 
-def test_a_transfer_of_many_gibibytes_unwraps_without_a_jump():
+def test_a_transfer_of_many_gibibytes_unwraps_without_a_jump() -> None:
     sent = np.arange(0, 3 * 2**33, 2**29, dtype=np.int64)
     wire = (sent + 2**32 - 77).astype(np.uint32)
     assert unwrapped(wire, np.array([0, len(wire)])).tolist() == sent.tolist()
 
 
-def test_a_stray_number_does_not_carry_the_others_along():
+def test_a_stray_number_does_not_carry_the_others_along() -> None:
     """Opposite in sequence space, then back below where it was: by differences alone this gains 2**32."""
     wire = np.array([1000, 1000 + 2**31 - 10, 980, 990], dtype=np.uint32)
     assert unwrapped(wire, np.array([0, 4])).tolist() == [0, 2**31 - 10, -20, -10]
 
 
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=6))
-def test_groups_without_rows_give_the_empty_value(groups):
+def test_groups_without_rows_give_the_empty_value(groups: list[list[int]]) -> None:
     bounds = np.cumsum([0, *(len(group) for group in groups)])
     flat = np.array([n for group in groups for n in group], dtype=np.int64)
     assert reduce_groups(np.maximum, flat, bounds, empty=-99).tolist() == [

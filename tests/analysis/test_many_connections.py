@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,7 +19,10 @@ from tests.corpus.judged import Corpus
 from tests.corpus.transfers import FORGETFUL, RENEGING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from multitracer.analysis import Analysis
+    from multitracer.tables import Array
 
 NUMBERS = [*range(0, 24, 2), *FORGETFUL[:5], *RENEGING[:5]]
 
@@ -31,7 +34,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 def judged_alone(analysis: Analysis, vantage: int) -> dict[int, dict[str, int]]:
     """Return the verdicts on every direction, one after the other, by row of the capture."""
-    found = {}
+    found: dict[int, dict[str, Any]] = {}
     for index, reverse in product(range(len(analysis.connections)), (False, True)):
         segments, sacks = analysis.tcp_segments(index + 1), analysis.sack_blocks(index + 1)
         verdicts = judge(segments, sacks, reverse=reverse, vantage=vantage)
@@ -40,7 +43,7 @@ def judged_alone(analysis: Analysis, vantage: int) -> dict[int, dict[str, int]]:
 
 
 def judged_together(analysis: Analysis, vantage: int) -> dict[int, dict[str, int]]:
-    found = {}
+    found: dict[int, dict[str, Any]] = {}
     for connections, examined in analysis.examined(np.arange(len(analysis.connections))):
         side = np.arange(2 * len(connections))
         tables = examined.segments(), examined.sack_blocks()
@@ -49,7 +52,7 @@ def judged_together(analysis: Analysis, vantage: int) -> dict[int, dict[str, int
     return found
 
 
-def by_row(verdicts, rows):
+def by_row(verdicts: Iterable[dict[str, Any]], rows: Array) -> dict[int, dict[str, Any]]:
     """Return verdicts by the capture's row of the retransmission, with the capture's rows in them."""
     where = np.append(rows, NA)
     renumbered = (
@@ -83,7 +86,9 @@ def stray(luck: Random) -> list[Segment]:
 
 @pytest.mark.parametrize("point", ["sender", "middle", "receiver"])
 @pytest.mark.parametrize("rows", [4_000, group.GROUP_ROWS])
-def test_verdicts_on_many_are_those_on_each(corpus, point, rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_on_many_are_those_on_each(
+    corpus: Corpus, point: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(talks, "_MOST_ROWS", rows)
     analysis = analyse(parsers.read_capture([str(getattr(corpus, point))]))
     for vantage in (1, 2):

@@ -36,7 +36,7 @@ def of_rows(*rows: dict[str, Any]) -> Table:
 
 
 def test_window_below_the_threshold_is_slow_start() -> None:
-    known = {"cookie": 7, "ca_state": CaState.OPEN}
+    known: dict[str, Any] = {"cookie": 7, "ca_state": CaState.OPEN}
     phases = of_rows(
         reading(1, cwnd_segments=10, **known),
         reading(2, cwnd_segments=20, ssthresh_segments=30, **known),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -39,12 +39,12 @@ def segments_of(sent: list[Segment]) -> Table:
     return analyse(capture(sent)).tcp_segments(1)
 
 
-def test_the_window_is_the_time_of_sixteen_segments_at_the_mean_rate():
+def test_the_window_is_the_time_of_sixteen_segments_at_the_mean_rate() -> None:
     assert default_window_ns(segments_of(steady()), reverse=False) == 160 * MS
     assert default_window_ns(segments_of(steady(1)), reverse=False) == 1000 * MS
 
 
-def test_a_steady_sender_has_a_steady_rate_once_the_window_is_full():
+def test_a_steady_sender_has_a_steady_rate_once_the_window_is_full() -> None:
     rates = goodput(segments_of(steady()), reverse=False)
     assert at(rates, START_NS + 200 * MS) == pytest.approx(100_000)
     assert at(rates, START_NS + 395 * MS) == pytest.approx(100_000)
@@ -52,23 +52,23 @@ def test_a_steady_sender_has_a_steady_rate_once_the_window_is_full():
     assert rates.provenance == {"window_ns": 160 * MS}
 
 
-def test_a_stall_is_a_zero():
+def test_a_stall_is_a_zero() -> None:
     before, after = steady(10), steady(10)
     late = [Segment(0, 20_001 + s.seq, 1000, time_ns=s.time_ns + 2000 * MS) for s in after if s.time_ns]
     rates = goodput(segments_of([*before, *late]), reverse=False, window_ns=100 * MS)
     assert at(rates, START_NS + 1000 * MS) == 0
 
 
-def test_goodput_counts_once_what_throughput_counts_with_every_copy():
+def test_goodput_counts_once_what_throughput_counts_with_every_copy() -> None:
     sent = [*steady(3), Segment(0, 1, 1000, time_ns=START_NS + 30 * MS)]
     table = segments_of(sent)
-    window = {"reverse": False, "window_ns": 1000 * MS}
+    window: dict[str, Any] = {"reverse": False, "window_ns": 1000 * MS}
     assert goodput(table, **window)["bytes_per_s"].max() == 3000
     assert throughput(table, **window)["bytes_per_s"].max() == 4000
     assert wire_rate(table, **window, headers_bytes=52)["bytes_per_s"].max() == 4208
 
 
-def test_what_is_delivered_comes_when_it_is_acknowledged_and_no_hole_makes_a_jump():
+def test_what_is_delivered_comes_when_it_is_acknowledged_and_no_hole_makes_a_jump() -> None:
     """Twenty segments in one burst, the first lost; SACK blocks report the others 10 ms apart."""
     sent = [Segment(0, 1 + 1000 * i, 1000, time_ns=START_NS + i) for i in range(20)]
     told = [
@@ -87,7 +87,7 @@ def test_what_is_delivered_comes_when_it_is_acknowledged_and_no_hole_makes_a_jum
     st.lists(st.tuples(st.integers(0, 500), st.integers(1, 1000)), min_size=1, max_size=30),
     st.integers(1, 300),
 )
-def test_the_area_under_a_rate_is_what_was_carried(sent, window_ms):
+def test_the_area_under_a_rate_is_what_was_carried(sent: list[tuple[int, int]], window_ms: int) -> None:
     moments = sorted(ms for ms, _ in sent)
     sizes = [size for _, size in sent]
     begins = np.cumsum([1, *sizes]).tolist()
@@ -101,19 +101,19 @@ def test_the_area_under_a_rate_is_what_was_carried(sent, window_ms):
     assert (rates["bytes_per_s"] >= 0).all()
 
 
-def test_a_direction_without_payload_has_no_rate():
+def test_a_direction_without_payload_has_no_rate() -> None:
     table = segments_of(steady(3))
     assert len(goodput(table, reverse=True)) == 0
 
 
-def test_efficiency_is_bytes_once_over_bytes_sent_and_missing_without_any():
+def test_efficiency_is_bytes_once_over_bytes_sent_and_missing_without_any() -> None:
     directions = analyse(capture([*steady(3), Segment(0, 1, 1000)])).directions
     efficiency = efficiency_sent(directions)
     assert efficiency[0] == 0.75
     assert np.isnan(efficiency[1])
 
 
-def test_a_trendline_has_the_rate_as_its_slope():
+def test_a_trendline_has_the_rate_as_its_slope() -> None:
     table = segments_of(steady())
     line = trendline(table["time_ns"], table["seq_bytes"])
     assert line.slope_per_s == pytest.approx(100_000)
@@ -123,7 +123,7 @@ def test_a_trendline_has_the_rate_as_its_slope():
     assert line.points == 40
 
 
-def test_a_trendline_keeps_to_its_interval():
+def test_a_trendline_keeps_to_its_interval() -> None:
     table = segments_of(steady())
     line = trendline(
         table["time_ns"], table["seq_bytes"], begin_ns=START_NS + 100 * MS, end_ns=START_NS + 200 * MS
@@ -132,7 +132,7 @@ def test_a_trendline_keeps_to_its_interval():
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**9)), min_size=3, max_size=40))
-def test_a_trendline_is_the_least_squares_line(points):
+def test_a_trendline_is_the_least_squares_line(points: list[tuple[int, int]]) -> None:
     time_ns = START_NS + np.array([t for t, _ in points], dtype=np.int64)
     value = np.array([v for _, v in points], dtype=np.int64)
     if len(set(time_ns.tolist())) < 2:
@@ -147,6 +147,6 @@ def test_a_trendline_is_the_least_squares_line(points):
     )
 
 
-def test_one_moment_gives_no_line():
+def test_one_moment_gives_no_line() -> None:
     with pytest.raises(InputError, match="give no line"):
         trendline(np.array([5, 5]), np.array([1, 2]))

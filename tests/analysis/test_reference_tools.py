@@ -83,7 +83,7 @@ def plain_sample(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @needs_tcptrace
-def test_tcptrace_counts_the_bundled_session_as_we_do(plain_sample: Path):
+def test_tcptrace_counts_the_bundled_session_as_we_do(plain_sample: Path) -> None:
     analysis, references = analyse(read_capture([plain_sample])), tcptrace(plain_sample)
     assert len(references) == len(analysis.connections)
     everything = (*SEGMENTS_AND_BYTES, "packets", "data_segments", "payload_bytes")
@@ -92,7 +92,7 @@ def test_tcptrace_counts_the_bundled_session_as_we_do(plain_sample: Path):
 
 
 @needs_tshark
-def test_tshark_counts_the_bundled_session_as_we_do(plain_sample: Path):
+def test_tshark_counts_the_bundled_session_as_we_do(plain_sample: Path) -> None:
     analysis, references = analyse(read_capture([plain_sample])), tshark(plain_sample)
     assert len(references) == len(analysis.connections)
     assert differences(analysis, references, ("packets", "payload_bytes")) == []
@@ -131,7 +131,7 @@ def rough_capture(seed: int) -> list[Segment]:
 
 @needs_tcptrace
 @pytest.mark.parametrize("seed", range(5))
-def test_tcptrace_counts_rough_transfers_as_we_do(seed: int, tmp_path: Path):
+def test_tcptrace_counts_rough_transfers_as_we_do(seed: int, tmp_path: Path) -> None:
     """tcptrace knows no keep-alives of one byte; for it, what is partly resent may be out of order too."""
     path = write_pcap(tmp_path / "rough.pcap", rough_capture(seed))
     analysis, references = analyse(read_capture([path])), tcptrace(path)
@@ -146,7 +146,7 @@ def test_tcptrace_counts_rough_transfers_as_we_do(seed: int, tmp_path: Path):
 
 
 @needs_tshark
-def test_tshark_tells_rough_transfers_apart_as_we_do(tmp_path: Path):
+def test_tshark_tells_rough_transfers_apart_as_we_do(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "rough.pcap", rough_capture(9))
     analysis, references = analyse(read_capture([path])), tshark(path)
     assert len(references) == len(analysis.connections) == 60
@@ -169,7 +169,7 @@ def opened(path: Path) -> Analysis | None:
 
 @needs_tcptrace
 @pytest.mark.fixtures
-def test_tcptrace_counts_captures_of_others_as_we_do(fixture_folder: Path):
+def test_tcptrace_counts_captures_of_others_as_we_do(fixture_folder: Path) -> None:
     differing, compared = {}, 0
     for row in answered(fixture_folder):
         path = fixture_folder / row["file"]
@@ -184,7 +184,7 @@ def test_tcptrace_counts_captures_of_others_as_we_do(fixture_folder: Path):
 
 
 @pytest.mark.fixtures
-def test_connections_are_counted_as_the_reference_answers_say(fixture_folder: Path):
+def test_connections_are_counted_as_the_reference_answers_say(fixture_folder: Path) -> None:
     wrong = {}
     for row in answered(fixture_folder):
         if not row["tcp_connections"] or (analysis := opened(fixture_folder / row["file"])) is None:
@@ -196,7 +196,7 @@ def test_connections_are_counted_as_the_reference_answers_say(fixture_folder: Pa
 
 @needs_tshark
 @pytest.mark.fixtures
-def test_tshark_counts_some_captures_of_others_as_we_do(fixture_folder: Path):
+def test_tshark_counts_some_captures_of_others_as_we_do(fixture_folder: Path) -> None:
     """Every 50th; tshark starts slowly."""
     differing = {}
     for row in answered(fixture_folder)[::50]:

@@ -87,13 +87,13 @@ CAPTURES = [bulk, holes, one_big_hole, syn_flood, one_port_flood]
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_ten_times_the_segments_cost_about_ten_times_the_time(capture):
+def test_ten_times_the_segments_cost_about_ten_times_the_time(capture: Callable[[int], Capture]) -> None:
     few, many = capture(20_000), capture(200_000)
     assert cpu_s(lambda: analyse(many)) < 25 * cpu_s(lambda: analyse(few)) + 0.05
 
 
 @pytest.mark.parametrize("capture", [bulk, holes, one_big_hole])
-def test_memory_stays_in_proportion(capture):
+def test_memory_stays_in_proportion(capture: Callable[[int], Capture]) -> None:
     segments = capture(300_000)
     tracemalloc.start()
     analyse(segments)
@@ -102,12 +102,12 @@ def test_memory_stays_in_proportion(capture):
     assert peak < BYTES_PER_SEGMENT[capture.__name__] * 300_000
 
 
-def test_the_flood_is_as_many_connections_as_segments():
+def test_the_flood_is_as_many_connections_as_segments() -> None:
     assert len(analyse(one_port_flood(1000)).connections) == 1000
     assert len(analyse(syn_flood(1000)).connections) == 1000
 
 
-def test_the_holes_are_all_filled_once():
+def test_the_holes_are_all_filled_once() -> None:
     _, row = analyse(holes(4000)).directions.rows()  # who sends all the data is taken for the server
     assert row["missing_bytes"] == 0
     assert row["unique_bytes"] == 200 * 1000

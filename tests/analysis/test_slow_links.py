@@ -66,7 +66,7 @@ def stall() -> list[Segment]:
     ]
 
 
-def test_the_stall_shows_as_a_round_trip_of_four_seconds():
+def test_the_stall_shows_as_a_round_trip_of_four_seconds() -> None:
     analysis = analyse(capture(stall()))
     assert samples_ms(analysis, Provenance.TIMESTAMP) == [600, 600, 4000, 4000]
     assert samples_ms(analysis, Provenance.EXACT_ACK) == [
@@ -76,7 +76,7 @@ def test_the_stall_shows_as_a_round_trip_of_four_seconds():
     assert np.nanmax(analysis.tcp_segments(1).to_pandas()["rtt_timestamp_ns"].astype(float)) == 4000 * MS
 
 
-def test_a_dsack_says_that_the_retransmission_of_the_stall_was_not_needed():
+def test_a_dsack_says_that_the_retransmission_of_the_stall_was_not_needed() -> None:
     forward, reverse = analyse(capture(stall())).directions.rows()
     assert (forward["retransmitted_segments"], forward["out_of_order"]) == (1, 0)
     assert reverse["dsack_segments"] == 1
@@ -94,14 +94,14 @@ def fast_retransmit() -> list[Segment]:
     ]
 
 
-def test_a_fast_retransmission_on_a_long_path_is_not_out_of_order():
+def test_a_fast_retransmission_on_a_long_path_is_not_out_of_order() -> None:
     analysis = analyse(capture(fast_retransmit()))
     forward, reverse = analysis.directions.rows()
     assert (forward["retransmitted_segments"], forward["out_of_order"]) == (1, 0)
     assert (reverse["duplicate_acks"], reverse["triple_duplicate_acks"]) == (4, 1)
 
 
-def test_the_round_trip_after_a_loss_is_that_of_the_copy_that_was_answered():
+def test_the_round_trip_after_a_loss_is_that_of_the_copy_that_was_answered() -> None:
     analysis = analyse(capture(fast_retransmit()))
     assert samples_ms(analysis, Provenance.TIMESTAMP)[-1] == 600
     assert samples_ms(analysis, Provenance.SACK) == [600, 600, 600, 600]
@@ -122,7 +122,7 @@ def slow_handshake() -> list[Segment]:
     ]
 
 
-def test_timeouts_within_the_handshake_time_are_retransmissions():
+def test_timeouts_within_the_handshake_time_are_retransmissions() -> None:
     analysis = analyse(capture(slow_handshake()))
     forward, _ = analysis.directions.rows()
     assert (forward["retransmitted_segments"], forward["out_of_order"]) == (3, 0)
@@ -130,7 +130,7 @@ def test_timeouts_within_the_handshake_time_are_retransmissions():
     assert samples_ms(analysis, Provenance.EXACT_ACK) == [2500]
 
 
-def test_a_sample_names_the_two_segments_it_lies_between():
+def test_a_sample_names_the_two_segments_it_lies_between() -> None:
     table = analyse(capture(slow_handshake())).rtt_samples(1)
     segments = analyse(capture(slow_handshake())).tcp_segments(1)
     difference = segments["time_ns"][table["answer_row"]] - segments["time_ns"][table["row"]]
@@ -138,7 +138,7 @@ def test_a_sample_names_the_two_segments_it_lies_between():
     assert (segments["time_ns"][table["answer_row"]] == table["time_ns"]).all()
 
 
-def test_the_timer_is_reconstructed_by_the_book():
+def test_the_timer_is_reconstructed_by_the_book() -> None:
     """RFC 6298, sections 2.2 and 2.3, by hand: samples of 100, 200 and 100 ms."""
     segments = [
         *opened(100),
@@ -158,14 +158,14 @@ def test_the_timer_is_reconstructed_by_the_book():
     assert "reconstructed" in states.provenance
 
 
-def test_samples_of_a_clock_that_went_back_are_passed_over_by_the_timer():
+def test_samples_of_a_clock_that_went_back_are_passed_over_by_the_timer() -> None:
     table = analyse(capture([*opened(100), sent(200, 0), acked(150, 1, echo=0)])).rtt_samples(1)
     exact = table.take((table["provenance"] == Provenance.EXACT_ACK) & ~table["reverse"])
     assert (exact["rtt_ns"] / MS).tolist() == [100, -50]
     assert (reconstruct_rto(exact)["rtt_ns"] / MS).tolist() == [100]
 
 
-def test_many_samples_are_smoothed_as_one_after_the_other():
+def test_many_samples_are_smoothed_as_one_after_the_other() -> None:
     """RFC 6298, section 2.3, sample after sample, through the places where the arithmetic is cut in runs."""
     rtt_ns = np.random.default_rng(1).gamma(2, 5e7, 1_000).astype(np.int64)
     none = np.zeros(len(rtt_ns), dtype=np.int64)

@@ -107,12 +107,13 @@ def test_another_inode_is_another_socket_but_a_socket_without_process_is_not() -
 
 @pytest.mark.parametrize("name", ["total_sent_bytes", "total_acked_bytes", "total_retransmitted_segments"])
 def test_counter_that_falls_is_another_socket(name: str) -> None:
-    rows = [reading(at, **{name: value}) for at, value in enumerate((10, 10, 500, 20, 30))]
+    counters: list[dict[str, Any]] = [{name: value} for value in (10, 10, 500, 20, 30)]
+    rows = [reading(at, **counter) for at, counter in enumerate(counters)]
     assert numbers(*rows) == [1, 1, 1, 2, 2]
 
 
 def test_counter_that_ss_leaves_out_has_fallen_to_zero() -> None:
-    ss = {"method": ReadBy.SS, "cwnd_segments": 10}
+    ss: dict[str, Any] = {"method": ReadBy.SS, "cwnd_segments": 10}
     rows = [reading(1, total_sent_bytes=900, **ss), reading(2, **ss), reading(3, total_sent_bytes=5, **ss)]
     assert numbers(*rows) == [1, 2, 2]
     unread = reading(2, method=ReadBy.SS)
@@ -189,11 +190,11 @@ def test_rows_without_time_join_where_there_is_no_choice() -> None:
 def test_readings_without_ends_are_those_of_the_connection_with_most_segments(
     bulk: int, receives: bool
 ) -> None:
-    nameless = dict.fromkeys(("ip_version", "port_local", "port_remote"), 0)
-    nameless |= dict.fromkeys(("address_local", "address_remote"), bytes(16))
+    nameless: dict[str, Any] = dict.fromkeys(("ip_version", "port_local", "port_remote"), 0)
+    nameless |= {"address_local": bytes(16), "address_remote": bytes(16)}
     known = {"total_sent_bytes": 10 if receives else 900, "total_received_bytes": 900 if receives else 10}
     rows = [reading(t, method=ReadBy.SS) | nameless | known for t in (2, 3)]
-    seen = capture((0, 5), (1, 9))
+    seen: dict[str, Any] = dict(capture((0, 5), (1, 9)))
     del seen["directions"]
     seen["connections"].columns["segments"][:] = [40, 60]
     seen["connections"].columns["bulk_direction"][:] = bulk

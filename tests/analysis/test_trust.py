@@ -37,11 +37,11 @@ def judged(segments: list[Segment], **facts: Any) -> tuple[str, dict[str, Note]]
     return trust.verdict, {note.code: note for note in trust.notes}
 
 
-def test_a_clean_capture_is_good():
+def test_a_clean_capture_is_good() -> None:
     assert judged(CLEAN) == ("good", {})
 
 
-def test_the_bundled_session_is_good(sample_sender: Path, sample_receiver: Path):
+def test_the_bundled_session_is_good(sample_sender: Path, sample_receiver: Path) -> None:
     for path in (sample_sender, sample_receiver):
         assert analyse(read_capture([path])).trust.verdict == "good"
 
@@ -59,7 +59,9 @@ def test_the_bundled_session_is_good(sample_sender: Path, sample_receiver: Path)
         ({"expansion_ratio": 1032.0}, "compression-bomb", 1, "caution"),
     ],
 )
-def test_facts_of_a_file_become_notes_that_name_it(facts, code, count, verdict):
+def test_facts_of_a_file_become_notes_that_name_it(
+    facts: dict[str, Any], code: str, count: int, verdict: str
+) -> None:
     said, notes = judged(CLEAN, **facts)
     assert (said, notes[code].count, notes[code].file) == (verdict, count, "made.pcap")
     assert notes[code].sentence.endswith((".", "missing"))
@@ -74,56 +76,56 @@ def test_facts_of_a_file_become_notes_that_name_it(facts, code, count, verdict):
         (Mark.FRAGMENT, "fragments"),
     ],
 )
-def test_how_a_segment_was_captured_is_said(mark, code):
+def test_how_a_segment_was_captured_is_said(mark: Mark, code: str) -> None:
     verdict, notes = judged([*CLEAN, data(2000, marks=int(mark))])
     assert (verdict, notes[code].count) == ("caution", 1)
 
 
-def test_packets_captured_twice_are_noticed():
+def test_packets_captured_twice_are_noticed() -> None:
     doubled = [s for i in range(10) for s in [data(100 * i, ip_id=i + 1)] * 2]
     verdict, notes = judged([*handshake(), *doubled])
     assert (verdict, notes["captured-twice"].count) == ("poor", 10)
 
 
-def test_acks_of_data_that_was_never_captured_are_noticed():
+def test_acks_of_data_that_was_never_captured_are_noticed() -> None:
     verdict, notes = judged([*CLEAN, data(2100), ack(2200)])
     assert notes["ack-of-unseen-data"].count == 1
     assert "100 bytes" in notes["ack-of-unseen-data"].sentence
     assert verdict == "caution"
 
 
-def test_acks_captured_before_their_data_are_noticed():
+def test_acks_captured_before_their_data_are_noticed() -> None:
     verdict, notes = judged([*CLEAN, ack(2100), data(2000)])
     assert (verdict, notes["ack-before-data"].count) == ("caution", 1)
 
 
-def test_a_capture_that_began_too_late_is_noticed():
+def test_a_capture_that_began_too_late_is_noticed() -> None:
     verdict, notes = judged(CLEAN[3:])
     assert (verdict, notes["missing-syn"].count) == ("caution", 1)
 
 
-def test_little_that_began_before_the_capture_does_not_spoil_it():
+def test_little_that_began_before_the_capture_does_not_spoil_it() -> None:
     verdict, notes = judged([Segment(0, 5, 10, pair=1), Segment(1, 9, ack=15, pair=1), *CLEAN])
     assert (verdict, notes["missing-syn"].count) == ("good", 1)
 
 
-def test_a_one_sided_capture_is_noticed():
+def test_a_one_sided_capture_is_noticed() -> None:
     verdict, notes = judged([s for s in CLEAN if s.side == 0])
     assert (verdict, notes["one-sided"].count) == ("caution", 1)
 
 
-def test_syns_that_nobody_answers_are_not_one_sided():
+def test_syns_that_nobody_answers_are_not_one_sided() -> None:
     assert judged([Segment(0, 5, flags=SYN, pair=i) for i in range(9)]) == ("good", {})
 
 
-def test_segments_larger_than_the_mss_are_noticed():
+def test_segments_larger_than_the_mss_are_noticed() -> None:
     begun = handshake()
     accepts = Segment(**(begun[1].__dict__ | {"options": {"mss": 1460}}))
     verdict, notes = judged([begun[0], accepts, begun[2], data(0, 14600), ack(14600)])
     assert (verdict, notes["offload"].count) == ("caution", 1)
 
 
-def test_large_segments_that_the_receiver_accepts_are_fine():
+def test_large_segments_that_the_receiver_accepts_are_fine() -> None:
     begun = handshake()
     accepts = Segment(**(begun[1].__dict__ | {"options": {"mss": 8960}}))
     assert judged([begun[0], accepts, begun[2], data(0, 8960), ack(8960)])[0] == "good"
@@ -140,7 +142,7 @@ def stamped(steps_ms: dict[int, int]) -> list[Segment]:
     return segments
 
 
-def test_a_step_of_the_clock_is_told_by_the_timestamps_of_a_sender():
+def test_a_step_of_the_clock_is_told_by_the_timestamps_of_a_sender() -> None:
     assert "clock-step" not in judged(stamped({}))[1]
     verdict, notes = judged(stamped({30: 37_000}))
     assert (verdict, notes["clock-step"].count) == ("poor", 1)
@@ -150,7 +152,7 @@ def test_a_step_of_the_clock_is_told_by_the_timestamps_of_a_sender():
     assert "-9.0" in back.sentence
 
 
-def test_a_pause_of_the_sender_is_no_step_of_the_clock():
+def test_a_pause_of_the_sender_is_no_step_of_the_clock() -> None:
     segments = stamped({})
     late = [
         Segment(**(s.__dict__ | {"time_ns": s.time_ns + 60_000 * MS, "stamp": (s.stamp[0] + 6000, 0)}))
@@ -160,7 +162,7 @@ def test_a_pause_of_the_sender_is_no_step_of_the_clock():
     assert "clock-step" not in judged([*segments, *late])[1]
 
 
-def test_round_trips_below_zero_are_noticed():
+def test_round_trips_below_zero_are_noticed() -> None:
     back = [data(0, time_ns=START_NS + 9 * MS), ack(100, time_ns=START_NS)]
     assert judged(back)[1]["negative-rtt"].count == 1
     directions = analyse(capture(back)).directions
@@ -168,13 +170,13 @@ def test_round_trips_below_zero_are_noticed():
     assert directions["negative_rtts"].tolist() == [1, 0]
 
 
-def test_the_worst_reason_comes_first_and_decides():
+def test_the_worst_reason_comes_first_and_decides() -> None:
     verdict, notes = judged([s for s in CLEAN if s.side == 0], without_time=9)
     assert verdict == "poor"
     assert list(notes) == ["no-time", "one-sided"]
 
 
-def test_a_deep_queue_that_drains_is_no_step_of_the_clock():
+def test_a_deep_queue_that_drains_is_no_step_of_the_clock() -> None:
     """Segments stamped at 100 Hz leave a queue half a second apart; it fills, and drains while TCP pauses."""
     segments, sent_ms, seen_ms = [], 0, 0
     for i in range(200):
@@ -185,7 +187,7 @@ def test_a_deep_queue_that_drains_is_no_step_of_the_clock():
     assert "clock-step" not in judged(segments)[1]
 
 
-def test_the_rate_of_a_sender_is_not_read_off_the_one_gap_that_is_short():
+def test_the_rate_of_a_sender_is_not_read_off_the_one_gap_that_is_short() -> None:
     """Segments leave a queue 540 ms apart, two of each tick; the last is small and comes sooner."""
     segments = [
         data(460 * i, 460, time_ns=START_NS + i * 540 * MS, stamp=(i // 2 * 600, 0)) for i in range(48)
@@ -196,7 +198,7 @@ def test_the_rate_of_a_sender_is_not_read_off_the_one_gap_that_is_short():
     assert "clock-step" not in judged(in_order)[1]
 
 
-def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step():
+def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step() -> None:
     """The timestamps of the receiver, beside the capture, ran on with the capture's clock."""
     steps = stamped({30: 37_000})
     steady = [
@@ -214,25 +216,25 @@ def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step():
 
 
 @pytest.mark.parametrize("session", sorted(RECORDED.glob("fig*")), ids=lambda folder: folder.name)
-def test_the_recorded_calls_are_good_at_both_ends(session: Path):
+def test_the_recorded_calls_are_good_at_both_ends(session: Path) -> None:
     for end in ("mobile", "fixed"):
         assert analyse(read_capture(sorted((session / end).glob("tcp-*")))).trust.verdict == "good"
 
 
-def test_a_capture_of_nothing_is_not_good():
+def test_a_capture_of_nothing_is_not_good() -> None:
     verdict, notes = judged([])
     assert verdict == "caution"
     assert "No packet was captured" in notes["no-packets"].sentence
 
 
-def test_a_reading_that_was_stopped_says_that_there_may_be_more(sample_sender: Path):
+def test_a_reading_that_was_stopped_says_that_there_may_be_more(sample_sender: Path) -> None:
     stopped = analyse(read_capture([sample_sender], max_packets=100)).trust
     assert stopped.verdict == "caution"
     assert [(note.code, note.count) for note in stopped.notes if note.code == "stopped"] == [("stopped", 100)]
     assert "only the first 100 packets" in stopped.notes[0].sentence.lower()
 
 
-def test_files_that_were_not_even_opened_count_as_stopped(sample_sender: Path, sample_receiver: Path):
+def test_files_that_were_not_even_opened_count_as_stopped(sample_sender: Path, sample_receiver: Path) -> None:
     packets = analyse(read_capture([sample_sender])).capture.files[0].packets
     both = read_capture([sample_sender, sample_receiver], max_packets=packets)
     assert "stopped" in {note.code for note in analyse(both).trust.notes}

@@ -20,6 +20,7 @@ from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.collectors.running import PATIENCE_S
 from tests.collectors.transfer import PORT, SINK, SOURCE, Recorded, recorders
+from tests.narrowed import tables_of
 from tests.netns import routed_path
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     capture = parsers.read_capture([logs.pcap])
     analysis = analyse(capture)
     assert len(analysis.connections) == 1
-    events = parsers.read(logs.tcp_probe)[1]["tcp_events"]
+    events = tables_of(logs.tcp_probe)["tcp_events"]
     joined = join_events(events, flows=capture.flows, connections=analysis.connections)
     own = joined.take((joined["connection"] == 1) & ~joined["reverse"])
     segments, sacks = analysis.tcp_segments(1), analysis.sack_blocks(1)

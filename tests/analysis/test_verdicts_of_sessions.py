@@ -19,6 +19,7 @@ from multitracer.analysis.verdicts import Cause, OtherLogs, judge
 from multitracer.sender import TCP_EVENTS
 from multitracer.tables import Table
 from tests.analysis.reference_tools import tcptrace
+from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
     from multitracer.analysis import Analysis
@@ -60,7 +61,7 @@ def causes(host: Path, *, with_kernel: bool) -> Counter[Cause]:
 
 def kernel_events(host: Path, analysis: Analysis) -> Table:
     logs = list(host.glob("tcp_probe.txt*"))
-    tables = [parsers.read(str(log))[1]["tcp_events"] for log in logs]
+    tables = [tables_of(log)["tcp_events"] for log in logs]
     events = Table.concatenate(TCP_EVENTS, tables)
     return join_events(events, flows=analysis.capture.flows, connections=analysis.connections)
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from multitracer.capture import Flag
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
@@ -32,7 +33,18 @@ _HOST_NS = 50_000
 """From an arrival to the host's answer: by it a capture is known to be the sender's."""
 
 
-def _record(time_ns: int, *, sent: bool, seq: int, ack: int, flags: int, length: int, ip_id: int) -> bytes:
+class _Facts(NamedTuple):
+    """Of a packet, wherever it was seen."""
+
+    sent: bool
+    seq: int
+    ack: int
+    flags: int
+    length: int
+
+
+def _record(time_ns: int, facts: _Facts, *, ip_id: int) -> bytes:
+    sent, seq, ack, flags, length = facts
     ports = (40_000, 5001) if sent else (5001, 40_000)
     segment = Segment(*ports, seq % (1 << 32), ack % (1 << 32), flags, 65_000, payload=bytes(length))
     ends = (_SENDER, _RECEIVER) if sent else (_RECEIVER, _SENDER)
@@ -74,12 +86,12 @@ def write_session(folder: Path, segments: int, *, both: bool) -> None:
     numbered = list(enumerate(packets))
     for host, place in (("sender", 0), ("receiver", 1))[: 1 + both]:
         (folder / host).mkdir()
-        seen = sorted((row[place], number, row) for number, row in numbered if row[place] is not None)
+        seen = sorted((at, number, row) for number, row in numbered if (at := row[place]) is not None)
         with (folder / host / "tcp-0.pcap").open("wb") as stream:
             stream.write(pcap_header())
             for at, number, (_, _, sent, seq, acked, flags, length) in seen:
-                facts = {"sent": sent, "seq": seq, "ack": acked, "flags": flags, "length": length}
-                stream.write(_record(_BEGIN_NS + at, ip_id=number, **facts))
+                facts = _Facts(sent, seq, acked, flags, length)
+                stream.write(_record(_BEGIN_NS + at, facts, ip_id=number))
 
 
 def _measure(segments: int, *, both: bool) -> str:

@@ -12,10 +12,9 @@ from tests.causes.seen import FULL_PACKET
 from tests.causes.spans import NONE, inside, longer, spans
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from multitracer.tables import Mask, Times
     from tests.causes.seen import Transfer
-    from tests.causes.spans import Spans, Times
+    from tests.causes.spans import Spans
 
 _BRIDGE_NS = 2_000_000
 _BRIDGE_SERVICES = 2.5
@@ -87,8 +86,8 @@ def _policed(t: Transfer) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in longer(spans(empty, bridge_ns=bridge), round_ns)]
 
 
-def _lost(t: Transfer) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = t.packets["fate"] != DELIVERED
+def _lost(t: Transfer) -> Mask:
+    found: Mask = t.packets["fate"] != DELIVERED
     return found
 
 
@@ -127,13 +126,13 @@ def outages(t: Transfer) -> Spans:
     return spans(found)
 
 
-def _is_answered(t: Transfer) -> NDArray[np.bool_]:
+def _is_answered(t: Transfer) -> Mask:
     """Return of each data packet whether it arrived and the next packet back did, too."""
     left_ns = t.answers["enter_ns"].astype(np.int64)
     came = np.append(t.answers["fate"] == DELIVERED, False)
     arrived = ~_lost(t)
     following = np.searchsorted(left_ns, t.packets["written_ns"].astype(np.int64), "left")
-    found: NDArray[np.bool_] = arrived & came[following]
+    found: Mask = arrived & came[following]
     return found
 
 
@@ -161,7 +160,7 @@ def blocked(t: Transfer) -> Spans:
     return spans([(begin, end) for _, begin, end, _ in calls], bridge_ns=_BETWEEN_SENDS_NS)
 
 
-def unsent(t: Transfer, at: Times, *, in_send: NDArray[np.bool_]) -> Times:
+def unsent(t: Transfer, at: Times, *, in_send: Mask) -> Times:
     """Return the bytes the sending socket holds that were never sent; within send() the kernel's number."""
     sends = [(end, count) for name, _, end, count in t.calls if name == "send"]
     ends = np.array([end for end, _ in sends], np.int64)
@@ -183,14 +182,14 @@ def _polled(t: Transfer, name: str, at: Times) -> Times:
     return t.polls[name][np.where(nearer, index - 1, index)]
 
 
-def waits_for_program(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
+def waits_for_program(t: Transfer, at: Times, unsent: Times) -> Mask:
     """Return when nothing is unsent, the program is not kept waiting, and will call it again."""
     begins = [begin for name, begin, _, _ in t.calls if name == "send"]
     until = max(begins, default=0)
     return (unsent <= 0) & ~inside(blocked(t), at) & (at < until)
 
 
-def is_nagled(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
+def is_nagled(t: Transfer, at: Times, unsent: Times) -> Mask:
     """Return when less than a segment waits for the ACK of what is outstanding."""
     options = t.recording.scenario["plan"]["client" if t.way == 0 else "server"]
     small = (unsent > 0) & (unsent < t.segment)
@@ -201,7 +200,7 @@ def is_nagled(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
 # --- windows ---
 
 
-def is_window_full(t: Transfer, at: Times) -> NDArray[np.bool_]:
+def is_window_full(t: Transfer, at: Times) -> Mask:
     """Return when the congestion window was full, by the poll nearest."""
     if not len(t.polls["time_ns"]):
         return np.zeros(len(at), bool)
@@ -210,7 +209,7 @@ def is_window_full(t: Transfer, at: Times) -> NDArray[np.bool_]:
     return _polled(t, "full", at) > 0
 
 
-def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> NDArray[np.bool_]:
+def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> Mask:
     """Return when the window is in slow start, and since it began no repair and no full pipe stopped it."""
     starts = np.array([t.begin_ns, *_restarts(t, restart_ns)])
     disturbed = t.enter_ns[~t.is_new]
@@ -233,7 +232,7 @@ def _restarts(t: Transfer, least_ns: int) -> list[int]:
     return found
 
 
-def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]:
+def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> Mask:
     """Return when new data wait, in the socket or in send(), or all were sent, or the program reads."""
     reads = spans((begin, end) for name, begin, end, _ in t.calls if name == "recv")
     ended = at >= max((end for name, _, end, _ in t.calls if name == "send"), default=0)
@@ -243,7 +242,7 @@ def waits_for_repair(t: Transfer, at: Times, unsent: Times) -> NDArray[np.bool_]
 # --- parts, and what happened ---
 
 
-def parts(t: Transfer, at: Times, limits: list[str], nagled: NDArray[np.bool_]) -> list[str | None]:
+def parts(t: Transfer, at: Times, limits: list[str], nagled: Mask) -> list[str | None]:
     """Return the part of the limit at each instant, None where it has none."""
     waits = {
         "think": spans((b, e) for name, b, e, _ in t.calls if name == "think"),

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tests.causes.scenario import LEAST_BYTES, NOBODY, Draw, Kind, adding_to
+
+if TYPE_CHECKING:
+    from tests.causes.scenario import Operation
 
 KINDS: list[Kind] = []
 _kind = adding_to(KINDS)
@@ -104,7 +109,11 @@ def pausing_reader(d: Draw) -> None:
     pause, part = d.log(0.4, 3), int(buffer * d.log(2, 10))
     count = max(2, int(d.seconds / (pause + part / (d.rate_bps / 8) + 8 * d.rtt_s)))
     d.finding = "zero-window"
-    reader = [["repeat", count, [["recv", part], ["wait", pause, "pace"]]], ["drain"], ["close"]]
+    reader: list[Operation] = [
+        ["repeat", count, [["recv", part], ["wait", pause, "pace"]]],
+        ["drain"],
+        ["close"],
+    ]
     d.programs([["send", part * count + buffer], ["close"]], reader)
 
 
@@ -229,5 +238,5 @@ def idle_out(d: Draw) -> None:
     d.acks.append(["idle", int(idle * 0.6 * _NS)])
     size = int(d.log(LEAST_BYTES, 200_000))
     d.plan["patience_s"] = idle + d.random.uniform(5, 10)
-    sender = [["send", size], ["wait", idle, "pace"], ["send", size], ["acked"], ["close"]]
+    sender: list[Operation] = [["send", size], ["wait", idle, "pace"], ["send", size], ["acked"], ["close"]]
     d.programs(sender, [["drain"], ["close"]])

@@ -204,7 +204,7 @@ def _of_loss(d: Draw, p: float) -> float:
     return min(d.rate_bps / 8, 1.2 * MSS / (d.rtt_s * p**0.5))
 
 
-def _outage(d: Draw, *ways: list[list[float]]) -> None:
+def _outage(d: Draw, *ways: list[list[int | str]]) -> None:
     begin, length = d.random.uniform(0.15, 0.5) * d.seconds, d.log(0.4, 8)
     for way in ways:
         way.append(["outage", int(begin * _NS), int((begin + length) * _NS)])

@@ -90,6 +90,6 @@ class Made:
         return self.folder
 
     def _scenario(self) -> dict[str, Any]:
-        plan = {"client": {}, "server": {}}
+        plan: dict[str, dict[str, Any]] = {"client": {}, "server": {}}
         told = {"kind": "made", "limit": "", "finding": None, "upload": self._upload}
         return told | {"control": self._control, "path": self.path, "plan": plan}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,7 @@ _LONGEST_QUEUE_S, _LONGEST_HEALTHY_QUEUE_S = 4.0, 0.15
 _BACK_QUEUE = 200_000
 
 Operation = list[Any]
+_Narrows: TypeAlias = "Callable[[Draw], None]"
 Setting = list[Any]
 
 
@@ -192,7 +193,7 @@ class Draw:
         cc = {"congestion_control": self.congestion_control}
         sender, receiver = cc | self.sender, cc | self.receiver
         client, server = (sender, receiver) if self.upload else (receiver, sender)
-        plan = {
+        plan: dict[str, Any] = {
             "address": SERVER, "port": PORT, "listens": True, "lanes": 1, "most_s": 18.0, "patience_s": 32.0,
             "client": client, "server": server,
         }  # fmt: skip
@@ -210,11 +211,17 @@ class Kind:
     draw: Callable[[Draw], None]
 
 
-def adding_to(kinds: list[Kind]) -> Callable[..., Any]:
+class _Adding(Protocol):
+    """`@kind(limit)` on a function that narrows a draw."""
+
+    def __call__(self, limit: str, *, control: bool = False) -> Callable[[_Narrows], _Narrows]: ...
+
+
+def adding_to(kinds: list[Kind]) -> _Adding:
     """Return a decorator that adds a function to a list of kinds, under its name."""
 
-    def kind(limit: str, *, control: bool = False) -> Callable[..., Any]:
-        def add(draw: Callable[[Draw], None]) -> Callable[[Draw], None]:
+    def kind(limit: str, *, control: bool = False) -> Callable[[_Narrows], _Narrows]:
+        def add(draw: _Narrows) -> _Narrows:
             kinds.append(Kind(draw.__name__.replace("_", "-"), limit, control, draw))
             return draw
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tests.causes.spans import Times
+    from multitracer.tables import Mask, Times
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 _POLLED = (
@@ -196,7 +196,7 @@ class Transfer:
         return Steps.growing(self.enter_ns, self.last)
 
     @cached_property
-    def is_new(self) -> NDArray[np.bool_]:
+    def is_new(self) -> Mask:
         """Of each data packet, whether it carries bytes never sent before."""
         before = np.concatenate(([0], np.maximum.accumulate(self.last)[:-1])) if len(self.last) else self.last
         return self.last > before

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Times = NDArray[np.int64]
+    from multitracer.tables import Mask, Times
+
     Spans = NDArray[np.int64]
 
 NONE = np.zeros((0, 2), np.int64)
@@ -35,12 +36,12 @@ def spans(pairs: Iterable[tuple[int, int]] | Spans, *, bridge_ns: int = 0) -> Sp
     return np.column_stack((given[first, 0], reach[last]))
 
 
-def inside(of: Spans, times: Times) -> NDArray[np.bool_]:
+def inside(of: Spans, times: Times) -> Mask:
     """Return which instants lie in a span; its end does not."""
     if not len(of):
         return np.zeros(len(times), bool)
     index = np.searchsorted(of[:, 0], times, "right") - 1
-    found: NDArray[np.bool_] = (index >= 0) & (times < of[index, 1])
+    found: Mask = (index >= 0) & (times < of[index, 1])
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.causes.__main__ import main
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -30,6 +31,11 @@ def test_only_seeds_of_the_kinds_that_were_asked_for_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("tests.causes.record.record_all", lambda seeds, _: asked.extend(seeds) or [])
+
+    def noted(seeds: Iterable[int], _: Path) -> list[str]:
+        asked.extend(seeds)
+        return []
+
+    monkeypatch.setattr("tests.causes.record.record_all", noted)
     _run(monkeypatch, "record", str(tmp_path), "--seeds", "0-90", "--kinds", "short-queue,policer")
     assert asked == [0, 4, 43, 47, 86, 90]

@@ -74,7 +74,7 @@ def test_a_queue_of_acks_may_be_told_as_a_bloated_one(tmp_path: Path) -> None:
     assert "bufferbloat" not in _faults(made)
 
 
-def _link(folder: Path, *settings: list[object], packets: int = 300) -> dict[str, bool]:
+def _link(folder: Path, *settings: list[int | str], packets: int = 300) -> dict[str, bool]:
     made = Made(folder)
     made.path += [["up", *each] for each in settings]
     begin_s = made.handshake()
@@ -93,14 +93,14 @@ def test_a_step_of_the_rate_counts_if_there_is_enough_on_both_sides(tmp_path: Pa
 
 def test_others_count_by_their_share_of_the_link(tmp_path: Path) -> None:
     assert _link(tmp_path / "none")["competing-traffic"] is False
-    others = ["cross", 500_000_000, 2_500_000_000, 6_000_000, 1500, 0, 0]
+    others: list[int | str] = ["cross", 500_000_000, 2_500_000_000, 6_000_000, 1500, 0, 0]
     assert _link(tmp_path / "many", others)["competing-traffic"] is True
     others[3] = 600_000
     assert "competing-traffic" not in _link(tmp_path / "few", others)
 
 
 def test_a_longer_path_counts_where_no_queue_hides_it(tmp_path: Path) -> None:
-    longer = ["step", 1_500_000_000, 12_000_000, 350_000_000]
+    longer: list[int | str] = ["step", 1_500_000_000, 12_000_000, 350_000_000]
     assert _link(tmp_path / "none")["path-change"] is False
     assert _link(tmp_path / "seen", longer)["path-change"] is True
     longer[3] = 100_000_000

@@ -27,9 +27,8 @@ from tests.causes.spans import inside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from tests.causes.spans import Spans, Times
+    from multitracer.tables import Mask, Times
+    from tests.causes.spans import Spans
 
 LIMITS = (
     "handshake", "outage", "link", "recovery", "receiver-window", "sender-buffer", "application",
@@ -71,7 +70,7 @@ class Verdict:
     def _edges(self) -> Times:
         t = self.transfer
         calls = [when for _, begin, end, _ in t.calls for when in (begin, end)]
-        spans_ = np.concatenate([each.ravel() for each in self._spans().values()] or [np.zeros(0)])
+        spans_ = np.concatenate([each.ravel() for each in self._spans().values()] or [np.zeros(0, np.int64)])
         events = np.concatenate((
             t.enter_ns, t.ack_ns, np.array(calls), t.polls["time_ns"], spans_, [t.handshake_end_ns],
         )).astype(np.int64)  # fmt: skip
@@ -88,7 +87,7 @@ class Verdict:
             }  # fmt: skip
         return self._found
 
-    def _set(self, where: NDArray[np.bool_], limit: str) -> None:
+    def _set(self, where: Mask, limit: str) -> None:
         self.codes[where] = _CODE[limit]
 
     def _label(self) -> None:

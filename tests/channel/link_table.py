@@ -110,12 +110,13 @@ def cell_rows() -> Iterator[list[str]]:
 
 def bluetooth_rows() -> Iterator[list[str]]:
     """Yield what Bluetooth carries, with framing that fits and with the default one."""
-    for name, config, sides in (
+    rows: tuple[tuple[str, BluetoothConfig, tuple[Side, ...]], ...] = (
         ("DH5 each way, N1 = 1005, both full", bluetooth(rfcomm=FULL), SIDES),
         ("DH5 down, DH1 up, N1 = 1005, both full", bluetooth(rfcomm=FULL, up="DH1"), SIDES),
         ("bundled framing, N1 = 127, both full", bluetooth(), SIDES),
         ("bundled framing, N1 = 127, down only", bluetooth(), ("fixed",)),
-    ):
+    )
+    for name, config, sides in rows:
         seen = carried(config, sides, seconds=5, octets=1500)
         rates = {side: f"{seen.kbps(FAR[side]):.0f}" for side in sides}
         yield [name, rates["fixed"], rates.get("mobile", "")]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.channel.shared.packet_link import FAR, SIDES
 from multitracer.units import NS_PER_S
+from tests.narrowed import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink, RadioReading, Side
     from multitracer.protocols.link_events import LinkEvent
 
+_Kind = TypeVar("_Kind")
 _HEADER = bytes.fromhex("4500 0000 0000 0000 4011 0000 0a000001 0a000002")
 
 
@@ -52,9 +54,9 @@ class Seen:
         """Return the share of packets of a side that did not come out at the other."""
         return 100 * (1 - len(self.packets[FAR[side]]) / self.sent[side])
 
-    def of(self, side: Side, kind: type) -> list[LinkEvent]:
+    def of(self, side: Side, kind: type[_Kind]) -> list[_Kind]:
         """Return the events of a kind."""
-        return [event for event in self.events[side] if isinstance(event, kind)]
+        return of_kind(kind, self.events[side])
 
 
 def bulk(

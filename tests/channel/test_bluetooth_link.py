@@ -18,7 +18,7 @@ from multitracer.channel.bluetooth.config import (
 )
 from multitracer.channel.bluetooth.link import BluetoothLink
 from multitracer.channel.bluetooth.rfcomm import RfcommEnd
-from multitracer.channel.shared.packet_link import SIDES
+from multitracer.channel.shared.packet_link import FAR, SIDES
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.channel_events import PieceLost, PieceReceived, PieceSent
@@ -69,7 +69,7 @@ def test_what_is_lost_is_sent_until_it_arrives() -> None:
     errors = BitErrorConfig(good_ber=2e-4, bad_ber=2e-4)
     config = replace(CLEAN, errors=errors)
     seen = carried(config, SIDES, seconds=5, octets=1500)
-    for side, far in (("mobile", "fixed"), ("fixed", "mobile")):
+    for side, far in FAR.items():
         sent, lost = seen.of(side, PieceSent), seen.of(far, PieceLost)
         share = len(lost) / len(sent)
         expected = mean(payload_error(2e-4, PACKET_TYPES[3], event.wire_bytes - 4) for event in sent)

@@ -12,6 +12,7 @@ from multitracer.channel.cdpd.config import AccessConfig, CdpdConfig, CellConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.packet_link import FAR, SIDES
 from multitracer.channel.shared.scheduler import Agenda
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
@@ -33,7 +34,7 @@ BLOCK_NS = 21_875_000
 
 
 def test_the_channel_carries_what_paper_and_code_allow() -> None:
-    for side, far in (("fixed", "mobile"), ("mobile", "fixed")):
+    for side, far in FAR.items():
         seen = carried(CLEAN, (side,), seconds=900)
         assert 9.6 <= seen.kbps(far) <= 12.9
         assert not seen.of(far, PieceLost)
@@ -112,7 +113,7 @@ def test_a_short_outage_holds_packets_and_delivers_them_after_it(kind: str) -> N
     trips, seen = echoes(link, seconds=30, every_s=1)
     assert len(trips) == 30
     assert max(trips) > 8
-    arrivals = [now_ns for side in ("mobile", "fixed") for now_ns, _ in seen.packets[side]]  # type: ignore[index]
+    arrivals = [now_ns for side in SIDES for now_ns, _ in seen.packets[side]]
     assert not any(1.6 * NS_PER_S < now_ns < 9 * NS_PER_S for now_ns in arrivals)
     states = {"hop": "hopping", "ejection": "scanning", "blackout": "blackout"}
     assert {each.state for each in seen.readings[2:9]} == {states[kind]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,9 @@ from multitracer.channel.shared.frame_errors import (
     ReplayedErrors,
 )
 from multitracer.errors import FormatError, LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SLOTS = 20_000
 slot_sets = st.sets(st.integers(0, 400))
@@ -54,7 +58,7 @@ def test_gilbert_elliott_has_its_mean_rate_and_its_bursts() -> None:
 
 
 @pytest.mark.parametrize("make", [gilbert, lambda seed: IndependentErrors(rate=0.2, luck=Random(seed))])
-def test_the_same_seed_destroys_the_same_frames(make: type[ErrorProcess]) -> None:
+def test_the_same_seed_destroys_the_same_frames(make: Callable[[str], ErrorProcess]) -> None:
     assert lost(make("x")) == lost(make("x")) != lost(make("y"))
 
 

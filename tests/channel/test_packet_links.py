@@ -15,7 +15,7 @@ from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, 
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
-from multitracer.channel.shared.packet_link import SIDES, PacketLink, RadioReading, Side
+from multitracer.channel.shared.packet_link import FAR, SIDES, PacketLink, RadioReading, Side
 from multitracer.channel.shared.queue import QueueConfig
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
@@ -88,7 +88,7 @@ def test_nothing_comes_twice_or_altered_or_out_of_order(
             out[delivery.side].append(delivery.packet)
     for delivery in link.advance(now_ns + 120 * NS_PER_S):
         out[delivery.side].append(delivery.packet)
-    for side, far in (("mobile", "fixed"), ("fixed", "mobile")):
+    for side, far in FAR.items():
         numbers = [number_of(data) for data in out[far]]
         assert numbers == sorted(set(numbers))
         assert all(sent[side][number] == data for number, data in zip(numbers, out[far], strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from math import sqrt
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,17 +12,17 @@ from hypothesis import strategies as st
 
 from multitracer.channel.gsm.drain import Drain
 from multitracer.channel.shared.codel import CoDel
-from multitracer.channel.shared.queue import DropTail, PacketQueue, QueueConfig
+from multitracer.channel.shared.queue import DropTail, PacketQueue, Policy, QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp import Packet, Segment, build_packet, parse_packet
-from multitracer.protocols.tcp.packet import CE, ECT_0, NOT_ECT
+from multitracer.protocols.tcp.packet import Ecn
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 SERVICE_NS = 10 * NS_PER_MS
 TARGET_NS, INTERVAL_NS = 20 * NS_PER_MS, 100 * NS_PER_MS
 
 
-def packet(number: int, *, ecn: int = NOT_ECT) -> bytes:
+def packet(number: int, *, ecn: int = Ecn.NOT_ECT) -> bytes:
     segment = Segment(1, 2, number, 0, 16, 0, bytes(100))
     return build_packet(Packet(bytes(4), bytes(4), segment, identification=number & 0xFFFF, ecn=ecn))
 
@@ -34,7 +35,9 @@ def codel(*, ecn: bool = False) -> CoDel:
     )
 
 
-def overloaded(queue: PacketQueue, *, seconds: float, ecn: int = NOT_ECT) -> tuple[list[bytes], list[int]]:
+def overloaded(
+    queue: PacketQueue, *, seconds: float, ecn: int = Ecn.NOT_ECT
+) -> tuple[list[bytes], list[int]]:
     """Serve a packet each 10 ms while three arrive in 20 ms; return what came out and when drops happened."""
     out, incidents, number = [], [], 0
     for tick in range(int(seconds * NS_PER_S / SERVICE_NS)):
@@ -50,11 +53,13 @@ def overloaded(queue: PacketQueue, *, seconds: float, ecn: int = NOT_ECT) -> tup
 
 @given(st.lists(st.booleans(), max_size=200), st.integers(1, 12), st.sampled_from(["drop-tail", "codel"]))
 def test_every_packet_comes_out_in_order_or_is_reported(
-    arrivals: list[bool], limit: int, policy: str
+    arrivals: list[bool], limit: int, policy: Policy
 ) -> None:
-    config = QueueConfig(limit_packets=limit, policy=policy, target_ns=TARGET_NS, interval_ns=INTERVAL_NS)  # type: ignore[arg-type]
+    config = QueueConfig(limit_packets=limit, policy=policy, target_ns=TARGET_NS, interval_ns=INTERVAL_NS)
     queue = CoDel(config) if policy == "codel" else DropTail(config)
-    sent, out, dropped = [], [], []
+    sent: list[bytes] = []
+    out: list[bytes] = []
+    dropped: list[bytes] = []
     for step, arrives in enumerate(arrivals):
         if arrives:
             sent.append(packet(len(sent)))
@@ -102,8 +107,8 @@ def test_codel_never_drops_the_last_packet() -> None:
 
 def test_codel_marks_what_may_be_marked_and_drops_nothing() -> None:
     queue = codel(ecn=True)
-    out, incidents = overloaded(queue, seconds=1.5, ecn=ECT_0)
-    marked = [data for data in out if parse_packet(data).ecn == CE]
+    out, incidents = overloaded(queue, seconds=1.5, ecn=Ecn.ECT_0)
+    marked = [data for data in out if parse_packet(data).ecn == Ecn.CE]
     assert len(marked) == len(incidents) > 3
     assert len(out) == 150
 
@@ -111,13 +116,13 @@ def test_codel_marks_what_may_be_marked_and_drops_nothing() -> None:
 def test_codel_drops_what_may_not_be_marked() -> None:
     out, drops = overloaded(codel(ecn=True), seconds=1.5)
     assert len(drops) > 3
-    assert all(parse_packet(data).ecn == NOT_ECT for data in out)
+    assert all(parse_packet(data).ecn == Ecn.NOT_ECT for data in out)
 
 
 @pytest.mark.parametrize(
     "wrong", [{"limit_packets": 0}, {"target_ns": 0}, {"target_ns": 2, "interval_ns": 1}]
 )
-def test_a_queue_that_cannot_work_is_refused(wrong: dict[str, int]) -> None:
+def test_a_queue_that_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(LocalProtocolError):
         QueueConfig(**wrong)
 

@@ -25,7 +25,7 @@ from tests.recording.captures import Conversation, write_conversations
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.clock.restamp import Times
+    from multitracer.tables import Times
 
 SAMPLE = SAMPLES / "cellular_upload"
 SENDER, RECEIVER = SAMPLE / "mobile" / "tcp-0.pcap.gz", SAMPLE / "fixed" / "tcp-0.pcap.gz"

@@ -188,7 +188,7 @@ def test_signal_that_ends_the_program_leaves_nothing(
     )
     path = os.pathsep.join([str(tmp_path / "planted"), ENVIRONMENT["PYTHONPATH"]])
     environment = {**ENVIRONMENT, "PYTHONPATH": path}
-    command = ["analyze", "--parquet", "-o", tmp_path / "tables", capture]
+    command: list[str | Path] = ["analyze", "--parquet", "-o", tmp_path / "tables", capture]
     done = run(*command, status=128 + number, env=environment)
     assert done.stderr == ""
     assert [each.name for each in tmp_path.iterdir()] == ["planted"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import time
@@ -38,7 +39,7 @@ def test_interrupt_while_the_program_is_loaded(tmp_path: Path) -> None:
 
 def test_interrupt_while_reading_a_pipe(capture: Path) -> None:
     with start(["analyze", "-"]) as child:
-        assert child.stdin is not None
+        assert isinstance(child.stdin, io.TextIOWrapper)
         assert child.stderr is not None
         child.stdin.buffer.write(capture.read_bytes())
         child.stdin.flush()
@@ -50,7 +51,7 @@ def test_interrupt_while_reading_a_pipe(capture: Path) -> None:
 
 def test_interrupt_key_that_is_held_to_the_end_and_beyond(capture: Path) -> None:
     with start(["analyze", "-"]) as child:
-        assert child.stdin is not None
+        assert isinstance(child.stdin, io.TextIOWrapper)
         child.stdin.buffer.write(capture.read_bytes())
         child.stdin.flush()
         _wait_until_reading(child)

@@ -103,7 +103,7 @@ def _jitter(path: Path, luck: Any) -> float:
 
 
 @dataclass
-class _Packet:
+class Packet:
     sender: int
     sent_s: float
     arrived_s: float | None
@@ -122,7 +122,7 @@ class _World:
     case: Case
     luck: Any
     links: list[_Link]
-    packets: list[_Packet] = field(default_factory=list)
+    packets: list[Packet] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
     ids: list[int] = field(default_factory=lambda: [7, 30_000])
     serial: int = 0
@@ -134,7 +134,7 @@ class _World:
         size = payload + (60 if flags & _SYN else 52)
         self.ids[sender] = (self.ids[sender] + 1) % 65536
         arrives = self.links[sender].carry(now, size)
-        packet = _Packet(
+        packet = Packet(
             sender,
             now,
             arrives,
@@ -248,7 +248,7 @@ class _Transfer:
         self.w.at(now + wait, self._timer, self.una)
 
 
-def run(case: Case) -> list[_Packet]:
+def run(case: Case) -> list[Packet]:
     """Return every packet that was sent, in order of sending."""
     luck = np.random.default_rng(case.seed)
     world = _World(case, luck, [_Link(case.up, luck), _Link(case.down, luck)])
@@ -269,7 +269,7 @@ def stamp(clock: Clock, times_s: Any) -> Any:
     return EPOCH_S * NS_PER_S + np.rint((times + error) * 1e9).astype(np.int64)
 
 
-def captures(case: Case, packets: list[_Packet] | None = None) -> tuple[Capture, Capture]:
+def captures(case: Case, packets: list[Packet] | None = None) -> tuple[Capture, Capture]:
     """Return what was captured at the mobile and at the fixed host."""
     packets = run(case) if packets is None else packets
     luck = np.random.default_rng(case.seed + 1_000_003)
@@ -279,10 +279,10 @@ def captures(case: Case, packets: list[_Packet] | None = None) -> tuple[Capture,
     )
 
 
-def _capture(case: Case, packets: list[_Packet], at: int, clock: Clock, luck: Any, path: str) -> Capture:
-    seen = [(p.sent_s if p.sender == at else p.arrived_s, p) for p in packets]
-    seen = sorted(((t, p) for t, p in seen if t is not None), key=lambda tp: tp[0])
-    seen = [tp for tp in seen if luck.random() >= case.missing]
+def _capture(case: Case, packets: list[Packet], at: int, clock: Clock, luck: Any, path: str) -> Capture:
+    stamped = [(p.sent_s if p.sender == at else p.arrived_s, p) for p in packets]
+    passed = sorted(((t, p) for t, p in stamped if t is not None), key=lambda tp: tp[0])
+    seen = [tp for tp in passed if luck.random() >= case.missing]
     flows = sorted({p.flow for _, p in seen})
     first: dict[int, int] = {}
     for _, p in seen:
@@ -294,11 +294,9 @@ def _capture(case: Case, packets: list[_Packet], at: int, clock: Clock, luck: An
     column["frame"] = np.arange(1, len(seen) + 1, dtype=np.uint32)
     flow = [2 * row_of[p.flow] + (p.sender != first[p.flow]) for _, p in seen]
     column["flow"] = np.array(flow, dtype=np.int32)
-    for name, get in (
-        ("seq", lambda p: p.seq), ("ack", lambda p: p.ack), ("payload_bytes", lambda p: p.payload),
-        ("flags", lambda p: p.flags), ("ip_id", lambda p: p.ip_id), ("tsval", lambda p: p.tsval),
-    ):  # fmt: skip
-        column[name] = np.array([get(p) for _, p in seen], dtype=column[name].dtype)
+    fields = {"payload_bytes": "payload"} | {name: name for name in ("seq", "ack", "flags", "ip_id", "tsval")}
+    for name, attribute in fields.items():
+        column[name] = np.array([getattr(p, attribute) for _, p in seen], dtype=column[name].dtype)
     column["marks"][:] = Mark.HAS_TIMESTAMPS
     syn = np.flatnonzero(column["flags"] & _SYN)
     options = {

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from multitracer.tables import Times
 
-    Times = NDArray[np.int64]
 
 S, MS = 1_000_000_000, 1_000_000
 _RECORD = struct.Struct("<IIII")

@@ -25,6 +25,7 @@ import numpy as np
 from multitracer.clock.captures.two_captures import relate
 from tests.clock.altered import both_ends, error_ns, thinned, virtual, with_clock
 from tests.clock.paths import DOWN, UP, Case, Clock, Path, captures, true_offset_ns
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -216,12 +217,12 @@ def judge(subject: Subject) -> Result:
     worst = max(
         range(len(found)), key=lambda k: abs(truths[k] - found[k].offset_ns) / found[k].uncertainty_ns
     )
-    causal = all(e.lower_ns <= t <= e.upper_ns for e, t in zip(found, truths, strict=True))
+    causal = all(known(e.lower_ns) <= t <= known(e.upper_ns) for e, t in zip(found, truths, strict=True))
     e = found[worst]
     return Result(
         subject.family, abs(truths[worst] - e.offset_ns), e.uncertainty_ns,
         abs(e.skew_ppm - subject.skew_ppm), e.skew_uncertainty_ppm, causal,
-        len(found) == subject.intervals, seconds, max(e.upper_ns - e.lower_ns for e in found),
+        len(found) == subject.intervals, seconds, max(known(e.upper_ns) - known(e.lower_ns) for e in found),
     )  # fmt: skip
 
 

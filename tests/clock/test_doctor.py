@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from multitracer.clock.doctor.complaints import Complaint
-    from tests.clock.restamp import Times
+    from multitracer.tables import Times
 
 MOBILE = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"
 FIXED = SAMPLES / "cellular_upload" / "fixed" / "tcp-0.pcap.gz"

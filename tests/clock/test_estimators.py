@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +22,12 @@ from multitracer.simulator.record import record_virtual
 from multitracer.tables import NA, NOT_A_TIME, Table
 from tests.clock.altered import both_ends
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multitracer.recording.recording import Recording
+    from multitracer.tables import Array, Mask, Schema, Times
+
 UPLOAD = "sample_traces/cellular_upload"
 SHIFT_NS = 2_400_000_000
 
@@ -37,7 +44,7 @@ def later(table: Table, by_ns: int, *names: str) -> Table:
 
 
 @pytest.mark.parametrize(("log", "within_ns"), [("tcp-info", 2_000_000), ("ftrace", 500_000)])
-def test_readings_of_the_sender_tell_its_clock_by_the_bytes_acknowledged(log, within_ns):
+def test_readings_of_the_sender_tell_its_clock_by_the_bytes_acknowledged(log: str, within_ns: int) -> None:
     near, _ = both_ends(UPLOAD)
     state = later(state_logs()[log], SHIFT_NS, "time_ns", "read_before_ns", "read_after_ns")
     (e,) = relate_state(near, state)
@@ -45,7 +52,7 @@ def test_readings_of_the_sender_tell_its_clock_by_the_bytes_acknowledged(log, wi
     assert e.evidence > 500
 
 
-def test_readings_of_another_host_are_refused():
+def test_readings_of_another_host_are_refused() -> None:
     near, _ = both_ends(UPLOAD)
     state = state_logs()["tcp-info"]
     other = Table(state.schema, {**state.columns, "port_remote": state["port_remote"] + 1})
@@ -54,13 +61,13 @@ def test_readings_of_another_host_are_refused():
 
 
 @pytest.fixture(scope="module")
-def gsm_session(tmp_path_factory):
+def gsm_session(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     folder = tmp_path_factory.mktemp("gsm") / "session"
     record_virtual(load_scenario("fig4-slow-start"), folder, seed=1)
     return open_recording(str(folder))
 
 
-def test_packets_that_a_link_log_names_tell_its_clock(gsm_session):
+def test_packets_that_a_link_log_names_tell_its_clock(gsm_session: Recording) -> None:
     captures = {point.name: capture for point, capture in gsm_session.captures}
     for log, tables in gsm_session.logs("link"):
         (e,) = relate_link(captures[log.host], later(tables["link_events"], SHIFT_NS, "time_ns"))
@@ -68,14 +75,14 @@ def test_packets_that_a_link_log_names_tell_its_clock(gsm_session):
         assert abs(e.skew_ppm) < 0.1
 
 
-def test_the_link_log_of_another_call_is_refused(gsm_session):
+def test_the_link_log_of_another_call_is_refused(gsm_session: Recording) -> None:
     near, _ = both_ends(UPLOAD)
     _, tables = next(iter(gsm_session.logs("link")))
     with pytest.raises(ClockError, match="name 0 packets in common"):
         relate_link(near, tables["link_events"])
 
 
-def drive(seed: int, stalls: int = 36):
+def drive(seed: int, stalls: int = 36) -> tuple[Times, Times, Mask]:
     """Return when ACKs came through a drive with stalls, and what the radio said ten times a second."""
     luck = np.random.default_rng(seed)
     long = luck.uniform(0.4, 3.0, stalls)
@@ -93,17 +100,17 @@ def drive(seed: int, stalls: int = 36):
     return stamps(acks), stamps(readings) + SHIFT_NS, bad
 
 
-def within(times, begin, long):
+def within(times: NDArray[np.float64], begin: NDArray[np.float64], long: NDArray[np.float64]) -> Mask:
     i = np.searchsorted(begin, times, side="right") - 1
     return (i >= 0) & (times < begin[i] + long[i])
 
 
-def stamps(seconds):
+def stamps(seconds: NDArray[np.float64]) -> Times:
     return 10**18 + np.rint(seconds * 1e9).astype(np.int64)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_shift_of_the_radio_log_is_recovered_from_stalls_alone(seed):
+def test_a_shift_of_the_radio_log_is_recovered_from_stalls_alone(seed: int) -> None:
     acks, times, bad = drive(seed)
     (e,) = relate_stalls(stalls_of_arrivals(acks), stalls_of_readings(times, bad), round_trip_ns=75e6)
     assert abs(e.offset_ns - SHIFT_NS) < 50_000_000
@@ -111,20 +118,20 @@ def test_a_shift_of_the_radio_log_is_recovered_from_stalls_alone(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_stalls_of_another_drive_are_refused(seed):
+def test_stalls_of_another_drive_are_refused(seed: int) -> None:
     acks, _, _ = drive(seed)
     _, times, bad = drive(seed + 100)
     with pytest.raises(ClockError, match=r"not determinable, because .* what would help"):
         relate_stalls(stalls_of_arrivals(acks), stalls_of_readings(times, bad), round_trip_ns=75e6)
 
 
-def test_too_few_stalls_are_refused():
+def test_too_few_stalls_are_refused() -> None:
     acks, times, bad = drive(1, stalls=3)
     with pytest.raises(ClockError, match="fewer than 5 say nothing"):
         relate_stalls(stalls_of_arrivals(acks), stalls_of_readings(times, bad & (np.arange(len(bad)) < 100)))
 
 
-def table(schema, count, **columns):
+def table(schema: Schema, count: int, **columns: Array) -> Table:
     column = {}
     for c in schema:
         empty = (
@@ -134,7 +141,7 @@ def table(schema, count, **columns):
     return Table(schema, {**column, **columns})
 
 
-def test_a_radio_that_has_no_network_or_no_signal_or_only_errors_is_bad():
+def test_a_radio_that_has_no_network_or_no_signal_or_only_errors_is_bad() -> None:
     radio = table(
         RADIO,
         5,
@@ -145,7 +152,7 @@ def test_a_radio_that_has_no_network_or_no_signal_or_only_errors_is_bad():
     assert is_bad(radio).tolist() == [False, True, True, True, False]
 
 
-def test_a_capture_without_data_has_no_stalls():
+def test_a_capture_without_data_has_no_stalls() -> None:
     near, _ = both_ends(UPLOAD)
     empty = near.where(near.segments["payload_bytes"] == 0)
     with pytest.raises(ClockError, match="holds no data"):
@@ -153,7 +160,7 @@ def test_a_capture_without_data_has_no_stalls():
 
 
 @pytest.mark.parametrize("skew_ppm", [-80.0, 0.0, 45.0])
-def test_timestamps_tell_the_rate_of_the_sender_s_clock(skew_ppm):
+def test_timestamps_tell_the_rate_of_the_sender_s_clock(skew_ppm: float) -> None:
     near, _ = both_ends(UPLOAD)
     time = near.segments["time_ns"]
     moved = near.where(np.ones(len(time), dtype=bool))
@@ -162,7 +169,7 @@ def test_timestamps_tell_the_rate_of_the_sender_s_clock(skew_ppm):
     assert abs(e.skew_ppm + skew_ppm) <= e.skew_uncertainty_ppm < 60
 
 
-def test_fixes_tell_the_host_s_clock_up_to_the_receiver_s_delay():
+def test_fixes_tell_the_host_s_clock_up_to_the_receiver_s_delay() -> None:
     luck = np.random.default_rng(4)
     fix = 10**18 + np.arange(600, dtype=np.int64) * 10**9
     read = fix + 5_000_000_000 + (200e6 + luck.exponential(30e6, 600)).astype(np.int64)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.clock.restamp import Times
+    from multitracer.tables import Times
 
 MOBILE, FIXED = (SAMPLES / "cellular_upload" / host / "tcp-0.pcap.gz" for host in ("mobile", "fixed"))
 PACKETS = 3000

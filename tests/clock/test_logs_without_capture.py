@@ -17,6 +17,8 @@ from tests.recording.captures import Conversation, write_pcap
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.tables import Array, Mask
+
 S, MS = 1_000_000_000, 1_000_000
 NOW = 1_795_252_741 * S
 SHIFTED = SAMPLES / "clock-shift"
@@ -24,18 +26,19 @@ CAPTURE = SHIFTED / "mobile" / "tcp-0.pcap.gz"
 LASTS_S = 300
 
 
-def stalls(seed: int) -> np.ndarray:
+def stalls(seed: int) -> Array:
     """Return begins and ends of 40 stalls of half a second to two seconds."""
     random = np.random.default_rng(seed)
     begin = np.sort(random.choice(np.arange(5, LASTS_S - 5, 5), 40, replace=False)) + random.uniform(0, 2, 40)
     return np.stack([begin, begin + random.uniform(0.5, 2.0, 40)], axis=1)
 
 
-def within(at_s: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    return ((at_s[:, None] >= bad[:, 0]) & (at_s[:, None] < bad[:, 1])).any(axis=1)
+def within(at_s: Array, bad: Array) -> Mask:
+    inside: Mask = (at_s[:, None] >= bad[:, 0]) & (at_s[:, None] < bad[:, 1])
+    return np.any(inside, axis=1)
 
 
-def capture(path: Path, bad: np.ndarray) -> Path:
+def capture(path: Path, bad: Array) -> Path:
     """Write an upload whose ACKs come every 50 ms unless the radio is bad."""
     made = Conversation(segments=20, start_ns=NOW)  # the same packets again and again: only their times count
     ack = [frame for _, frame in made.packets if frame[47] == Flag.ACK][1]  # the first is of the handshake
@@ -46,7 +49,7 @@ def capture(path: Path, bad: np.ndarray) -> Path:
     return write_pcap(path, sorted(packets))
 
 
-def radio(path: Path, bad: np.ndarray, *, ahead_s: float) -> Path:
+def radio(path: Path, bad: Array, *, ahead_s: float) -> Path:
     """Write ten readings a second of a modem whose host's clock is ahead."""
     at_s = np.arange(0, LASTS_S, 0.1)
     lines = []

@@ -38,7 +38,7 @@ def test_a_jump_that_is_measured_wrongly_does_not_tilt_the_skew() -> None:
     )  # fmt: skip
     near, far = captures(case)
     (step,), ways = find_steps(both_ways(near, far))
-    wrong = Ways(*(_off(way, step, 5e6) for way in (ways.out, ways.back)), ways.first_ns, ways.base_ns)
+    wrong = Ways(_off(ways.out, step, 5e6), _off(ways.back, step, 5e6), ways.first_ns, ways.base_ns)
     right = skew_of(sides_of(near, far, ways, [step]), [step])
     other = skew_of(sides_of(near, far, wrong, [step]), [step])
     assert abs(other[0] - right[0]) < right[1]

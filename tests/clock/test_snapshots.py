@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -96,8 +96,13 @@ def test_two_hosts_with_readings_of_their_own_are_not() -> None:
 
 
 def test_synchronized_kernels_are_related_through_utc_within_their_bounds() -> None:
-    state = {"synchronized": True, "max_error_ns": 8 * MS, "est_error_ns": MS, "offset_ns": 2 * MS}
-    other = {"synchronized": 1, "max_error_ns": 6 * MS}
+    state: dict[str, Any] = {
+        "synchronized": True,
+        "max_error_ns": 8 * MS,
+        "est_error_ns": MS,
+        "offset_ns": 2 * MS,
+    }
+    other: dict[str, Any] = {"synchronized": 1, "max_error_ns": 6 * MS}
     records = [reading(t, **state) for t in range(5)] + [
         reading(t + 0.1, host="fixed", **other) for t in range(5)
     ]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from multitracer.clock.captures.two_captures import relate
 from multitracer.errors import ClockError
-from tests.clock.altered import error_ns, virtual, with_clock
+from tests.clock.altered import both_ends, error_ns, virtual, with_clock
 from tests.clock.paths import UP, Case, Clock, Path, captures, run, true_offset_ns
-from tests.clock.sweep import both_ends
+from tests.narrowed import known
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from multitracer.capture import Capture
+    from tests.clock.paths import Packet
 
 SLOW = Case(
     up=Path(rate_bps=64_000, jitter_s=0.02),
@@ -25,32 +32,32 @@ SLOW = Case(
 
 
 @cache
-def packets():
+def packets() -> list[Packet]:
     return run(SLOW)
 
 
-def shown(clock: Clock, **fields):
+def shown(clock: Clock, **fields: Any) -> tuple[Capture, Capture]:
     return captures(replace(SLOW, fixed=clock, **fields), packets())
 
 
-def test_a_clock_that_is_ahead_and_fast_has_positive_offset_and_skew():
+def test_a_clock_that_is_ahead_and_fast_has_positive_offset_and_skew() -> None:
     one = replace(SLOW, fixed=Clock(offset_s=12.5, skew_ppm=80))
     near, far = captures(one, packets())
     (e,) = relate(near, far)
     assert abs(e.offset_ns - true_offset_ns(one, e.first_ns)) < 5e6
     assert abs(e.skew_ppm - 80) < max(5.0, e.skew_uncertainty_ppm)
     assert e.uncertainty_ns < 10e6
-    assert e.lower_ns < e.offset_ns < e.upper_ns
+    assert known(e.lower_ns) < e.offset_ns < known(e.upper_ns)
 
 
 @pytest.mark.parametrize("offset_s", [-30.0, 30.0])
-def test_clocks_half_a_minute_apart_do_not_break_the_matching(offset_s):
+def test_clocks_half_a_minute_apart_do_not_break_the_matching(offset_s: float) -> None:
     near, far = shown(Clock(offset_s=offset_s))
     (e,) = relate(near, far)
     assert abs(e.offset_ns / 1e9 - offset_s) < 0.01
 
 
-def test_exchanging_the_captures_gives_exactly_the_inverse():
+def test_exchanging_the_captures_gives_exactly_the_inverse() -> None:
     near, far = shown(Clock(offset_s=3.0, skew_ppm=-40, steps=((70.0, 2.0),)))
     there, back = relate(near, far), relate(far, near)
     assert len(there) == len(back) == 2
@@ -62,9 +69,10 @@ def test_exchanging_the_captures_gives_exactly_the_inverse():
 
 @pytest.mark.parametrize("jump_s", [-2.0, 2.0])
 @pytest.mark.parametrize("host", ["mobile", "fixed"])
-def test_a_step_of_either_clock_begins_a_new_interval(jump_s, host):
+def test_a_step_of_either_clock_begins_a_new_interval(jump_s: float, host: str) -> None:
     clock = Clock(steps=((70.0, jump_s),))
-    near, far = captures(replace(SLOW, **{host: clock}), packets())
+    case = replace(SLOW, fixed=clock) if host == "fixed" else replace(SLOW, mobile=clock)
+    near, far = captures(case, packets())
     first, second = relate(near, far)
     moved = second.offset_ns - first.offset_ns
     assert abs(moved - (jump_s if host == "fixed" else -jump_s) * 1e9) < 20e6
@@ -73,12 +81,12 @@ def test_a_step_of_either_clock_begins_a_new_interval(jump_s, host):
     assert 0.3 < here.mean() < 0.7
 
 
-def test_queues_that_fill_and_drain_are_no_steps():
+def test_queues_that_fill_and_drain_are_no_steps() -> None:
     one = replace(SLOW, up=replace(SLOW.up, rate_bps=9_600), mss=460, transfer_bytes=20_000, window=25)
     assert len(relate(*captures(one))) == 1
 
 
-def test_serialization_of_long_packets_is_no_offset(tmp_path):
+def test_serialization_of_long_packets_is_no_offset(tmp_path: pathlib.Path) -> None:
     """On 9.6 kb/s a segment takes half a second, its ACK a tenth of that: a quarter of a second's error."""
     near, far = virtual("clean-bulk", tmp_path / "session", seed=1)
     (e,) = relate(near, far)
@@ -86,22 +94,25 @@ def test_serialization_of_long_packets_is_no_offset(tmp_path):
     assert abs(e.offset_ns) <= e.uncertainty_ns < 25e6
 
 
-def test_a_session_with_data_both_ways_is_recovered_to_two_milliseconds_and_one_ppm(tmp_path):
+def test_a_session_with_data_both_ways_is_recovered_to_two_milliseconds_and_one_ppm(
+    tmp_path: pathlib.Path,
+) -> None:
     near, far = virtual("clock-shift", tmp_path / "session", seed=1)
     (e,) = relate(near, far)
     assert abs(e.offset_ns - 800_000_000) < 2e6
     assert abs(e.skew_ppm - 30.0) < 1.0
 
 
-def test_on_an_asymmetric_path_causality_still_holds():
+def test_on_an_asymmetric_path_causality_still_holds() -> None:
     one = replace(SLOW, up=replace(SLOW.up, propagation_s=0.4), fixed=Clock(offset_s=-7.0, skew_ppm=90))
     near, far = captures(one)
     (e,) = relate(near, far)
-    assert e.lower_ns <= true_offset_ns(one, e.first_ns) <= e.upper_ns
-    assert e.upper_ns - e.lower_ns < 2e9
+    lower_ns, upper_ns = known(e.lower_ns), known(e.upper_ns)
+    assert lower_ns <= true_offset_ns(one, e.first_ns) <= upper_ns
+    assert upper_ns - lower_ns < 2e9
 
 
-def test_a_real_recording_with_one_clock_has_offset_zero():
+def test_a_real_recording_with_one_clock_has_offset_zero() -> None:
     near, far = both_ends("sample_traces/cellular_upload")
     (e,) = relate(near, far)
     assert abs(e.offset_ns) < 500_000
@@ -112,14 +123,14 @@ def test_a_real_recording_with_one_clock_has_offset_zero():
     assert abs(moved.skew_ppm - 60.0) < 5.0
 
 
-def test_captures_of_other_packets_are_refused():
+def test_captures_of_other_packets_are_refused() -> None:
     near, _ = shown(Clock())
     _, other = captures(replace(SLOW, seed=99, duration_s=30))
     with pytest.raises(ClockError, match=r"not determinable, because .* what would help"):
         relate(near, other)
 
 
-def test_packets_of_one_direction_only_are_refused():
+def test_packets_of_one_direction_only_are_refused() -> None:
     near, far = shown(Clock())
     outgoing = near.where((near.segments["flow"] & 1) == UP)
     with pytest.raises(ClockError, match="one direction only"):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tty
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -329,11 +330,18 @@ def test_a_cable_with_a_bad_contact_leaks_no_descriptor(port: Path, log: Path) -
     with modem(port, "3gpp") as fake, running("modem", log, "--device", port, *QUICK) as child:
         until(lambda: rounds(log, beyond=1))
         before = len(os.listdir(f"/proc/{child.pid}/fd"))  # noqa: PTH208
+
+        def times_lost(count: int) -> bool:
+            return len([r for r in records(log, "port") if r["state"] == "lost"]) == count
+
+        def times_found(count: int) -> bool:
+            return len(records(log, "modem")) == count
+
         for times in range(1, 16):
             fake.do("unplug")
-            until(lambda n=times: len([r for r in records(log, "port") if r["state"] == "lost"]) == n)
+            until(partial(times_lost, times))
             fake.do("plug")
-            until(lambda n=times: len(records(log, "modem")) == n + 1)
+            until(partial(times_found, times + 1))
         asked = len(answers(log, "AT+CSQ"))
         until(lambda: rounds(log, beyond=asked))
         assert len(os.listdir(f"/proc/{child.pid}/fd")) == before  # noqa: PTH208

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.collectors.running import PATIENCE_S, command, until
@@ -72,6 +73,10 @@ def record(folder: Path, *, congestion_control: str, seconds: float, hz: float =
     return logs
 
 
+def _has_begun(log: Path) -> bool:
+    return log.exists() and b'"clock"' in log.read_bytes()
+
+
 @contextmanager
 def recorders(hosts: Namespaces, logs: Recorded, *, hz: float) -> Iterator[None]:
     """Capture and poll within host `a` and trace the kernel while the body runs."""
@@ -86,7 +91,7 @@ def recorders(hosts: Namespaces, logs: Recorded, *, hz: float) -> Iterator[None]
             stack.callback(stop, subprocess.Popen(argv, text=True, stderr=subprocess.DEVNULL))
         until(lambda: logs.pcap.exists() and logs.pcap.stat().st_size)
         for log in (logs.tcp_info, logs.tcp_probe):
-            until(lambda log=log: log.exists() and b'"clock"' in log.read_bytes())
+            until(partial(_has_begun, log))
         yield
 
 

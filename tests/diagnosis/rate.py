@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.account.waiting_packets import backlog
 from multitracer.diagnosis.use import REPEATED, Use
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.account.lost_time import Account
@@ -22,7 +23,7 @@ def by_rate(found: Account) -> float:
 
     What was carried in vain takes the far end's time too, which the account calls `xoff`: it is no loss.
     """
-    carriages = found.joined.carriages
+    carriages = known(found.joined).carriages
     mine = carriages["payload_bytes"] > 0
     share = np.where(mine, carriages["new_bytes"] / np.maximum(carriages["payload_bytes"], 1), 0)
     useful_bytes = float((carriages["wire_bytes"] * share).sum())
@@ -44,15 +45,15 @@ def end_to_end_rate(found: Account) -> float:
     link's own: what a burst brings waits in the far end's buffer, and is read in the silence. A backlog too
     short to show it (a window below the pipe's capacity): the rate of the far terminal.
     """
-    stops = len(found.transfer.near.rows("xoff_received"))
+    stops = len(known(found.transfer.near).rows("xoff_received"))
     if not stops and found.seconds[Use.IDLE_APP] > found.total_s / 2:
         return _link_rate(found)
-    begin, end = backlog(found.joined)
+    begin, end = backlog(known(found.joined))
     longest = int(np.argmax(end - begin))
     slot_s = found.transfer.slot_ns / 1e9
     if (end - begin)[longest] * slot_s < _LONG_ENOUGH_S:
         return float(found.transfer.variables.parameters["link"]["drain_bytes_per_s"])
-    carriages = found.joined.carriages
+    carriages = known(found.joined).carriages
     inside = (carriages["queued_tick"] >= begin[longest]) & (carriages["sent_tick"] < end[longest])
     inside &= carriages["arrived_tick"] != -1
     arrived = carriages["arrived_tick"][inside]

@@ -15,6 +15,7 @@ from multitracer.diagnosis.use import Cause, Use
 from multitracer.scenario.library import bundled_names
 from multitracer.tables import NA
 from tests.diagnosis.rate import by_rate
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,10 +77,10 @@ def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[s
     uses, transfer = found.uses, found.transfer
     tables = {
         "sender": transfer.sender,
-        "near.frames": transfer.near.frames,
-        "near.events": transfer.near.events,
-        "far.frames": transfer.far.frames,
-        "far.events": transfer.far.events,
+        "near.frames": known(transfer.near).frames,
+        "near.events": known(transfer.near).events,
+        "far.frames": known(transfer.far).frames,
+        "far.events": known(transfer.far).events,
     }
     linked = uses["row"] != NA
     assert linked[uses["use"] != Use.HANDSHAKE].all()  # before the first frame there is nothing to link to
@@ -106,7 +107,7 @@ def test_what_was_sent_again_was_dropped_wasted_or_redundant(
     name: str, account_of: Callable[[str], Account]
 ) -> None:
     found = account_of(name)
-    transfer, joined = found.transfer, found.joined
+    transfer, joined = found.transfer, known(found.joined)
     dropped = joined.dropped[np.isin(joined.dropped, transfer.data)]
     carriages = joined.carriages.take(joined.carriages["segment_row"] != NA)
     in_vain = carriages["payload_bytes"] - carriages["new_bytes"]
@@ -126,7 +127,7 @@ def test_utilization_agrees_with_the_link_rate(name: str, account_of: Callable[[
 
 def test_a_clean_transfer_uses_nearly_all(account_of: Callable[[str], Account]) -> None:
     found = account_of("clean-bulk")
-    assert found.rounded_up_percent >= 98
+    assert known(found.rounded_up_percent) >= 98
     assert found.seconds[Use.XOFF] > 40  # the 20 % by which the far end is slower
     assert found.seconds[Use.WASTED] == found.seconds[Use.REDUNDANT] == found.seconds[Use.IDLE_RTO] == 0
 
@@ -135,9 +136,9 @@ def test_a_reset_costs_a_window_and_a_timeout_only_with_header_compression(
     account_of: Callable[[str], Account],
 ) -> None:
     compressed, control = account_of("one-reset-vj"), account_of("one-reset-plain")
-    assert compressed.rounded_up_percent <= 95
+    assert known(compressed.rounded_up_percent) <= 95
     assert control.utilization > compressed.utilization + 0.03
-    assert control.rounded_up_percent >= 98
+    assert known(control.rounded_up_percent) >= 98
     assert 12 < compressed.lost_s - control.lost_s < 18
     by_cause = compressed.uses["cause"][compressed.uses["use"] == Use.WASTED]
     assert {Cause.DECOMPRESSOR, Cause.RESET} == set(by_cause.tolist())
@@ -174,8 +175,8 @@ def test_waiting_for_the_timer_links_to_what_lost_the_segment(
     found = account_of(name)
     waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
     assert waits["source"][0] == "near.events"
-    assert found.transfer.near.events["event"][waits["row"][0]] == event
-    assert found.transfer.near.events["time_ns"][waits["row"][0]] <= waits["end_ns"][0]
+    assert known(found.transfer.near).events["event"][waits["row"][0]] == event
+    assert known(found.transfer.near).events["time_ns"][waits["row"][0]] <= waits["end_ns"][0]
 
 
 def test_timeouts_of_figure_10_back_off(account_of: Callable[[str], Account]) -> None:
@@ -213,8 +214,8 @@ def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[st
     found = account_of("slow-writer")
     transfer = found.transfer
     partial = transfer.data[(transfer.sender["kind"][transfer.data] & Kind.PARTIAL_RETRANSMISSION) != 0]
-    carriages = found.joined.carriages
-    again = found.joined.carriage_of[partial]
+    carriages = known(found.joined).carriages
+    again = known(found.joined).carriage_of[partial]
     both = (carriages["new_bytes"][again] > 0) & (
         carriages["new_bytes"][again] < carriages["payload_bytes"][again]
     )
@@ -233,7 +234,7 @@ def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[st
 def test_waiting_before_a_loss_is_not_the_timers(account_of: Callable[[str], Account]) -> None:
     found = account_of("slow-writer")  # silence of the application, then a packet that the queue drops
     waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
-    (dropped_ns,) = found.transfer.sender["time_ns"][found.joined.dropped].tolist()
+    (dropped_ns,) = found.transfer.sender["time_ns"][known(found.joined).dropped].tolist()
     assert 0 <= waits["begin_ns"][0] - dropped_ns <= found.transfer.slot_ns
     before = found.uses["use"][found.uses["end_ns"] == waits["begin_ns"][0]]
     assert before.tolist() == [Use.IDLE_APP]

@@ -11,6 +11,7 @@ import pytest
 from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.recording.hosts import LinkSide
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ def test_a_fade_is_the_radios_until_it_resets_the_link(transfer_of: Callable[...
     assert 3.5 < out["seconds"].sum() < 5.5
     recovery = (found.uses["use"] == Use.IDLE_RTO) | (found.uses["cause"] == Cause.RECOVERY)
     source, row = (found.uses[name][recovery][0] for name in ("source", "row"))
-    assert (source, found.transfer.near.events["event"][row]) == ("near.events", "reset_started")
+    assert (source, known(found.transfer.near).events["event"][row]) == ("near.events", "reset_started")
     assert found.payload_bytes == 40_000
 
 
@@ -62,16 +63,17 @@ def test_beyond_the_end_of_a_cut_link_log_nothing_is_claimed(transfer_of: Callab
         frames, events = (t.take(t["time_ns"] < cut_ns) for t in (side.frames, side.events))
         return LinkSide(side.host, frames, events, side.facts)
 
-    found = account(replace(transfer, near=cut(transfer.near), far=cut(transfer.far)))
+    found = account(replace(transfer, near=cut(known(transfer.near)), far=cut(known(transfer.far))))
     assert sum(found.seconds.values()) == pytest.approx(transfer.total_s, abs=1e-6)
     assert found.seconds[Use.UNKNOWN] == pytest.approx(transfer.total_s - 30, abs=0.1)
 
 
 def test_a_log_without_slot_numbers_is_no_link_log(transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
-    frames = transfer.near.frames.take(np.arange(len(transfer.near.frames)))
+    near = known(transfer.near)
+    frames = near.frames.take(np.arange(len(near.frames)))
     frames.columns["tick"] = np.full(len(frames), -1)
-    found = account(replace(transfer, near=LinkSide("mobile", frames, transfer.near.events)))
+    found = account(replace(transfer, near=LinkSide("mobile", frames, near.events)))
     assert found.inferred
 
 

@@ -14,6 +14,7 @@ from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
 from multitracer.recording.hosts import LinkSide
 from multitracer.tables import NOT_A_TIME, Table
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ def longer(transfer: Transfer, times: int, *, link: bool) -> Transfer:
         events = repeated(log.events, times, **common, seq=units, ip_id=packets)
         return LinkSide(log.host, repeated(log.frames, times, **common), events, log.facts)
 
-    return replace(alone, near=side(transfer.near), far=side(transfer.far)) if link else alone
+    return replace(alone, near=side(known(transfer.near)), far=side(known(transfer.far))) if link else alone
 
 
 def measured_memory(transfer: Transfer) -> tuple[Account, int]:

@@ -11,6 +11,7 @@ from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.tables import NA
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], 
     uses = found.uses
     assert (uses["seconds"] >= 0).all()
     assert (np.diff(uses["begin_ns"]) >= 0).all()
-    assert (uses["row"][uses["source"] == "near.events"] < len(found.transfer.near.events)).all()
+    assert (uses["row"][uses["source"] == "near.events"] < len(known(found.transfer.near).events)).all()
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -75,7 +76,7 @@ def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[s
 
 def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], Account]) -> None:
     found = account_of("cdpd-contended")
-    near = found.transfer.near
+    near = known(found.transfer.near)
     waited_s = near.events["waited_us"][near.rows("access_wait_ended")].sum() / 1e6
     assert found.seconds[Use.ACCESS] > found.total_s / 2
     assert waited_s * 0.9 < found.seconds[Use.ACCESS] <= waited_s
@@ -99,7 +100,7 @@ def test_alone_in_the_cell_a_burst_waits_for_its_turn_only_after_its_own(
 
 def test_the_forward_channel_is_not_contended(account_of: Callable[[str], Account]) -> None:
     found = account_of("cdpd-down")
-    assert found.transfer.near.host == "fixed"
+    assert known(found.transfer.near).host == "fixed"
     assert found.seconds[Use.ACCESS] == 0
     assert found.seconds[Use.USEFUL] > 5
 
@@ -109,13 +110,13 @@ def test_a_hop_is_an_outage(account_of: Callable[[str], Account]) -> None:
     outages = found.uses.take(found.uses["use"] == Use.OUTAGE)
     assert 6 <= outages["seconds"].sum() < 6.5
     assert set(outages["cause"].tolist()) == {Cause.RADIO}
-    near = found.transfer.near
+    near = known(found.transfer.near)
     assert near.events["cause"][outages["row"][0]] == "hop"
 
 
 def test_what_is_lost_behind_the_link_was_carried_in_vain(account_of: Callable[[str], Account]) -> None:
     found = account_of("cdpd-contended")
-    far = found.transfer.far
+    far = known(found.transfer.far)
     lost = far.events["cause"] == "network"
     dropped = set(zip(far.events["ip_id"][lost].tolist(), far.events["seq"][lost].tolist(), strict=True))
     wasted = found.uses.take(found.uses["cause"] == Cause.NETWORK)
@@ -130,7 +131,7 @@ def test_what_is_lost_behind_the_link_was_carried_in_vain(account_of: Callable[[
 def test_findings_of_such_a_link_rest_on_rows_that_are_there(transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of("cdpd-contended")
     found = diagnose(transfer)
-    tables = {"sender": transfer.sender, "near.events": transfer.near.events}
+    tables = {"sender": transfer.sender, "near.events": known(transfer.near).events}
     for finding in found.findings:
         for place in finding.evidence:
             table, _, row = place.rpartition(":")

@@ -8,6 +8,7 @@ from docs.programs import figure6, figure6_page
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from multitracer.simulator.record import record_virtual
+from tests.narrowed import call_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 def test_a_run_is_drawn_from_its_number_and_every_third_radio_is_poor() -> None:
     runs = [figure6.scenario(number) for number in range(figure6.HOW_MANY)]
     assert runs == [figure6.scenario(number) for number in range(figure6.HOW_MANY)]
-    poor = [run.link.up.good_s < 10 for run in runs]
+    poor = [call_of(run).up.good_s < 10 for run in runs]
     assert sum(poor) * 3 == len(runs)
     sizes = [run.traffic[0].bytes for run in runs]
     assert 230_000 <= min(sizes) < 300_000
     assert 1_200_000 < max(sizes) <= 1_500_000
-    assert {run.link.header_compression for run in runs} == {"none", "vj-slot-id"}
-    assert {run.link.when_exhausted for run in runs} == {"reset", "drop-call"}
+    assert {call_of(run).header_compression for run in runs} == {"none", "vj-slot-id"}
+    assert {call_of(run).when_exhausted for run in runs} == {"reset", "drop-call"}
 
 
 def test_a_run_comes_to_what_the_table_says(tmp_path: Path) -> None:

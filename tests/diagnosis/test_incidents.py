@@ -35,11 +35,12 @@ def of(found: Callable[[str], Diagnosis]) -> Callable[..., list[Incident]]:
     diagnosis = found("fig8-resets-vj")
     case = Case(diagnosis.transfer, diagnosis.account, diagnosis.limited)
 
+    def at_ns(second: float) -> int:
+        return case.transfer.begin_ns + round(second * NS_PER_S)
+
     def made(*some: tuple[str, float, float, float]) -> list[Incident]:
-        begin_ns = case.transfer.begin_ns
         findings = [
-            Finding(kind, *(begin_ns + round(at * NS_PER_S) for at in (begin, end)), cost, None, (), kind)
-            for kind, begin, end, cost in some
+            Finding(kind, at_ns(begin), at_ns(end), cost, None, (), kind) for kind, begin, end, cost in some
         ]
         return incidents(case, findings)
 
@@ -90,7 +91,8 @@ def test_a_dear_one_is_not_hidden_among_many_cheap_ones(of: Callable[..., list[I
     cheap = [("congestion-loss", at, at + 1, 0.1) for at in range(0, 40, 2)]
     dear, many = of(*cheap, ("congestion-loss", 50, 80, 30.0))
     assert (dear.count, dear.cost_s) == (1, 30.0)
-    assert (many.count, many.cost_s) == (20, pytest.approx(2.0))
+    assert many.count == 20
+    assert many.cost_s == pytest.approx(2.0)
 
 
 def test_a_condition_of_the_whole_transfer_swallows_no_hole(of: Callable[..., list[Incident]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
 from multitracer.tables import NA, NOT_A_TIME
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,8 +85,8 @@ def test_the_fate_of_every_packet_is_the_truth(
 ) -> None:
     transfer = transfer_of(name, OWN.get(name))
     found = joined(transfer)
-    truth = truth_of(session_of(name, OWN.get(name)), transfer.near.host)
-    events, carriages = transfer.near.events, found.carriages
+    truth = truth_of(session_of(name, OWN.get(name)), known(transfer.near).host)
+    events, carriages = known(transfer.near).events, found.carriages
     for row, fate in zip(carriages["event_row"], carriages["fate"], strict=True):
         true = truth[int(events["ip_id"][row]), int(events["seq"][row])]
         assert Fate(fate) in TRUE_FATE[true]
@@ -107,7 +108,7 @@ def test_each_way_to_lose_a_header_is_told_apart(transfer_of: Callable[..., Tran
 def test_frames_carry_every_octet_of_what_arrived(name: str, transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of(name, OWN.get(name))
     found = joined(transfer)
-    frames, pieces, carriages = transfer.near.frames, found.pieces, found.carriages
+    frames, pieces, carriages = known(transfer.near).frames, found.pieces, found.carriages
     first = frames["attempt"][pieces["frame_row"]] == 1
     carried = np.bincount(pieces["carriage"][first], pieces["bytes"][first], len(carriages))
     arrived = carriages["fate"] == Fate.DELIVERED
@@ -121,7 +122,7 @@ def test_frames_of_a_segment_say_how_often_each_was_sent(transfer_of: Callable[.
     found = joined(transfer)
     worst = int(np.argmax(found.carriages["transmissions"] - found.carriages["frames"]))
     rows = found.frames_of(worst)
-    offsets = Counter(transfer.near.frames["offset_bytes"][rows].tolist())
+    offsets: Counter[int] = Counter(known(transfer.near).frames["offset_bytes"][rows].tolist())
     assert len(offsets) == found.carriages["frames"][worst]
     assert sum(offsets.values()) == found.carriages["transmissions"][worst]
     assert max(offsets.values()) > 1

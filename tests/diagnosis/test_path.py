@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -150,7 +150,11 @@ def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
 
 
 def test_others_on_the_link_are_told_from_both_ends_and_do_not_change_its_rate(tmp_path: Path) -> None:
-    others = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
+    others: dict[str, Any] = {
+        "others_from_ns": 2 * NS_PER_S,
+        "others_until_ns": 4 * NS_PER_S,
+        "others_bps": 2_000_000,
+    }
     found = diagnosed(tmp_path, size=3_000_000, **others)
     shared = of(found, "competing-traffic")
     assert shared.numbers["others_share"] == pytest.approx(0.5, abs=0.1)
@@ -160,7 +164,11 @@ def test_others_on_the_link_are_told_from_both_ends_and_do_not_change_its_rate(t
 
 
 def test_one_end_cannot_tell_others_from_a_slower_link(tmp_path: Path) -> None:
-    others = {"others_from_ns": 2 * NS_PER_S, "others_until_ns": 4 * NS_PER_S, "others_bps": 2_000_000}
+    others: dict[str, Any] = {
+        "others_from_ns": 2 * NS_PER_S,
+        "others_until_ns": 4 * NS_PER_S,
+        "others_bps": 2_000_000,
+    }
     found = diagnosed(tmp_path, both=False, size=3_000_000, **others)
     assert not {"competing-traffic", "rate-change"} & kinds(found)
 

@@ -18,6 +18,7 @@ from multitracer.recording.open import open_recording
 from multitracer.tables import NA
 from tests.conftest import SAMPLES
 from tests.diagnosis.rate import by_rate
+from tests.narrowed import known
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
     assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
     assert found.payload_bytes == transfer.variables.parameters["traffic"][0]["bytes"]
 
-    joined = found.joined
+    joined = known(found.joined)
     carriages = joined.carriages.take(joined.carriages["segment_row"] != NA)
     in_vain = (carriages["new_bytes"] < carriages["payload_bytes"]).sum()
     dropped = np.isin(joined.dropped, transfer.data).sum()
@@ -75,7 +76,7 @@ def test_the_utilization_of_a_real_run_agrees_with_the_rate_of_its_link(transfer
 def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfer) -> None:
     found = diagnose(transfer)
     kinds = {finding.kind for finding in found.findings}
-    assert kinds - {"bufferbloat"} == EXPECTED[transfer.variables.scenario]
+    assert kinds - {"bufferbloat"} == EXPECTED[known(transfer.variables.scenario)]
     (queue,) = [each for each in found.incidents if each.kind in {"bufferbloat", "overbuffered-link"}]
     assert queue.cost_s == 0
     for failure in (each for each in found.findings if each.kind == "header-decompressor-failure"):
@@ -84,7 +85,7 @@ def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfe
 
 
 def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) -> None:
-    damaged = (transfer.joined.carriages["fate"] == Fate.DAMAGED).sum()
+    damaged = (known(transfer.joined).carriages["fate"] == Fate.DAMAGED).sum()
     assert damaged == transfer.counted("TcpInCsumErrors", at_receiver=True)
 
 

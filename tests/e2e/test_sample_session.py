@@ -117,7 +117,7 @@ def _assert_losses(analysis: Analysis, expected: Analysis) -> None:
 
 def _analyse(session: Path) -> Analysis:
     program = Path(sys.executable).with_name("multitracer")
-    argv = [program, "analyze", "--json", session]
+    argv: list[str | Path] = [program, "analyze", "--json", session]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     document = json.loads(done.stdout)
     assert isinstance(document, dict)

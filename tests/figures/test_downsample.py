@@ -25,15 +25,17 @@ def noisy(points: int, *, seed: int = 1, rare: bool = False) -> Series:
     return series(times, random.integers(-(10**12), 10**12, points), rare=rare)
 
 
-def test_a_short_series_is_kept_whole():
+def test_a_short_series_is_kept_whole() -> None:
     few = noisy(4 * BINS)
     assert thin(few) is not None
     np.testing.assert_array_equal(thin(few).frame, few.frame)
 
 
-def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin():
+def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin() -> None:
     many = noisy(200_000)
     kept = thin(many, bins=64)
+    assert many.frame is not None
+    assert kept.frame is not None
     assert len(kept) <= 4 * 64
     span = many.time_ns[-1] - many.time_ns[0]
     bins = np.minimum((many.time_ns - many.time_ns[0]) * 64 // span, 63)
@@ -53,10 +55,11 @@ def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin():
     st.lists(st.tuples(st.integers(0, 2**62), st.integers(-(2**40), 2**40)), min_size=1, max_size=300),
     st.integers(1, 40),
 )
-def test_extremes_and_ends_survive_at_every_level(points: list[tuple[int, int]], bins: int):
+def test_extremes_and_ends_survive_at_every_level(points: list[tuple[int, int]], bins: int) -> None:
     ordered = sorted(points)
     whole = series(np.array([t for t, _ in ordered]), np.array([v for _, v in ordered]))
     kept = thin(whole, bins=bins)
+    assert kept.frame is not None
     assert kept.value.min() == whole.value.min()
     assert kept.value.max() == whole.value.max()
     assert kept.frame[0] == 1
@@ -66,14 +69,14 @@ def test_extremes_and_ends_survive_at_every_level(points: list[tuple[int, int]],
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, RARE_LIMIT), st.integers(0, 2**32))
-def test_rare_events_are_never_dropped(points: int, seed: int):
+def test_rare_events_are_never_dropped(points: int, seed: int) -> None:
     events = noisy(points, seed=seed, rare=True)
     np.testing.assert_array_equal(thin(events, bins=1).frame, events.frame)
     kept, _ = levels(events, bins=None)
     np.testing.assert_array_equal(kept.frame, events.frame)
 
 
-def test_events_that_are_not_rare_still_show_in_every_bin_that_has_one():
+def test_events_that_are_not_rare_still_show_in_every_bin_that_has_one() -> None:
     events = noisy(RARE_LIMIT + 50_000, rare=True)
     kept = thin(events, bins=512)
     span = events.time_ns[-1] - events.time_ns[0]
@@ -82,7 +85,7 @@ def test_events_that_are_not_rare_still_show_in_every_bin_that_has_one():
     assert set(wide.tolist()) == set(left.tolist())
 
 
-def test_each_level_holds_the_extremes_of_the_whole():
+def test_each_level_holds_the_extremes_of_the_whole() -> None:
     whole = noisy(300_000)
     kept, level = levels(whole, bins=BINS << 4)
     assert level.min() == 0
@@ -94,7 +97,7 @@ def test_each_level_holds_the_extremes_of_the_whole():
         assert shown.value.max() == whole.value.max()
 
 
-def test_bars_keep_the_extremes_of_both_ends():
+def test_bars_keep_the_extremes_of_both_ends() -> None:
     low = noisy(50_000)
     bars = Series("s", "sack", low.time_ns, low.value, until=noisy(50_000, seed=9).value + 10**13)
     kept = thin(bars, bins=16)
@@ -105,14 +108,14 @@ def test_bars_keep_the_extremes_of_both_ends():
 
 
 @pytest.mark.parametrize("value", [0, 1_700_000_000_000_000_000, 2**63 - 1])
-def test_points_at_one_moment_are_thinned_by_position(value: int):
+def test_points_at_one_moment_are_thinned_by_position(value: int) -> None:
     same = series(np.full(100_000, value), np.arange(100_000))
     kept = thin(same)
     assert 0 < len(kept) <= 4 * BINS
     assert kept.value.max() == 99_999
 
 
-def test_clocks_centuries_apart_do_not_overflow():
+def test_clocks_centuries_apart_do_not_overflow() -> None:
     times = np.repeat(np.array([-(2**63) + 1, 2**63 - 1]), 50_000)
     kept = thin(series(times, np.arange(100_000)))
     assert {times[0], times[-1]} <= set(kept.time_ns.tolist())
@@ -121,12 +124,12 @@ def test_clocks_centuries_apart_do_not_overflow():
     assert seconds[-1] > 9e9
 
 
-def test_points_are_put_in_order_and_those_without_time_left_out():
+def test_points_are_put_in_order_and_those_without_time_left_out() -> None:
     mixed = series(np.array([30, NOT_A_TIME, 10, 20, 10]), np.arange(5))
     np.testing.assert_array_equal(in_order(mixed).frame, [3, 5, 4, 1])
 
 
-def test_an_interval_keeps_both_ends():
+def test_an_interval_keeps_both_ends() -> None:
     ten = series(np.arange(10), np.arange(10))
     np.testing.assert_array_equal(ten.between(3, 6).value, [3, 4, 5, 6])
     np.testing.assert_array_equal(ten.between(None, 2).value, [0, 1, 2])

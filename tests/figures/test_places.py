@@ -22,11 +22,11 @@ def found(direction: Direction) -> dict[str, Place]:
     return {place.key: place for place in places(direction)}
 
 
-def test_a_smooth_transfer_has_a_start_and_a_worst_rtt_only():
+def test_a_smooth_transfer_has_a_start_and_a_worst_rtt_only() -> None:
     assert set(found(transfer())) == {"start", "worst_rtt", "pause"}
 
 
-def test_the_worst_rtt_spans_from_the_segment_to_its_answer():
+def test_the_worst_rtt_spans_from_the_segment_to_its_answer() -> None:
     direction = transfer(segments=100, rtt_ms=100)
     samples = direction.rtt_samples
     row = 40
@@ -37,7 +37,7 @@ def test_the_worst_rtt_spans_from_the_segment_to_its_answer():
     assert place.about_ns == 3 * SECOND
 
 
-def test_the_longest_pause_is_where_something_was_outstanding():
+def test_the_longest_pause_is_where_something_was_outstanding() -> None:
     direction = transfer(segments=100)
     segments = direction.segments
     late = segments["time_ns"] > START_NS + SECOND // 2
@@ -47,7 +47,7 @@ def test_the_longest_pause_is_where_something_was_outstanding():
     assert place.about_ns == pytest.approx(4 * SECOND, rel=0.1)
 
 
-def test_a_pause_with_nothing_outstanding_is_the_applications():
+def test_a_pause_with_nothing_outstanding_is_the_applications() -> None:
     direction = transfer(segments=100)
     segments = direction.segments
     late = segments["time_ns"] > START_NS + SECOND // 2
@@ -56,7 +56,7 @@ def test_a_pause_with_nothing_outstanding_is_the_applications():
     assert "pause" not in found(direction)
 
 
-def test_the_most_retransmissions_are_in_their_place():
+def test_the_most_retransmissions_are_in_their_place() -> None:
     place = found(transfer(segments=500, lost=(10, 400, 401, 402, 403)))["retransmissions"]
     assert place.from_ns < START_NS + 4.3 * SECOND < place.to_ns
 
@@ -64,7 +64,7 @@ def test_the_most_retransmissions_are_in_their_place():
 @pytest.mark.parametrize(
     ("key", "kind", "flag"), [("zero_window", Kind.ZERO_WINDOW, 0), ("reset", 0, Flag.RST)]
 )
-def test_the_first_rare_event_has_a_place(key: str, kind: int, flag: int):
+def test_the_first_rare_event_has_a_place(key: str, kind: int, flag: int) -> None:
     direction = transfer(segments=100)
     segments = direction.segments
     row = np.flatnonzero(segments["reverse"])[50]
@@ -74,20 +74,20 @@ def test_the_first_rare_event_has_a_place(key: str, kind: int, flag: int):
     assert place.from_ns < segments["time_ns"][row] < place.to_ns
 
 
-def test_nothing_timed_has_no_places():
-    empty = Direction(*(Table.empty(schema) for schema in (TCP_SEGMENTS, TCP_SACK_BLOCKS, RTT_SAMPLES)))
+def test_nothing_timed_has_no_places() -> None:
+    empty = Direction(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
     assert places(empty) == []
     untimed = transfer(segments=5)
     untimed.segments.columns["time_ns"][:] = NOT_A_TIME
     assert places(untimed) == []
 
 
-def test_places_are_those_of_the_direction():
+def test_places_are_those_of_the_direction() -> None:
     other = found(replace(transfer(lost=(5,)), reverse=True))
     assert "retransmissions" not in other
 
 
-def test_a_place_meets_an_interval_or_not():
+def test_a_place_meets_an_interval_or_not() -> None:
     place = Place("pause", 10, 20)
     assert place.meets(None, None)
     assert place.meets(20, None)

@@ -23,26 +23,26 @@ def drawn(direction: Direction, **options: Any) -> dict[str, dict[str, Any]]:
     return {f"{trace.yaxis} {trace.name}": trace.to_plotly_json() for trace in figure.data if trace.name}
 
 
-def test_each_lost_segment_is_a_retransmission_at_its_first_byte():
+def test_each_lost_segment_is_a_retransmission_at_its_first_byte() -> None:
     resent = drawn(transfer(lost=(50, 51, 200)))["y TcpSnd_rexmt"]
     np.testing.assert_array_equal(resent["y"], [1 + MSS * i for i in (50, 51, 200)])
     assert resent["mode"] == "markers"
 
 
-def test_data_is_drawn_at_the_first_byte_in_seconds_from_the_start():
+def test_data_is_drawn_at_the_first_byte_in_seconds_from_the_start() -> None:
     data = drawn(transfer(segments=5, gap_ms=10, rtt_ms=100))["y TcpSnd_data"]
     np.testing.assert_array_equal(data["y"], 1 + MSS * np.arange(5))
     np.testing.assert_allclose(data["x"], 0.101 + 0.01 * np.arange(5))
 
 
-def test_ack_and_window_edge_are_steps():
+def test_ack_and_window_edge_are_steps() -> None:
     traces = drawn(transfer())
     ack, edge = traces["y TcpSnd_ack"], traces["y TcpSnd_rwnd"]
     assert ack["line"]["shape"] == edge["line"]["shape"] == "hv"
     np.testing.assert_array_equal(np.asarray(edge["y"])[1:] - np.asarray(ack["y"])[1:], 60_000)
 
 
-def test_sack_blocks_are_bars_from_first_byte_to_the_byte_after():
+def test_sack_blocks_are_bars_from_first_byte_to_the_byte_after() -> None:
     bars = drawn(transfer(lost=(2,), segments=30))["y TcpSnd_sack"]
     low, high, gap = (np.asarray(bars["y"])[i::3] for i in range(3))
     assert np.isnan(gap).all()
@@ -50,7 +50,7 @@ def test_sack_blocks_are_bars_from_first_byte_to_the_byte_after():
     assert high[0] == 1 + 4 * MSS
 
 
-def test_a_dsack_is_an_event_of_its_own():
+def test_a_dsack_is_an_event_of_its_own() -> None:
     log = Recording()
     log.note(0, flags=int(Flag.ACK), payload_bytes=100, seq_bytes=0, end_bytes=100, kind=int(Kind.DATA))
     log.note(
@@ -66,13 +66,15 @@ def test_a_dsack_is_an_event_of_its_own():
     np.testing.assert_array_equal(np.asarray(traces["y TcpSnd_sack"]["y"])[:2], [200, 300])
 
 
-@pytest.mark.parametrize(("vantage", "prefix"), [(0, "Tcp"), (1, "TcpSnd"), (2, "TcpRcv"), (3, "TcpMid")])
-def test_labels_say_where_the_capture_was_made(vantage: int, prefix: str):
+@pytest.mark.parametrize(
+    ("vantage", "prefix"), list(zip(Vantage, ("Tcp", "TcpSnd", "TcpRcv", "TcpMid"), strict=True))
+)
+def test_labels_say_where_the_capture_was_made(vantage: Vantage, prefix: str) -> None:
     names = drawn(replace(transfer(), vantage=vantage))
     assert {name.split()[1].split("_")[0] for name in names} == {prefix}
 
 
-def test_every_point_names_its_frame():
+def test_every_point_names_its_frame() -> None:
     direction = transfer(segments=3)
     data, segments = drawn(direction)["y TcpSnd_data"], direction.segments
     rows = segments["payload_bytes"] > 0
@@ -80,13 +82,13 @@ def test_every_point_names_its_frame():
     assert "%{customdata}" in data["hovertemplate"]
 
 
-def test_frames_of_several_files_name_the_file_too():
+def test_frames_of_several_files_name_the_file_too() -> None:
     direction = transfer(segments=3)
     direction.segments.columns["file"][:] = 1
     assert drawn(direction)["y TcpSnd_data"]["customdata"][0].endswith(" of file 2")
 
 
-def test_the_other_direction_has_a_figure_too():
+def test_the_other_direction_has_a_figure_too() -> None:
     traces = drawn(replace(transfer(), reverse=True))
     assert "y TcpSnd_data" not in traces
     assert "y TcpSnd_syn_fin" in traces
@@ -100,7 +102,7 @@ def test_the_other_direction_has_a_figure_too():
         ("flags", Flag.RST, "y TcpSnd_rst"),
     ],
 )
-def test_rare_events_of_the_receiver_are_drawn_at_their_ack(column: str, kind: int, label: str):
+def test_rare_events_of_the_receiver_are_drawn_at_their_ack(column: str, kind: int, label: str) -> None:
     direction = transfer(segments=20)
     segments = direction.segments
     row = np.flatnonzero(segments["reverse"])[7]
@@ -120,7 +122,7 @@ def test_rare_events_of_the_receiver_are_drawn_at_their_ack(column: str, kind: i
         (Kind.ZERO_WINDOW_PROBE, "probe"),
     ],
 )
-def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(kind: Kind, label: str):
+def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(kind: Kind, label: str) -> None:
     direction = transfer(segments=20)
     segments = direction.segments
     row = np.flatnonzero(segments["payload_bytes"] > 0)[4]
@@ -130,14 +132,14 @@ def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(kind
     assert f"frame {segments['frame'][row]}" not in traces["y TcpSnd_data"]["customdata"]
 
 
-def test_rtt_samples_stand_where_their_ack_arrived():
+def test_rtt_samples_stand_where_their_ack_arrived() -> None:
     rtt = drawn(transfer(segments=4, gap_ms=10, rtt_ms=100))["y3 TcpSnd_rtt"]
     np.testing.assert_allclose(rtt["y"], 0.1)
     np.testing.assert_allclose(rtt["x"], [0.1, 0.201, 0.211, 0.221, 0.231])
     assert rtt["customdata"][0] == "frame 1, answered by 2"
 
 
-def test_srtt_and_rto_are_marked_reconstructed_and_follow_rfc_6298():
+def test_srtt_and_rto_are_marked_reconstructed_and_follow_rfc_6298() -> None:
     traces = drawn(transfer(segments=50, rtt_ms=600))
     srtt = traces["y3 TcpSnd_srtt (reconstructed)"]
     np.testing.assert_allclose(srtt["y"], 0.6)
@@ -146,7 +148,7 @@ def test_srtt_and_rto_are_marked_reconstructed_and_follow_rfc_6298():
     assert rto["y"][-1] == pytest.approx(1.0)  # the least (2.4)
 
 
-def test_a_bound_far_above_the_rest_does_not_squash_it():
+def test_a_bound_far_above_the_rest_does_not_squash_it() -> None:
     figure = time_sequence(transfer(segments=50, rtt_ms=20))  # RTO is 1 s, fifty times the RTT
     assert figure.layout.yaxis3.range[1] == pytest.approx(0.021)
     assert figure.layout.yaxis2.range[1] < 60_000  # the window
@@ -154,19 +156,19 @@ def test_a_bound_far_above_the_rest_does_not_squash_it():
     assert "TcpSnd_rto (reconstructed) goes on above" in notes
 
 
-def test_a_bound_that_is_near_is_in_the_picture():
+def test_a_bound_that_is_near_is_in_the_picture() -> None:
     figure = time_sequence(transfer(segments=50, rtt_ms=600))
     assert figure.layout.yaxis3.range[1] > 1.0
 
 
-def test_an_answer_gives_one_sample_to_the_timer_though_it_has_two_provenances():
+def test_an_answer_gives_one_sample_to_the_timer_though_it_has_two_provenances() -> None:
     traces = drawn(transfer(segments=50, rtt_ms=600))
     samples = len(traces["y3 TcpSnd_rtt"]["x"])
     assert len(traces["y3 TcpSnd_rtt_timestamp"]["x"]) == samples - 1
     assert len(traces["y3 TcpSnd_srtt (reconstructed)"]["x"]) == samples
 
 
-def test_goodput_is_in_bits_and_throughput_is_drawn_only_where_it_differs():
+def test_goodput_is_in_bits_and_throughput_is_drawn_only_where_it_differs() -> None:
     direction = transfer(segments=1000, gap_ms=10)
     traces = drawn(direction)
     assert "y4 TcpSnd_throughput" not in traces
@@ -175,12 +177,12 @@ def test_goodput_is_in_bits_and_throughput_is_drawn_only_where_it_differs():
     assert "y4 TcpSnd_throughput" in drawn(transfer(segments=1000, lost=(500,)))
 
 
-def test_the_window_of_the_rates_is_named_and_round():
+def test_the_window_of_the_rates_is_named_and_round() -> None:
     figure = time_sequence(transfer(segments=1000, gap_ms=10))
     assert any("averaged over 200 ms" in note.text for note in figure.layout.annotations)
 
 
-def test_flight_falls_with_the_acks():
+def test_flight_falls_with_the_acks() -> None:
     log = Recording()
     log.note(
         0, flags=int(Flag.ACK), payload_bytes=100, end_bytes=100, flight_bytes=100, flight_sack_bytes=100
@@ -189,7 +191,7 @@ def test_flight_falls_with_the_acks():
     np.testing.assert_array_equal(drawn(log.direction())["y2 TcpSnd_flight"]["y"], [100, 0])
 
 
-def test_an_interval_is_thinned_for_itself():
+def test_an_interval_is_thinned_for_itself() -> None:
     traces = drawn(
         transfer(), from_ns=START_NS + 1_000_000_000, to_ns=START_NS + 2_000_000_000, origin_ns=START_NS
     )
@@ -197,15 +199,15 @@ def test_an_interval_is_thinned_for_itself():
     assert max(traces["y TcpSnd_data"]["x"]) <= 2
 
 
-def test_a_panel_without_points_says_why():
-    empty = (Table.empty(schema) for schema in (TCP_SEGMENTS, TCP_SACK_BLOCKS, RTT_SAMPLES))
-    figure = time_sequence(Direction(*empty))
+def test_a_panel_without_points_says_why() -> None:
+    empty = Direction(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
+    figure = time_sequence(empty)
     reasons = [note.text for note in figure.layout.annotations if note.name == "empty"]
     assert len(reasons) == 4
     assert all(len(reason) > 20 for reason in reasons)
 
 
-def test_near_the_receiver_there_are_no_round_trips_and_goodput_is_what_arrived():
+def test_near_the_receiver_there_are_no_round_trips_and_goodput_is_what_arrived() -> None:
     """A session may know by its hosts what the packets leave open: then the samples are there."""
     direction = replace(transfer(), vantage=Vantage.NEAR_RECEIVER)
     assert len(direction.rtt_samples) > 0
@@ -216,7 +218,7 @@ def test_near_the_receiver_there_are_no_round_trips_and_goodput_is_what_arrived(
     assert any("its own delay" in note.text for note in figure.layout.annotations)
 
 
-def test_without_acks_the_rtt_panel_asks_for_both_directions():
+def test_without_acks_the_rtt_panel_asks_for_both_directions() -> None:
     whole = transfer()
     alone = replace(
         whole,
@@ -228,7 +230,7 @@ def test_without_acks_the_rtt_panel_asks_for_both_directions():
     assert any("capture both directions" in note.text for note in figure.layout.annotations)
 
 
-def test_all_panels_share_one_time_axis():
+def test_all_panels_share_one_time_axis() -> None:
     figure = time_sequence(transfer())
     assert {trace.xaxis for trace in figure.data} == {None}
     assert figure.layout.xaxis.anchor == "y4"
@@ -236,21 +238,21 @@ def test_all_panels_share_one_time_axis():
     assert all(upper[0] > lower[1] for upper, lower in pairwise(domains))
 
 
-def test_segments_without_a_time_are_left_out():
+def test_segments_without_a_time_are_left_out() -> None:
     direction = transfer(segments=10)
     direction.segments.columns["time_ns"][5] = NOT_A_TIME
     data = drawn(direction, origin_ns=START_NS)
     assert all(np.nanmax(np.abs(trace["x"])) < 1e6 for trace in data.values())
 
 
-def test_a_long_transfer_is_thinned_but_not_its_rare_events():
+def test_a_long_transfer_is_thinned_but_not_its_rare_events() -> None:
     lost = tuple(range(100, 9_000, 50))
     traces = drawn(transfer(segments=9_000, gap_ms=1, lost=lost))
     assert len(traces["y TcpSnd_data"]["x"]) <= 4 * 1024
     assert len(traces["y TcpSnd_rexmt"]["x"]) == len(lost)
 
 
-def test_both_themes_keep_a_contrast_of_three_to_one():
+def test_both_themes_keep_a_contrast_of_three_to_one() -> None:
     for theme in ("light", "dark"):
         figure = time_sequence(transfer(lost=(5,)), theme=theme)
         paper = luminance(figure.layout.template.layout.paper_bgcolor)

@@ -11,7 +11,7 @@ from multitracer.analysis.kind import Kind
 from multitracer.capture import Flag
 from multitracer.figures import Direction
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
+from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 
 START_NS = 1_700_000_000_000_000_000
 MSS = 1448
@@ -40,7 +40,9 @@ class Recording:
         columns = {c.name: np.array([r[c.name] for r in rows], dtype=c.dtype) for c in TCP_SEGMENTS}
         sacked = [(n, *edges) for n, i in enumerate(order) for edges in self.blocks[i]]
         segments = Table(TCP_SEGMENTS, columns)
-        return Direction(segments, _sack_table(sacked, segments), _rtt_table(segments), vantage=1)
+        return Direction(
+            segments, _sack_table(sacked, segments), _rtt_table(segments), vantage=Vantage.NEAR_SENDER
+        )
 
 
 def _sack_table(blocks: list[tuple[int, int, int]], segments: Table) -> Table:

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import time
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pytest
 
@@ -25,16 +26,31 @@ from multitracer.protocols.centaurus import (
 from multitracer.units import NS_PER_S
 from tests.measure.ptys import Cable, cables
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.centaurus.events import Event
+
+
+class _Working(Protocol):
+    def work(self, wait_s: float, /) -> list[Event]: ...
+
+
+_End: TypeAlias = "tuple[_Working, list[Event]]"
 PATIENCE_S = 60.0
 LIFETIME_NS = 60 * NS_PER_S
 QUICK = CentaurusConfig(watchdog_ns=NS_PER_S // 2, probe_ns=NS_PER_S // 4, visit_ns=NS_PER_S // 100)
 
 
-def _udp(**options) -> UdpEndpoint:
+def _udp(**options: Any) -> UdpEndpoint:
     return UdpEndpoint(UdpWorker(CentaurusConfig(**options), random_bytes=os.urandom))
 
 
-def _work_until(done, *ends, carry=lambda: None) -> None:
+def _work_until(
+    done: Callable[[], object],
+    *ends: _End,
+    carry: Callable[[], object] = lambda: None,
+) -> None:
     """Let the ends work in turn until `done()`; how long that takes does not matter."""
     deadline = time.monotonic() + PATIENCE_S
     while not done():
@@ -51,7 +67,8 @@ def test_messages_cross_the_loopback_device_both_ways() -> None:
         for each in data:
             left.send(right.address, 1, each, lifetime_ns=LIFETIME_NS)
             right.send(left.address, 2, each, lifetime_ns=LIFETIME_NS)
-        seen_left, seen_right = [], []
+        seen_left: list[Event] = []
+        seen_right: list[Event] = []
 
         def done() -> bool:
             return all(sum(isinstance(e, Delivered) for e in seen) == 5 for seen in (seen_left, seen_right))
@@ -68,7 +85,8 @@ def test_junk_on_the_port_leaves_the_server_serving() -> None:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,
     ):
         chance = random.Random(1)
-        seen, told = [], []
+        seen: list[Event] = []
+        told: list[Event] = []
         client.send(server.address, 1, bytes(20_000), lifetime_ns=LIFETIME_NS)
 
         def flood() -> None:
@@ -115,7 +133,7 @@ def test_master_serves_three_slaves_over_real_lines(damaged: float) -> None:
         master = SerialMaster([(i, 1) for i in range(3)], QUICK, random_bytes=os.urandom)
         top = SerialEndpoint(master, [SerialLine(cable.near) for cable in laid])
         stack.callback(top.close)
-        ends = [(top, [])]
+        ends: list[_End] = [(top, [])]
         for i, cable in enumerate(laid):
             slave = SerialSlave(1, QUICK, random_bytes=os.urandom)
             end = SerialEndpoint(slave, [SerialLine(cable.far)])

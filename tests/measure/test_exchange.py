@@ -39,7 +39,7 @@ WORDS = st.builds(
 
 
 @given(st.lists(WORDS, max_size=5), st.data())
-def test_messages_are_found_in_whatever_pieces_they_come(messages: list[Words], data) -> None:
+def test_messages_are_found_in_whatever_pieces_they_come(messages: list[Words], data: st.DataObject) -> None:
     octets = b"".join(map(encode, messages))
     reader, found, at = MessageReader(), [], 0
     while at < len(octets):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.measure.centaurus_client import CentaurusClient
+from multitracer.measure.endpoint import UdpEndpoint
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.measure.transports import Options, client, host_port
 from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
@@ -120,7 +122,9 @@ def _resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.parametrize("spoofed", [False, pytest.param(True, marks=pytest.mark.root)])
-def test_flooded_server_answers_every_request_and_stays_small(spoofed: bool) -> None:
+def test_flooded_server_answers_every_request_and_stays_small(
+    spoofed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = Plan("centauruscomm", "x", (Experiment("reply", (4096,), TRANSACTIONS),))
     first, *rest = plan.transactions()
     with contextlib.ExitStack() as stack:
@@ -130,7 +134,9 @@ def test_flooded_server_answers_every_request_and_stays_small(spoofed: bool) -> 
         stack.callback(made.close)
         assert made.transact(first).outcome == "ok"
         before = _resident_bytes(server.pid)
+        assert isinstance(made, CentaurusClient)
         endpoint = made._endpoint
+        assert isinstance(endpoint, UdpEndpoint)
         if spoofed:
             flood.spoof = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW), endpoint.address
         work = endpoint.work
@@ -144,7 +150,7 @@ def test_flooded_server_answers_every_request_and_stays_small(spoofed: bool) -> 
             flood.allowed += DATAGRAMS_A_TRANSACTION
             return made.transact(transaction)
 
-        endpoint.work = flooded
+        monkeypatch.setattr(endpoint, "work", flooded)
         outcomes = [transact(each) for each in rest]
         grown = _resident_bytes(server.pid) - before
         server.send_signal(signal.SIGINT)

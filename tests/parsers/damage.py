@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
@@ -13,6 +13,9 @@ from multitracer.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from typing_extensions import Buffer
+
+    from multitracer.capture import Capture
     from multitracer.tables import Table
 
 _WORD = re.compile(rb"[0-9a-fA-F]+|[a-zA-Z_]+|\S")
@@ -40,12 +43,13 @@ def damaged(draw: st.DrawFn, sample: bytes) -> bytes:
     return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
 
 
-def survives(parse: Callable[..., dict[str, Table]], data: bytes) -> dict[str, Table]:
+def survives(parse: Callable[..., Capture | dict[str, Table]], data: bytes) -> dict[str, Table]:
     """Parse damaged data: the outcome is tables, whose schemas check themselves, or a FormatError."""
     try:
         tables = parse(io.BytesIO(data), path="damaged.log")
     except FormatError:
         return {}
+    assert isinstance(tables, dict)
     for table in tables.values():
         assert len(list(table.rows())) == len(table)
     return tables
@@ -61,14 +65,14 @@ class OneByteAtATime(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Buffer) -> int:
         if self._at >= len(self._data):
             return 0
-        buffer[0] = self._data[self._at]
+        memoryview(buffer)[0] = self._data[self._at]
         self._at += 1
         return 1
 
 
-def rows_of(tables: dict[str, Table]) -> dict[str, list[dict]]:
+def rows_of(tables: dict[str, Table]) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of all tables as plain values, to compare two readings of a log."""
     return {name: list(table.rows()) for name, table in tables.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,20 @@ class Packet:
     original: int | None = None
 
 
-def as_packets(packets: Iterable[bytes | Packet], ticks_per_second: int) -> list[Packet]:
+class Record(NamedTuple):
+    """A packet of which all is said."""
+
+    data: bytes
+    ticks: int
+    original: int
+
+
+def as_packets(packets: Iterable[bytes | Packet], ticks_per_second: int) -> list[Record]:
     """Give packets without a time one, a millisecond apart."""
     whole = [p if isinstance(p, Packet) else Packet(p) for p in packets]
     step = max(ticks_per_second // 1000, 1)
     return [
-        Packet(
+        Record(
             p.data,
             EPOCH_S * ticks_per_second + i * step if p.ticks is None else p.ticks,
             len(p.data) if p.original is None else p.original,

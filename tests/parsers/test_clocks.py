@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ READING = {
 }  # fmt: skip
 
 
-def parse(*lines: str) -> dict[str, object]:
+def parse(*lines: str) -> dict[str, Any]:
     text = "".join(f"{line}\n" for line in lines).encode()
     table = clocks.parse(io.BytesIO(text), path="clocks.jsonl")["clock_readings"]
     return {"rows": list(table.rows()), **table.provenance}
@@ -28,7 +29,8 @@ def parse(*lines: str) -> dict[str, object]:
 def test_the_sample_is_recognised_and_read() -> None:
     fmt, tables = parsers.read(SAMPLES / "cellular_upload" / "clocks.jsonl")
     assert fmt.name == "clocks"
-    table = tables["clock_readings"]  # type: ignore[index]
+    assert isinstance(tables, dict)
+    table = tables["clock_readings"]
     assert len(table) == 58
     assert set(table["host"].tolist()) == {"mobile", "fixed"}
     assert (table["monotonic_after_ns"] >= table["monotonic_before_ns"]).all()
@@ -38,7 +40,7 @@ def test_the_sample_is_recognised_and_read() -> None:
 def test_what_a_reading_says_beside_the_clocks_is_kept_and_what_makes_no_sense_is_missing() -> None:
     state = {"synchronized": True, "max_error_ns": 5, "frequency_ppm": -12.5, "tai_offset_s": 37}
     odd = {"boottime_ns": "soon", "offset_ns": 1 << 70, "frequency_ppm": 1e9, "synchronized": None}
-    first, second = parse(json.dumps(READING | state), json.dumps(READING | odd))["rows"]  # type: ignore[misc]
+    first, second = parse(json.dumps(READING | state), json.dumps(READING | odd))["rows"]
     assert (first["synchronized"], first["max_error_ns"], first["frequency_ppm"]) == (1, 5, -12.5)
     assert (first["tai_offset_s"], first["boottime_ns"]) == (37, None)
     assert [second[name] for name in ("boottime_ns", "offset_ns", "frequency_ppm", "synchronized")] == [
@@ -57,7 +59,7 @@ def test_chrony_vouches_where_the_kernel_does_not() -> None:
         READING | {"synchronized": 0, "chrony": "one,two"},
     ]
     found = parse(*map(json.dumps, rows))["rows"]
-    assert [(row["synchronized"], row["max_error_ns"]) for row in found] == [  # type: ignore[attr-defined]
+    assert [(row["synchronized"], row["max_error_ns"]) for row in found] == [
         (1, 510_000), (1, 7), (0, None), (0, None),
     ]  # fmt: skip
 
@@ -76,7 +78,7 @@ def test_a_kernel_that_ptp_corrects_claims_no_less_than_what_is_left_to_the_mast
         sure | {"ptp": ["no text"]},
     ]
     found = parse(*map(json.dumps, rows))["rows"]
-    assert [(row["synchronized"], row["max_error_ns"]) for row in found] == [  # type: ignore[attr-defined]
+    assert [(row["synchronized"], row["max_error_ns"]) for row in found] == [
         (1, 500), (1, 48_600), (1, 48_600), (1, 520), (1, 520), (0, 16_000_000_000), (1, 507),
     ]  # fmt: skip
 
@@ -97,7 +99,7 @@ def test_tags_of_the_clapperboard_stand_beside_their_readings() -> None:
 )  # fmt: skip
 def test_a_record_that_makes_no_sense_is_skipped(change: dict[str, object]) -> None:
     found = parse(json.dumps(READING), json.dumps(READING | change))
-    assert len(found["rows"]) == 1  # type: ignore[arg-type]
+    assert len(found["rows"]) == 1
     assert found["skipped"] == {"no reading of clocks": 1}
     assert found["first_skipped_line"] == {"no reading of clocks": 2}
 
@@ -105,7 +107,7 @@ def test_a_record_that_makes_no_sense_is_skipped(change: dict[str, object]) -> N
 def test_readings_stay_in_the_order_of_the_log_though_the_clock_was_set_back() -> None:
     later = READING | {"realtime_ns": 5, "monotonic_before_ns": 40, "monotonic_after_ns": 41}
     rows = parse(json.dumps(READING), json.dumps(later))["rows"]
-    assert [row["line"] for row in rows] == [1, 2]  # type: ignore[attr-defined]
+    assert [row["line"] for row in rows] == [1, 2]
 
 
 def test_a_log_without_a_reading_is_refused() -> None:

@@ -111,7 +111,7 @@ def of_tshark(path: Path) -> dict[int, tuple[object, ...]]:
     for field in FIELDS:
         command += ["-e", field]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    found = {}
+    found: dict[int, tuple[object, ...]] = {}
     for line in done.stdout.splitlines():
         frame, *numbers, left, right, ipv4, ipv6 = line.split("\t")
         values = [int(n, 0) if n else 0 for n in numbers]

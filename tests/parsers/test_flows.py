@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,15 +14,19 @@ from parsers._packets import keys
 from parsers._packets.keys import KeyIndex
 from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, read, tcp
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def key_numbers(index: KeyIndex, tuples: list[tuple[int, ...]]) -> list[int]:
+
+def key_numbers(index: KeyIndex, tuples: Sequence[tuple[int, ...]]) -> list[int]:
     words = [np.array(column, np.uint64) for column in zip(*tuples, strict=True)]
     return index.numbers(words)[0].tolist()
 
 
 @given(st.lists(st.lists(st.tuples(*[st.integers(0, 5)] * 3), min_size=1), max_size=5))
 def test_numbers_are_those_of_a_dict(batches: list[list[tuple[int, ...]]]) -> None:
-    index, known = KeyIndex(3), {}
+    index = KeyIndex(3)
+    known: dict[tuple[int, ...], int] = {}
     for batch in batches:
         expected = [known.setdefault(key, len(known)) for key in batch]
         assert key_numbers(index, batch) == expected
@@ -128,13 +133,17 @@ def test_flows_that_need_not_belong_together_stay_apart(frames: list[bytes], cou
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.booleans()), min_size=1, max_size=60))
 def test_flows_are_in_order_of_first_sight(picks: list[tuple[bool, int, bool]]) -> None:
-    frames, expected, known = [], [], {}
+    frames, expected = [], []
+    known: dict[tuple[bool, int], tuple[int, bool]] = {}
     for is_ipv6, port, reverse in picks:
         ports = (port, 900) if not reverse else (900, port)
-        ends = {"source": 1, "destination": 2} if not reverse else {"source": 2, "destination": 1}
+        source, destination = (1, 2) if not reverse else (2, 1)
         segment = tcp(sport=ports[0], dport=ports[1])
-        addresses = {k: f"10.0.0.{v}" for k, v in ends.items()}
-        frames.append(ethernet(ipv6(segment, **ends) if is_ipv6 else ipv4(segment, **addresses)))
+        if is_ipv6:
+            packet = ipv6(segment, source=source, destination=destination)
+        else:
+            packet = ipv4(segment, source=f"10.0.0.{source}", destination=f"10.0.0.{destination}")
+        frames.append(ethernet(packet))
         number, first = known.setdefault((is_ipv6, port), (len(known), reverse))
         expected.append(2 * number + (reverse != first))
     assert read(pcap_file(frames)).segments["flow"].tolist() == expected

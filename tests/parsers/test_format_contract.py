@@ -7,7 +7,7 @@ import importlib.metadata
 import io
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 from hypothesis import given
@@ -151,7 +151,10 @@ def test_a_plug_in_that_is_broken_or_takes_a_name_is_left_out_and_reported(
 def test_a_plug_in_that_returns_no_tables_is_an_error_of_the_file(
     installed: list[object], tmp_path: Path, returned: object
 ) -> None:
-    installed.append(Plugin("acme", replace(ACME, parse=lambda stream, *, path: returned)))
+    def parse(stream: BinaryIO, *, path: str) -> Any:
+        return returned
+
+    installed.append(Plugin("acme", replace(ACME, parse=parse)))
     (tmp_path / "log").write_bytes(b"acme 1.0")
     with pytest.raises(FormatError, match="the format plug-in acme-log returned no tables"):
         parsers.read(tmp_path / "log")

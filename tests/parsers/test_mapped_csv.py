@@ -11,6 +11,7 @@ import parsers
 from multitracer.errors import FormatError
 from parsers import mapped_csv
 from parsers._text.sidecar import has_map
+from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,20 +90,21 @@ def test_what_stands_for_no_value_differs_between_columns(seed: int, tmp_path: P
     levels = [chance.choice(["0", "0.0", "-85.5", "-101"]) for _ in range(40)]
     rates = [chance.choice([0, 1, 250, -7]) for _ in range(40)]
     path = tmp_path / "phone.csv"
-    rows = (f"{1500 + n},{level},{rate}\n" for n, (level, rate) in enumerate(zip(levels, rates, strict=True)))
-    path.write_text("ms,nr,rate\n" + "".join(rows))
+    lines = (
+        f"{1500 + n},{level},{rate}\n" for n, (level, rate) in enumerate(zip(levels, rates, strict=True))
+    )
+    path.write_text("ms,nr,rate\n" + "".join(lines))
     path.with_name("phone.csv.toml").write_text(
         '[time]\ncolumn = "ms"\nform = "epoch_ms"\n[radio]\nrsrp_dbm = { column = "nr", missing = [0] }\n'
         'downlink_bps = { column = "rate", scale = 1000 }\n'
     )
-    _, found = parsers.read(path)
-    assert isinstance(found, dict)
-    rows = list(found["radio"].rows())
+    table = tables_of(path)["radio"]
+    rows = list(table.rows())
     seen = {row["time_ns"] // 1_000_000 - 1500: (row["rsrp_dbm"], row["downlink_bps"]) for row in rows}
     for n, (level, rate) in enumerate(zip(levels, rates, strict=True)):
         expected = (float(level) or None, None if rate < 0 else rate * 1000)
         assert seen.get(n, (None, None)) == expected
-    books = found["radio"].provenance
+    books = table.provenance
     assert books["missing"] == ({"downlink_bps": rates.count(-7)} if -7 in rates else {})
     assert any("counter was reset" in warning for warning in books["warnings"]) == (-7 in rates)
 

@@ -10,6 +10,7 @@ import pytest
 import parsers
 from multitracer.errors import FormatError
 from parsers.markers import FORMAT
+from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ def _marker(note: object, second: int = 0) -> dict[str, object]:
 
 def test_each_note_is_a_row_at_its_time(tmp_path: Path) -> None:
     fmt, tables = parsers.read(_written(tmp_path, _marker("tunnel"), _marker('"out", <b>again</b>', 3)))
+    assert isinstance(tables, dict)
     rows = list(tables["markers"].rows())
     assert fmt is FORMAT
     assert [row["note"] for row in rows] == ["tunnel", '"out", <b>again</b>']
@@ -37,7 +39,7 @@ def test_each_note_is_a_row_at_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", [_marker(7), _marker("", 1 << 60), {"kind": "marker"}, ["marker"], "x"])
 def test_line_that_is_no_marker_is_passed_over_and_counted(tmp_path: Path, broken: object) -> None:
-    _, tables = parsers.read(_written(tmp_path, _marker("first"), broken, _marker("last", 1)))
+    tables = tables_of(_written(tmp_path, _marker("first"), broken, _marker("last", 1)))
     assert [row["note"] for row in tables["markers"].rows()] == ["first", "last"]
     assert tables["markers"].provenance["skipped"] == {"no marker": 1}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,7 +14,7 @@ from parsers._capture.window import WINDOW_BYTES
 from tests.parsers.frames import EPOCH_S, Packet, frame, pcap_file, read
 
 MAGICS = {"us": (0xA1B2C3D4, 10**6), "ns": (0xA1B23C4D, 10**9)}
-HEADERS = {
+HEADERS: dict[str, dict[str, Any]] = {
     "plain": {},
     "Nokia": {"record_extra": b"\xff\xff\xff\xff"},
     "ss990417": {"record_extra": b"\x01\0\0\0\x08\x00\x04\0"},
@@ -30,25 +30,24 @@ class Made(NamedTuple):
     starts: list[int]
 
 
-def made(
-    rng: random.Random, count: int, order: str, unit: str = "us", snap: int = 0, **layout: object
-) -> Made:
+def made(rng: random.Random, count: int, order: str, unit: str = "us", snap: int = 0, **layout: Any) -> Made:
     """Return a random transfer: random sizes, zeros or noise as payload, perhaps cut by a snap length."""
     magic, per_second = MAGICS[unit]
     magic = layout.pop("magic", magic)
     extra = len(layout.get("record_extra", b""))
     ticks, snap = EPOCH_S * per_second + rng.randrange(per_second), snap or rng.choice((96, 262144))
-    packets, starts, at = [], [], 24
+    packets, times, starts, at = [], [], [], 24
     for n in range(count):
         size = rng.choice((0, 1, 100, 536, 1448))
         payload = bytes(size) if rng.random() < 0.3 else rng.randbytes(size)
         data = frame(seq=n, payload=payload)
         ticks += rng.randrange(1, per_second)
         packets.append(Packet(data[:snap], ticks, len(data)))
+        times.append(ticks * (10**9 // per_second))
         starts.append(at)
         at += 16 + extra + len(data[:snap])
     file = pcap_file(packets, order=order, magic=magic, **layout)
-    return Made(file, [p.ticks * (10**9 // per_second) for p in packets], starts)
+    return Made(file, times, starts)
 
 
 def flipped(data: bytes, at: int, bit: int) -> bytes:

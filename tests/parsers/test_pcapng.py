@@ -341,7 +341,7 @@ def test_an_unknown_version_is_refused() -> None:
 
 @pytest.mark.parametrize("orders", ["<<", "<>", "><"])
 def test_what_precedes_a_section_of_an_unknown_version_is_delivered(orders: str) -> None:
-    first, second = orders
+    first, second = orders[0], orders[1]
     good = section(first) + interface(order=first) + enhanced(ONE, order=first) * 7
     odd = section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
     facts = read(good + odd).files[0]

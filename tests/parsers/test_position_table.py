@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 from hypothesis import given
 
 import parsers
 from parsers import position_table
+from tests.narrowed import parsed
 from tests.parsers.damage import damaged, survives
 
 LOG = (
@@ -19,7 +18,7 @@ LOG = (
 
 def test_position_is_read_and_no_fix_is_a_row() -> None:
     assert parsers.recognise(LOG, path="x") is position_table.FORMAT
-    first, second = position_table.FORMAT.parse(io.BytesIO(LOG), path="x")["position"].rows()
+    first, second = parsed(position_table.FORMAT, LOG)["position"].rows()
     assert (first["lat_deg"], first["lon_deg"], first["fix_time_ns"]) == (40.01, -83.0, 1795293600175000001)
     assert (second["lat_deg"], second["fix"]) == (None, 0)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from hypothesis import given
 
 import parsers
 from parsers import position_table, radio_table
+from tests.narrowed import parsed
 from tests.parsers.damage import damaged, survives
 
 LOG = (
@@ -20,7 +19,7 @@ LOG = (
 
 def test_radio_is_read_to_the_nanosecond() -> None:
     assert parsers.recognise(LOG, path="x") is radio_table.FORMAT
-    first, second = radio_table.FORMAT.parse(io.BytesIO(LOG), path="x")["radio"].rows()
+    first, second = parsed(radio_table.FORMAT, LOG)["radio"].rows()
     expected = {
         "time_ns": 1795293600108614035, "asked_ns": 1795293600073453877, "answered_ns": 1795293600143774195,
         "source": "+CSQ", "rat": "LTE", "operator": 'A, "B"', "rssi_dbm": -73.0, "bler_pct": None,

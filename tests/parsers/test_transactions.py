@@ -18,6 +18,7 @@ from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.transactions import TRANSACTIONS
 from parsers.transactions import FORMAT
+from tests.narrowed import parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,7 @@ def _written(folder: Path) -> Path:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     fmt, tables = parsers.read(str(_written(tmp_path)))
     assert fmt.name == "transactions"
+    assert isinstance(tables, dict)
     rows = list(tables["transactions"].rows())
     assert [row["transaction"] for row in rows] == [1, 2, 3, 4, 5]
     assert [row["size_bytes"] for row in rows] == [64, 64, 128, 128, 256]
@@ -65,7 +67,7 @@ def test_cut_and_damaged_lines_are_counted(tmp_path: Path) -> None:
     lines = _written(tmp_path).read_bytes().splitlines(keepends=True)
     lines[2] = b"two,tcp,request\n"
     lines[-1] = lines[-1][:20]
-    table = FORMAT.parse(io.BytesIO(b"".join(lines)), path="x.csv")["transactions"]
+    table = parsed(FORMAT, b"".join(lines))["transactions"]
     assert table["transaction"].tolist() == [1, 3, 4]
     assert table.provenance["skipped"] == {"no transaction": 1}
     assert "cut after 20 bytes" in table.provenance["damaged"]
@@ -84,6 +86,6 @@ def test_hostile_cells_give_a_row_or_a_count(changes: list[tuple[int, str]]) -> 
     for at, text in changes:
         row[at % len(row)] = text
     data = (header + "\n" + ",".join(row) + "\n").encode("utf-8", "replace")
-    table = FORMAT.parse(io.BytesIO(data), path="x.csv")["transactions"]
+    table = parsed(FORMAT, data)["transactions"]
     assert len(table) <= 1 or any("\n" in text or "\r" in text for _, text in changes)
     assert not np.isinf(table["rtt_s"]).any()

@@ -28,14 +28,21 @@ def transfer(rng: random.Random, count: int, vlan: int, version: int = 4) -> lis
         steps.append((at + RTT_US // 2, True, 0x10, theirs + 1, ours + 101 + 100 * n, b""))
     made = []
     for number, (at, back, flags, seq, ack, payload) in enumerate(steps):
-        ports = {"sport": 80, "dport": 1000} if back else {"sport": 1000, "dport": 80}
-        segment = tcp(seq=seq % 2**32, ack=ack % 2**32, flags=flags, payload=payload, **ports)
+        sport, dport = (80, 1000) if back else (1000, 80)
+        segment = tcp(
+            sport=sport, dport=dport, seq=seq % 2**32, ack=ack % 2**32, flags=flags, payload=payload
+        )
         hosts = (2, 1) if back else (1, 2)
         if version == 6:
             packet = ipv6(segment, source=hosts[0], destination=hosts[1])
         else:
-            ends = {"source": f"10.0.0.{hosts[0]}", "destination": f"10.0.0.{hosts[1]}"}
-            packet = ipv4(segment, identification=(number * 7 + ours) % 65536, **ends)
+            source, destination = (f"10.0.0.{host}" for host in hosts)
+            packet = ipv4(
+                segment,
+                source=source,
+                destination=destination,
+                identification=(number * 7 + ours) % 65536,
+            )
         made.append((at, packet, tagged(packet, vlan)))
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from multitracer.protocols.centaurus import CentaurusConfig, Delivered, Event, Expired, Received, Rejected
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave, SerialWorker
@@ -13,12 +13,21 @@ from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import START_NS, S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from multitracer.protocols.centaurus import Outgoing
-    from multitracer.protocols.centaurus.peer import Peer
+    from multitracer.protocols.centaurus.session import MetPeer
 
 NS_PER_OCTET = 10 * S // 9600
+Name: TypeAlias = str | tuple[int, int]
+"""`master`, or the line and the station of a slave."""
+
+
+def _line_of(address: Hashable) -> int:
+    assert isinstance(address, tuple)
+    line, _ = address
+    assert isinstance(line, int)
+    return line
 
 
 class Lines:
@@ -36,19 +45,20 @@ class Lines:
         self.slaves = {each: SerialSlave(each[1], config, random_bytes=entropy) for each in stations}
         self.now_ns = START_NS
         self.damage = damage
-        self.events: dict[object, list[Event]] = defaultdict(list)
+        self.events: dict[Name, list[Event]] = defaultdict(list)
         self.wire: list[tuple[str, int, bytes]] = []
         self.sent_again = 0
         """Segments sent although they had been received in an earlier session."""
         self._offered: dict[object, tuple[int, int]] = {}
         self._stored: dict[object, int] = {}
-        self._arrivals: list[tuple[int, int, object, Outgoing, bytes]] = []
+        self._arrivals: list[tuple[int, int, Name, Outgoing, bytes]] = []
         self._free_ns: dict[object, int] = defaultdict(int)
         self._count = 0
 
     @property
-    def ends(self) -> dict[object, SerialWorker]:
-        return {"master": self.master, **self.slaves}
+    def ends(self) -> dict[Name, SerialWorker]:
+        ends: dict[Name, SerialWorker] = {"master": self.master}
+        return ends | dict(self.slaves)
 
     def run(self, seconds: float) -> None:
         """Let virtual time pass."""
@@ -72,10 +82,10 @@ class Lines:
             self._arrivals[0][0] if self._arrivals else None,
         ]
 
-    def _transmit(self, name: object, end: SerialWorker) -> None:
+    def _transmit(self, name: Name, end: SerialWorker) -> None:
         self.events[name] += end.take_events()
         while packet := end.outgoing(self.now_ns):
-            line = packet.address[0] if name == "master" else name[0]
+            line = _line_of(packet.address if name == "master" else name)
             self.wire.append(("master" if name == "master" else "slave", line, packet.octets))
             self._count_repetition(name, packet)
             begin_ns = max(self.now_ns, self._free_ns[name, line])
@@ -89,15 +99,15 @@ class Lines:
             _, _, name, packet, octets = heapq.heappop(self._arrivals)
             self.ends[name].sent(packet, self.now_ns)
             if name != "master":
-                self.master.receive(octets, name[0], self.now_ns)
+                self.master.receive(octets, _line_of(name), self.now_ns)
                 self._note_stored("master", name, self.master.peers[name])
                 continue
             for address, slave in self.slaves.items():
-                if address[0] == packet.address[0]:
+                if address[0] == _line_of(packet.address):
                     slave.receive(octets, 0, self.now_ns)
                     self._note_stored(address, "master", slave.peers[slave.master])
 
-    def _count_repetition(self, name: object, packet: Outgoing) -> None:
+    def _count_repetition(self, name: Name, packet: Outgoing) -> None:
         """Count a segment that left again in another session than that in which it arrived."""
         to = packet.address if name == "master" else "master"
         ((_, octets),) = wire.read_frames(packet.octets)
@@ -110,7 +120,7 @@ class Lines:
                 self._stored.get((name, to, *self._offered[name, to], slot), session) != session
             )
 
-    def _note_stored(self, name: object, source: object, peer: Peer) -> None:
+    def _note_stored(self, name: Name, source: Name, peer: MetPeer) -> None:
         number = peer.session.number if peer.session is not None else 0
         for part in peer.acceptance.partials.values():
             for slot in part.segments:
@@ -120,10 +130,10 @@ class Lines:
         for session in end.sessions.values():
             assert self.now_ns < session.deadline_ns(end.config), "a session outlived its watchdog or cap"
 
-    def received(self, name: object) -> list[bytes]:
+    def received(self, name: Name) -> list[bytes]:
         return [event.data for event in self.events[name] if isinstance(event, Received)]
 
-    def fates_of(self, name: object) -> dict[int, list[str]]:
+    def fates_of(self, name: Name) -> dict[int, list[str]]:
         told: dict[int, list[str]] = defaultdict(list)
         for event in self.events[name]:
             if isinstance(event, Delivered | Rejected | Expired):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from multitracer.protocols.rlp import (
     FrameKind,
@@ -25,7 +25,9 @@ from multitracer.protocols.rlp import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from multitracer.protocols.link_events import LinkEvent
 
 SLOT_NS = 20_000_000
 
@@ -34,18 +36,18 @@ def frame(text: str) -> RlpFrame:
     """Return the frame that a line of the notation means."""
     word, *rest = text.split()
     final = "F" in rest
-    bits = {"command": not final, "poll_final": final or "P" in rest}
+    command, poll_final = not final, final or "P" in rest
     rest = [part for part in rest if part not in ("P", "F")]
     if word == "IS":
         n_s, code, n_r = int(rest[0]), Supervisory[rest[1]], int(rest[2])
         info = rest[3].encode() if len(rest) > 3 else b""
-        return RlpFrame(FrameKind.IS, code, **bits, n_s=n_s, n_r=n_r, info=info)
+        return RlpFrame(FrameKind.IS, code, command, poll_final, n_s, n_r, info)
     if word in Supervisory.__members__:
-        return RlpFrame(FrameKind.S, Supervisory[word], **bits, n_r=int(rest[0]))
+        return RlpFrame(FrameKind.S, Supervisory[word], command, poll_final, n_r=int(rest[0]))
     if word in ("UA", "DM"):
-        bits["command"] = False
+        command = False
     info = bytes.fromhex(rest[0]) if rest else b""
-    return RlpFrame(FrameKind.U, Unnumbered[word], **bits, info=info)
+    return RlpFrame(FrameKind.U, Unnumbered[word], command, poll_final, info=info)
 
 
 def text(octets: bytes | None) -> str:
@@ -92,8 +94,12 @@ class Trailing:
         assert reader.feed(octets[: self._ahead]) == []
 
 
-Feed = "Callable[[bytes, FrameReader], list[bytes]]"
-FEEDS = {"whole": lambda: whole, "byte by byte": lambda: byte_by_byte, "trailing": Trailing}
+Feed: TypeAlias = "Callable[[bytes, FrameReader], list[bytes]]"
+FEEDS: dict[str, Callable[[], Feed]] = {
+    "whole": lambda: whole,
+    "byte by byte": lambda: byte_by_byte,
+    "trailing": Trailing,
+}
 """The three ways to feed a conversation, each made anew for a test."""
 SHORT = Parameters(t1_ms=100, n2=2)
 """T1 of 5 slots."""
@@ -109,7 +115,7 @@ class Talk:
     def __init__(self, entity: RlpEntity, feed: Feed = whole) -> None:
         self.entity = entity
         self.slot = 0
-        self.events: list[object] = []
+        self.events: list[LinkEvent] = []
         self._feed = feed
         self._reader = FrameReader(octets=entity.config.frame_octets)
 
@@ -151,12 +157,12 @@ class Talk:
         return [name for name in names if not name.startswith("Frame")]
 
 
-def small_entity(**options) -> RlpEntity:
+def small_entity(**options: Any) -> RlpEntity:
     """Return an entity with a short T1 that does not negotiate."""
     return RlpEntity(replace(RlpConfig(parameters=SHORT, negotiate=False), **options))
 
 
-def connected(feed: Feed = whole, **options) -> Talk:
+def connected(feed: Feed = whole, **options: Any) -> Talk:
     """Return a conversation after set-up."""
     talk = Talk(small_entity(**options), feed)
     talk.entity.connect()
@@ -176,13 +182,23 @@ def read(talk: Talk) -> list[str]:
     return [info.rstrip(b"\0").decode() for info in talk.entity.read()]
 
 
-Loses = "Callable[[str, int], bool]"
+Loses: TypeAlias = "Callable[[str, int], bool]"
 
 
-class Radio:
+class _End(Protocol):
+    """What a radio joins: RLP alone, or with a relay above it."""
+
+    def outgoing(self, now_ns: int, /) -> bytes | None: ...
+    def receive(self, octets: bytes | None, now_ns: int, /) -> object: ...
+
+
+_E = TypeVar("_E", bound=_End)
+
+
+class Radio(Generic[_E]):
     """Two ends joined by a channel with a delay in slots; `loses(direction, slot)` destroys frames."""
 
-    def __init__(self, mobile, fixed, *, loses: Loses, delay: int = 9) -> None:
+    def __init__(self, mobile: _E, fixed: _E, *, loses: Loses, delay: int = 9) -> None:
         self.mobile = mobile
         self.fixed = fixed
         self.slot = 0

@@ -20,6 +20,8 @@ from tests.protocols.centaurus_net import MS, Copy, Network, S, Scripted, perfec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.protocols.centaurus import UdpWorker
+
 LIFETIME_NS = 400 * S
 MESSAGES = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 3000), st.integers(0, 20_000)),
@@ -65,14 +67,16 @@ def _check(net: Network, sent: list[tuple[str, int, bytes]]) -> None:
     assert all(end._shared.partial_bytes == _partial_bytes(end) for end in net.ends.values())
 
 
-def _partial_bytes(end) -> int:
+def _partial_bytes(end: UdpWorker) -> int:
     parts = (part for peer in end.peers.values() for part in peer.acceptance.partials.values())
     return sum(len(data) + 100 for part in parts for data in part.segments.values())
 
 
 @settings(max_examples=120)
 @given(MESSAGES, FATES, EXTENSIONS)
-def test_each_message_is_delivered_whole_and_once_or_reported_failed(messages, fates, extensions) -> None:
+def test_each_message_is_delivered_whole_and_once_or_reported_failed(
+    messages: list[tuple[str, int, int, int]], fates: list[tuple[int, int, int | None]], extensions: Extension
+) -> None:
     net = Network("a", "b", config=CentaurusConfig(extensions=extensions), fate=Scripted(fates))
     sent = _exchange(net, messages)
     _check(net, sent)
@@ -99,7 +103,9 @@ def _harsh(seed: int, loss: float) -> Callable[[bytes], list[Copy]]:
 @example([("b", 0, 513, 0), ("b", 0, 0, 265), ("a", 0, 0, 17677), ("a", 0, 0, 0)], 337, 0.6875, Extension(0))
 @example([("a", 0, 0, 0)] * 4 + [("b", 0, 1, 0)], 134986, 0.0, Extension(5))
 @given(MESSAGES, st.integers(0, 2**32), st.floats(0, 0.7), EXTENSIONS)
-def test_endless_loss_costs_no_message_silently(messages, seed, loss, extensions) -> None:
+def test_endless_loss_costs_no_message_silently(
+    messages: list[tuple[str, int, int, int]], seed: int, loss: float, extensions: Extension
+) -> None:
     config = CentaurusConfig(extensions=extensions, cap_ns=40 * S)
     net = Network("a", "b", config=config, fate=_harsh(seed, loss))
     _check(net, _exchange(net, messages))
@@ -107,7 +113,9 @@ def test_endless_loss_costs_no_message_silently(messages, seed, loss, extensions
 
 @settings(max_examples=60)
 @given(MESSAGES, FATES, EXTENSIONS)
-def test_request_and_reply_survive_in_both_turns(messages, fates, extensions) -> None:
+def test_request_and_reply_survive_in_both_turns(
+    messages: list[tuple[str, int, int, int]], fates: list[tuple[int, int, int | None]], extensions: Extension
+) -> None:
     net = Network("a", "b", config=CentaurusConfig(extensions=extensions), fate=Scripted(fates))
     replies = []
 
@@ -147,7 +155,9 @@ def test_any_octets_are_a_packet_or_refused(octets: bytes) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=80)), max_size=8), st.data())
-def test_frames_are_found_in_whatever_pieces_they_come(frames, data) -> None:
+def test_frames_are_found_in_whatever_pieces_they_come(
+    frames: list[tuple[int, bytes]], data: st.DataObject
+) -> None:
     octets = b"".join(frame(station, packet) for station, packet in frames)
     assert wire.read_frames(octets) == frames
     reader, found, at = FrameReader(), [], 0

@@ -6,6 +6,7 @@ import gc
 import random
 import time
 import tracemalloc
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,9 @@ from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Ob
 from multitracer.protocols.centaurus.packet import Packet, seal
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, START_NS, Network, S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEY = b"sixteen or more bytes"
 
@@ -37,7 +41,7 @@ def _answers(end: UdpWorker, now_ns: int = START_NS) -> list[bytes]:
     return found
 
 
-def _server(**options) -> UdpWorker:
+def _server(**options: Any) -> UdpWorker:
     return UdpWorker(CentaurusConfig(**options), random_bytes=random.Random(1).randbytes)
 
 
@@ -49,7 +53,7 @@ def test_unproven_peer_gets_at_most_three_times_what_it_sent(steps: list[str], s
     server.sessions.clear()
     arrived = left = 0
     for i, step in enumerate(steps):
-        messages = {"obj": _obj(size), "pk": Pk(0, 5, bytes(400)), "done": Done(5, 0)}
+        messages: dict[str, Message] = {"obj": _obj(size), "pk": Pk(0, 5, bytes(400)), "done": Done(5, 0)}
         octets = _packet(i // 3, messages[step]) if step in messages else b"noise" * i
         server.receive(octets, ("victim", 1), START_NS + i)
         arrived += len(octets)
@@ -308,7 +312,7 @@ def _longest_step_ns(server: UdpWorker, run: int) -> int:
     return longest
 
 
-def _took_ns(step) -> int:
+def _took_ns(step: Callable[[], object]) -> int:
     begin = time.thread_time_ns()
     step()
     return time.thread_time_ns() - begin
@@ -316,7 +320,7 @@ def _took_ns(step) -> int:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_hostile_peer_that_follows_the_format_raises_nothing(data) -> None:
+def test_hostile_peer_that_follows_the_format_raises_nothing(data: st.DataObject) -> None:
     server = _server(max_partials=2, max_classes=3, max_message_bytes=5000)
     number = st.integers(0, 3)
     sizes = st.sampled_from([0, 1, 511, 512, 4999, 5001, 2**20])

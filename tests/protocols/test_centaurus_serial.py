@@ -16,6 +16,7 @@ from multitracer.protocols.centaurus import (
     PeerFound,
     PeerLost,
     Rejected,
+    SerialSlave,
     SessionEnded,
 )
 from tests.protocols import centaurus_wire as wire
@@ -148,7 +149,9 @@ def test_unknown_station_is_named() -> None:
     st.floats(0, 0.3),
     st.booleans(),
 )
-def test_noise_on_the_line_costs_no_message_silently(messages, seed: int, rate: float, sealed: bool) -> None:
+def test_noise_on_the_line_costs_no_message_silently(
+    messages: list[tuple[str, str, int]], seed: int, rate: float, sealed: bool
+) -> None:
     chance = random.Random(seed)
 
     def damage(octets: bytes) -> bytes:
@@ -164,7 +167,7 @@ def test_noise_on_the_line_costs_no_message_silently(messages, seed: int, rate: 
     for i, (sender, station, size) in enumerate(messages):
         data = bytes([i]) + random.Random(i).randbytes(size)
         end = lines.ends[sender]
-        target = station if sender == "master" else end.master
+        target = end.master if isinstance(end, SerialSlave) else station
         handle = end.send(target, 1, data, lines.now_ns, lifetime_ns=200 * S)
         sent.append((sender, station if sender == "master" else "master", handle, data))
     lines.run(300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,13 +18,20 @@ from multitracer.protocols.centaurus import (
     Rejected,
     SessionEnded,
 )
+from tests.narrowed import known
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import Copy, Network, S, perfect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.centaurus.events import Event
+    from multitracer.protocols.centaurus.worker import Outgoing
 
 CLASS = 7
 
 
-def _losing(*indexes: int):
+def _losing(*indexes: int) -> Callable[[bytes], list[Copy]]:
     """Return a fate that loses these packets, counted from 0."""
     count = iter(range(10**9))
     return lambda octets: [] if next(count) in indexes else perfect(octets)
@@ -51,11 +59,12 @@ def test_message_takes_obj_proceed_segments_done_ack_then_nope() -> None:
 
 def test_reply_travels_in_the_other_ends_turn() -> None:
     net = Network("client", "server")
-    net.on_event = lambda name, event: (
-        net.ends["server"].send("client", 2, b"reply", net.now_ns)
-        if name == "server" and isinstance(event, Received)
-        else None
-    )
+
+    def reply(name: str, event: Event) -> None:
+        if name == "server" and isinstance(event, Received):
+            net.ends["server"].send("client", 2, b"reply", net.now_ns)
+
+    net.on_event = reply
     net.ends["client"].send("server", 1, b"request", net.now_ns)
     net.run(5)
     assert net.received("client") == [b"reply"]
@@ -222,14 +231,14 @@ def test_sent_rearms_the_watchdog_and_silence_ends_the_session() -> None:
     net = Network("a", "b")
     sender = net.ends["a"]
     sender.send("b", CLASS, bytes(4 * 512), net.now_ns)
-    obj = sender.outgoing(net.now_ns)
+    obj = known(sender.outgoing(net.now_ns))
     sender.sent(obj, net.now_ns)
     net.ends["b"].receive(obj.octets, "a", net.now_ns)
-    proceed = net.ends["b"].outgoing(net.now_ns)
+    proceed = known(net.ends["b"].outgoing(net.now_ns))
     sender.receive(proceed.octets, "b", net.now_ns)
     now_ns = net.now_ns
     for _ in range(5):  # four segments and DONE
-        packet = sender.outgoing(now_ns)
+        packet = known(sender.outgoing(now_ns))
         now_ns += 6 * S
         sender.on_timer(now_ns)
         assert sender.sessions
@@ -248,7 +257,7 @@ def test_empty_message_is_a_message() -> None:
     assert "a: PK" not in net.messages()
 
 
-def test_clocks_are_compared_within_their_bound() -> None:
+def test_clocks_are_compared_within_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Network("a", "b")
     ahead_ns = 123 * S
     true = net.ends["b"]
@@ -256,16 +265,16 @@ def test_clocks_are_compared_within_their_bound() -> None:
     class Ahead:
         """b, whose clock is ahead."""
 
-        def __getattr__(self, name: str):
+        def __getattr__(self, name: str) -> Any:
             return getattr(true, name)
 
         def receive(self, octets: bytes, address: str, now_ns: int) -> None:
             true.receive(octets, address, now_ns + ahead_ns)
 
-        def outgoing(self, now_ns: int):
+        def outgoing(self, now_ns: int) -> Outgoing | None:
             return true.outgoing(now_ns + ahead_ns)
 
-        def sent(self, packet, now_ns: int) -> None:
+        def sent(self, packet: Outgoing, now_ns: int) -> None:
             true.sent(packet, now_ns + ahead_ns)
 
         def on_timer(self, now_ns: int) -> None:
@@ -275,8 +284,8 @@ def test_clocks_are_compared_within_their_bound() -> None:
             due = true.next_timer()
             return None if due is None else due - ahead_ns
 
-    net._check_ages = lambda now_ns: None
-    net.ends["b"] = Ahead()
+    monkeypatch.setattr(net, "_check_ages", lambda now_ns: None)
+    monkeypatch.setitem(net.ends, "b", Ahead())
     net.ends["a"].send("b", CLASS, bytes(2000), net.now_ns)
     net.run(3)
     found = {name: [e for e in net.events[name] if isinstance(e, ClockCompared)] for name in ("a", "b")}

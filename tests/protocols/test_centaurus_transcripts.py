@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,10 +24,15 @@ from multitracer.protocols.centaurus.messages import (
 )
 from tests.protocols import centaurus_wire as wire
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.centaurus.worker import Worker
+
 NOW_NS = 0x0102030405060708
 OFFER = Offer(5, 1400)
 
-MESSAGES = {
+MESSAGES: dict[str, tuple[Message, dict[str, Any]]] = {
     "504c050578": (Poll(OFFER), {"message": "POLL", "extensions": 5, "longest": 1400}),
     "4f42001101020304050607080000044c0000ea600200a0b0c0d00505780000": (
         Obj(17, NOW_NS, 1100, 60_000, 512, 0xA0B0C0D0, OFFER, 2),
@@ -52,8 +58,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("octets", MESSAGES)
 def test_message_octets(octets: str) -> None:
-    ours, fields = MESSAGES[octets]
-    message: Message = ours
+    message, fields = MESSAGES[octets]
     assert encode(message).hex() == octets
     assert decode(bytes.fromhex(octets)) == message
     assert wire.read_message(bytes.fromhex(octets)) == fields
@@ -68,7 +73,12 @@ def test_message_cut_short_is_no_message(octets: str) -> None:
     assert (decode(whole + b"\1") is None) is (whole[:2] not in (b"PR", b"PK"))
 
 
-def _talk(left, right, give_left, give_right) -> list[str]:
+def _talk(
+    left: Worker,
+    right: Worker,
+    give_left: Callable[[bytes, int], object],
+    give_right: Callable[[bytes, int], object],
+) -> list[str]:
     """Let two ends talk until both are silent; return every packet as `who hex`."""
     said = []
     now_ns = NOW_NS
@@ -83,11 +93,11 @@ def _talk(left, right, give_left, give_right) -> list[str]:
     return said
 
 
-def _entropy(seed: int):
+def _entropy(seed: int) -> Callable[[int], bytes]:
     return random.Random(seed).randbytes
 
 
-def _described(octets: bytes, **options) -> str:
+def _described(octets: bytes, **options: bytes) -> str:
     seen = wire.read_packet(octets, **options)
     direction = ">" if seen["initiator"] else "<"
     return f"{direction} {seen['message']} session {seen['session']:08x}"

@@ -35,7 +35,7 @@ def test_the_other_direction_swaps_the_addresses() -> None:
 
 
 @given(st.sampled_from(GsmtapType), st.binary(max_size=100), st.booleans(), st.integers(0, 2**32 - 1))
-def test_what_is_encoded_decodes(kind, payload, uplink, number) -> None:
+def test_what_is_encoded_decodes(kind: GsmtapType, payload: bytes, uplink: bool, number: int) -> None:
     packet = encode(kind, payload, uplink=uplink, frame_number=number)
     assert int.from_bytes(packet[2:4]) == len(packet)
     assert sum(int.from_bytes(packet[i : i + 2]) for i in range(0, 20, 2)) % 0xFFFF == 0

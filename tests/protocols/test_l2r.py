@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,9 @@ from multitracer.protocols.l2r import (
 from multitracer.protocols.link_events import FrameReceived, PeerBusy
 from multitracer.protocols.rlp import RlpConfig, RlpEntity
 from tests.protocols.rlp_talk import SLOT_NS, Radio
+
+if TYPE_CHECKING:
+    from tests.protocols.rlp_talk import Loses
 
 FIELDS = {
     "status only": ("1f", [Piece(0)]),
@@ -108,7 +113,7 @@ def test_random_fields_are_pieces_or_an_error(field: bytes) -> None:
 class Call:
     """Two relays, connected."""
 
-    def __init__(self, *, loses=lambda *_: False, **options) -> None:
+    def __init__(self, *, loses: Loses = lambda *_: False, **options: Any) -> None:
         config = L2rConfig(**options)
         self.mobile = L2rEntity(RlpEntity(RlpConfig()), config)
         self.fixed = L2rEntity(RlpEntity(RlpConfig(role="fixed")), config)
@@ -186,11 +191,12 @@ def test_a_reset_flushes_what_waits_and_frees_who_was_stopped() -> None:
     call = Call(transmit_bytes=1000, xoff_at_bytes=100, xon_at_bytes=50)
     call.mobile.write(TEXT[:1000])
     call.run(30)
-    assert call.mobile.stopped
+    stopped = [call.mobile.stopped]
     call.mobile.rlp.reset(now_ns=call.radio.slot * SLOT_NS)
     call.run(1)
     assert call.mobile.unsent_bytes == 0
-    assert not call.mobile.stopped
+    stopped.append(call.mobile.stopped)
+    assert stopped == [True, False]
     assert call.mobile.written_bytes == 1000
     assert call.names(call.mobile)[-2:] == ["ResetStarted", "Flushed"]
     call.run(60)

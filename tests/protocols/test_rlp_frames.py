@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,9 @@ from multitracer.protocols.rlp import (
 )
 from multitracer.protocols.rlp.fcs import RESIDUE, fcs24
 from tests.protocols.rlp_talk import byte_by_byte, frame, text, whole
+
+if TYPE_CHECKING:
+    from tests.protocols.rlp_talk import Feed
 
 U, S, IS = FrameKind
 COUNTING = "000102030405060708090a0b0c0d0e0f1011121314151617"
@@ -136,7 +141,7 @@ def test_vector_leaves_the_residue_of_an_intact_frame(octets: str, meaning: RlpF
 
 
 @pytest.mark.parametrize("feed", [whole, byte_by_byte])
-def test_frames_are_cut_from_a_stream(feed) -> None:
+def test_frames_are_cut_from_a_stream(feed: Feed) -> None:
     octets = bytes.fromhex(VECTORS["SABM"][0])
     reader = FrameReader()
     assert [feed(octets, reader) for _ in range(3)] == [[octets]] * 3
@@ -196,7 +201,9 @@ numbers = st.integers(0, 61)
     bit=st.booleans(),
     info=st.binary(min_size=25, max_size=25) | st.binary(min_size=67, max_size=67),
 )
-def test_information_frames_survive_the_round_trip(n_s, n_r, function, command, bit, info) -> None:
+def test_information_frames_survive_the_round_trip(
+    n_s: int, n_r: int, function: Supervisory, command: bool, bit: bool, info: bytes
+) -> None:
     meaning = RlpFrame(IS, function, command, bit, n_s, n_r, info)
     octets = meaning.encode(octets=len(info) + 5)
     assert decode(octets) == meaning

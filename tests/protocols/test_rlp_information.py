@@ -7,6 +7,7 @@ then what comes. T1 is 5 slots and N2 is 2, so that nothing takes long.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,16 +15,19 @@ from multitracer.protocols.link_events import FrameReceived, FrameSent
 from multitracer.protocols.rlp import Parameters
 from tests.protocols.rlp_talk import FEEDS, SHORT, connected, read, write
 
+if TYPE_CHECKING:
+    from tests.protocols.rlp_talk import Feed
+
 
 @pytest.fixture(params=FEEDS)
-def feed(request):
+def feed(request: pytest.FixtureRequest) -> Feed:
     return FEEDS[request.param]()
 
 
 # -- information ---------------------------------------------------------------------------------------
 
 
-def test_information_is_numbered_and_acknowledged(feed) -> None:
+def test_information_is_numbered_and_acknowledged(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "one", "two")
     talk("""
@@ -37,7 +41,7 @@ def test_information_is_numbered_and_acknowledged(feed) -> None:
     assert talk.happened() == []
 
 
-def test_numbers_run_modulo_62(feed) -> None:
+def test_numbers_run_modulo_62(feed: Feed) -> None:
     talk = connected(feed)
     for n in range(130):
         write(talk, f"w{n}")
@@ -69,7 +73,7 @@ def test_an_agreed_window_holds_too() -> None:
     assert not talk.entity.ready
 
 
-def test_an_acknowledgment_of_what_was_not_sent_is_ignored(feed) -> None:
+def test_an_acknowledgment_of_what_was_not_sent_is_ignored(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "one")
     talk("""
@@ -84,7 +88,7 @@ def test_an_acknowledgment_of_what_was_not_sent_is_ignored(feed) -> None:
 # -- SREJ and REJ --------------------------------------------------------------------------------------
 
 
-def test_srej_asks_for_the_missing_frames_one_by_one(feed) -> None:
+def test_srej_asks_for_the_missing_frames_one_by_one(feed: Feed) -> None:
     talk = connected(feed)
     talk("""
         RR 0   | IS 0 RR 0 a
@@ -99,7 +103,7 @@ def test_srej_asks_for_the_missing_frames_one_by_one(feed) -> None:
     assert read(talk) == ["a", "b", "c", "d", "e"]
 
 
-def test_srej_travels_with_information(feed) -> None:
+def test_srej_travels_with_information(feed: Feed) -> None:
     talk = connected(feed)
     talk("RR 0 | IS 1 RR 0 b")
     write(talk, "out")
@@ -110,7 +114,7 @@ def test_srej_travels_with_information(feed) -> None:
     assert read(talk) == ["a", "b"]
 
 
-def test_srej_is_repeated_after_t1(feed) -> None:
+def test_srej_is_repeated_after_t1(feed: Feed) -> None:
     talk = connected(feed)
     talk("""
         RR 0   | IS 1 RR 0 b
@@ -122,7 +126,7 @@ def test_srej_is_repeated_after_t1(feed) -> None:
     assert read(talk) == ["a", "b"]
 
 
-def test_srej_brings_one_frame_again_and_acknowledges_nothing(feed) -> None:
+def test_srej_brings_one_frame_again_and_acknowledges_nothing(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "a", "b", "c")
     talk("""
@@ -135,7 +139,7 @@ def test_srej_brings_one_frame_again_and_acknowledges_nothing(feed) -> None:
     assert [(e.attempt, e.cause) for e in talk.events if isinstance(e, FrameSent)][-1] == (2, "srej")
 
 
-def test_srej_that_crossed_the_copy_is_not_obeyed_twice(feed) -> None:
+def test_srej_that_crossed_the_copy_is_not_obeyed_twice(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "a", "b", "c")
     talk("""
@@ -150,7 +154,7 @@ def test_srej_that_crossed_the_copy_is_not_obeyed_twice(feed) -> None:
     """)
 
 
-def test_a_frame_that_was_taken_already_is_not_taken_again(feed) -> None:
+def test_a_frame_that_was_taken_already_is_not_taken_again(feed: Feed) -> None:
     talk = connected(feed)
     talk("""
         RR 0 | IS 0 RR 0 a
@@ -164,7 +168,7 @@ def test_a_frame_that_was_taken_already_is_not_taken_again(feed) -> None:
     assert fates == ["delivered", "duplicate", "stored", "duplicate", "delivered"]
 
 
-def test_rej_brings_everything_again_from_there(feed) -> None:
+def test_rej_brings_everything_again_from_there(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "a", "b", "c")
     talk("""
@@ -178,7 +182,7 @@ def test_rej_brings_everything_again_from_there(feed) -> None:
     assert talk.entity.unacked_bytes == 0
 
 
-def test_rej_that_crossed_the_copy_is_not_obeyed_twice(feed) -> None:
+def test_rej_that_crossed_the_copy_is_not_obeyed_twice(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "a", "b", "c")
     talk("""
@@ -194,7 +198,7 @@ def test_rej_that_crossed_the_copy_is_not_obeyed_twice(feed) -> None:
     assert talk.entity.unacked_bytes == 0
 
 
-def test_an_entity_that_recovers_by_rej_stores_nothing(feed) -> None:
+def test_an_entity_that_recovers_by_rej_stores_nothing(feed: Feed) -> None:
     talk = connected(feed, recovery="rej")
     talk("""
         RR 0  | IS 1 RR 0 b
@@ -209,7 +213,7 @@ def test_an_entity_that_recovers_by_rej_stores_nothing(feed) -> None:
 # -- RNR and RR ----------------------------------------------------------------------------------------
 
 
-def test_rnr_stops_new_frames_and_rr_lets_them_go(feed) -> None:
+def test_rnr_stops_new_frames_and_rr_lets_them_go(feed: Feed) -> None:
     talk = connected(feed)
     talk("RR 0 | RNR 0")
     assert not talk.entity.ready
@@ -222,7 +226,7 @@ def test_rnr_stops_new_frames_and_rr_lets_them_go(feed) -> None:
     assert talk.happened() == ["PeerBusy", "PeerReady"]
 
 
-def test_rnr_acknowledges_and_a_busy_peer_gets_what_it_asks_for(feed) -> None:
+def test_rnr_acknowledges_and_a_busy_peer_gets_what_it_asks_for(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "a", "b", "c")
     talk("""
@@ -235,7 +239,7 @@ def test_rnr_acknowledges_and_a_busy_peer_gets_what_it_asks_for(feed) -> None:
     """)
 
 
-def test_after_a_poll_a_busy_peer_gets_nothing_until_ready(feed) -> None:
+def test_after_a_poll_a_busy_peer_gets_nothing_until_ready(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "a")
     talk("""
@@ -248,7 +252,7 @@ def test_after_a_poll_a_busy_peer_gets_nothing_until_ready(feed) -> None:
     """)
 
 
-def test_a_busy_entity_says_rnr_and_still_takes_what_is_on_its_way(feed) -> None:
+def test_a_busy_entity_says_rnr_and_still_takes_what_is_on_its_way(feed: Feed) -> None:
     talk = connected(feed)
     talk.entity.local_busy = True
     talk("""
@@ -268,7 +272,7 @@ def test_a_reader_that_never_reads_bounds_what_is_kept() -> None:
     assert [e.fate for e in talk.events if isinstance(e, FrameReceived)][-2:] == ["refused", "refused"]
 
 
-def test_576_bit_frames_carry_67_octets(feed) -> None:
+def test_576_bit_frames_carry_67_octets(feed: Feed) -> None:
     talk = connected(feed, frame_octets=72, slot_ns=40_000_000, parameters=Parameters())
     write(talk, "x" * 67)
     talk(f"IS 0 RR 0 {'x' * 67} | IS 0 RR 1 {'y' * 67}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from hypothesis import example, given, settings
@@ -25,6 +25,7 @@ from tests.protocols.rlp_talk import SLOT_NS, Radio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Recovery = Literal["srej", "rej"]
 PATIENT = Parameters(t1_ms=480, n2=255)
 
 
@@ -82,7 +83,7 @@ def _errors(seed: int, share: float, burst: float, slots: int) -> Callable[[str,
     return loses
 
 
-def _transfer(radio: Radio, units: tuple[int, int], slots: int) -> tuple[Traffic, Traffic]:
+def _transfer(radio: Radio[RlpEntity], units: tuple[int, int], slots: int) -> tuple[Traffic, Traffic]:
     up = Traffic(radio.mobile, radio.fixed, units[0])
     down = Traffic(radio.fixed, radio.mobile, units[1])
     radio.mobile.connect()
@@ -107,7 +108,9 @@ RECOVERIES = st.sampled_from(["srej", "rej"])
     recovery=st.tuples(RECOVERIES, RECOVERIES),
     window=st.integers(1, 61),
 )
-def test_any_pattern_of_errors_delivers_both_streams_exactly(seed, share, burst, delay, recovery, window):
+def test_any_pattern_of_errors_delivers_both_streams_exactly(
+    seed: int, share: float, burst: float, delay: int, recovery: tuple[Recovery, Recovery], window: int
+) -> None:
     parameters = Parameters(t1_ms=480, n2=255, window_ms_to_iwf=window)
     mobile, fixed = _pair(
         RlpConfig(parameters=parameters, recovery=recovery[0]),
@@ -125,7 +128,7 @@ def test_any_pattern_of_errors_delivers_both_streams_exactly(seed, share, burst,
 @given(up=st.sets(st.integers(5, 150)), down=st.sets(st.integers(5, 150)))
 @example(up=set(range(40, 101)), down=set())
 @example(up=set(range(30, 92)), down=set(range(60, 120)))
-def test_any_set_of_lost_frames_delivers_exactly(up, down) -> None:
+def test_any_set_of_lost_frames_delivers_exactly(up: set[int], down: set[int]) -> None:
     lost = {"up": up, "down": down}
     radio = Radio(*_pair(), loses=lambda direction, slot: slot in lost[direction])
     one, other = _transfer(radio, (150, 40), 2_000)
@@ -147,7 +150,7 @@ def test_any_set_of_lost_frames_delivers_exactly(up, down) -> None:
     seed=0, share=0.0, resets=[(134, "both"), (145, "mobile"), (164, "mobile")], n2=1, recovery=("srej",) * 2
 )
 def test_whatever_is_reset_nothing_comes_twice_and_nothing_is_lost_but_by_a_flush(
-    seed, share, resets, n2, recovery
+    seed: int, share: float, resets: list[tuple[int, str]], n2: int, recovery: tuple[Recovery, Recovery]
 ) -> None:
     parameters = Parameters(t1_ms=480, n2=n2)
     mobile, fixed = _pair(
@@ -209,7 +212,7 @@ def _mutated(octets: bytes, dice: random.Random) -> bytes:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), share=st.floats(0.01, 1.0))
-def test_mutated_frames_raise_nothing_and_the_link_recovers(seed, share) -> None:
+def test_mutated_frames_raise_nothing_and_the_link_recovers(seed: int, share: float) -> None:
     mobile, fixed = _pair(RlpConfig(), RlpConfig(role="fixed"))
     dice = random.Random(seed)
     radio = Radio(mobile, fixed, loses=lambda *_: False)
@@ -233,7 +236,7 @@ def test_mutated_frames_raise_nothing_and_the_link_recovers(seed, share) -> None
     assert later.is_complete
 
 
-def _recover(radio: Radio) -> None:
+def _recover(radio: Radio[RlpEntity]) -> None:
     """Let the link find its own way back, by writing until both ends have carried a probe through."""
     for _ in range(40):
         for entity in (radio.mobile, radio.fixed):
@@ -248,7 +251,7 @@ def _recover(radio: Radio) -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.binary(min_size=30, max_size=30) | st.none(), max_size=60))
-def test_random_octets_raise_nothing(received) -> None:
+def test_random_octets_raise_nothing(received: list[bytes | None]) -> None:
     mobile, _ = _pair()
     mobile.connect()
     for slot, octets in enumerate(received):
@@ -273,7 +276,7 @@ def _resets(fade_slots: int, n2: int, directions: str) -> bool:
 
 @pytest.mark.parametrize("directions", ["up", "down", "up and down"])
 @pytest.mark.parametrize("n2", [6, 10, 20])
-def test_the_shortest_fade_that_resets_lasts_n2_times_t1(n2, directions) -> None:
+def test_the_shortest_fade_that_resets_lasts_n2_times_t1(n2: int, directions: str) -> None:
     expected = n2 * 24
     lengths = range(expected // 2, expected * 2)
     shortest = lengths[bisect_left(lengths, 1, key=lambda n: _resets(n, n2, directions))]

@@ -6,23 +6,29 @@ then what comes. T1 is 5 slots and N2 is 2, so that nothing takes long.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.link_events import Connected, Flushed
+from multitracer.protocols.link_events import Connected, Disconnected, Flushed, FrameReceived
 from multitracer.protocols.rlp import Parameters, RlpConfig, RlpEntity, RlpState
+from tests.narrowed import of_kind
 from tests.protocols.rlp_talk import FEEDS, SHORT, Talk, connected, read, small_entity, write
+
+if TYPE_CHECKING:
+    from tests.protocols.rlp_talk import Feed
 
 
 @pytest.fixture(params=FEEDS)
-def feed(request):
+def feed(request: pytest.FixtureRequest) -> Feed:
     return FEEDS[request.param]()
 
 
 # -- set-up and release --------------------------------------------------------------------------------
 
 
-def test_set_up_is_sabm_and_ua(feed) -> None:
+def test_set_up_is_sabm_and_ua(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk("NULL")
     talk.entity.connect()
@@ -35,7 +41,7 @@ def test_set_up_is_sabm_and_ua(feed) -> None:
     assert talk.happened() == ["Connected"]
 
 
-def test_sabm_is_repeated_each_t1_and_n2_times(feed) -> None:
+def test_sabm_is_repeated_each_t1_and_n2_times(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk.entity.connect()
     talk("""
@@ -51,7 +57,7 @@ def test_sabm_is_repeated_each_t1_and_n2_times(feed) -> None:
     assert talk.happened() == ["Disconnected"]
 
 
-def test_set_up_by_the_peer_is_answered_ua(feed) -> None:
+def test_set_up_by_the_peer_is_answered_ua(feed: Feed) -> None:
     talk = Talk(small_entity(role="fixed"), feed)
     talk("""
         NULL | SABM P
@@ -61,7 +67,7 @@ def test_set_up_by_the_peer_is_answered_ua(feed) -> None:
     assert talk.happened() == ["Connected"]
 
 
-def test_a_repeated_sabm_after_a_lost_ua_is_the_same_set_up(feed) -> None:
+def test_a_repeated_sabm_after_a_lost_ua_is_the_same_set_up(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk("""
         NULL | SABM P
@@ -76,7 +82,7 @@ def test_a_repeated_sabm_after_a_lost_ua_is_the_same_set_up(feed) -> None:
     assert talk.happened() == ["Connected"]
 
 
-def test_who_answered_a_sabm_sends_no_information_until_the_peer_is_heard(feed) -> None:
+def test_who_answered_a_sabm_sends_no_information_until_the_peer_is_heard(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk("""
         NULL | SABM P
@@ -93,7 +99,7 @@ def test_who_answered_a_sabm_sends_no_information_until_the_peer_is_heard(feed) 
     assert talk.happened() == ["Connected", "T1Expired"]
 
 
-def test_a_detached_entity_answers_dm(feed) -> None:
+def test_a_detached_entity_answers_dm(feed: Feed) -> None:
     talk = Talk(RlpEntity(RlpConfig(), attached=False), feed)
     talk("""
         NULL | SABM P
@@ -107,15 +113,15 @@ def test_a_detached_entity_answers_dm(feed) -> None:
     """)
 
 
-def test_dm_refuses_a_set_up(feed) -> None:
+def test_dm_refuses_a_set_up(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk.entity.connect()
     talk("SABM P | DM F")
     assert talk.entity.state is RlpState.ATTACHED
-    assert [event.cause for event in talk.events if type(event).__name__ == "Disconnected"] == ["refused"]
+    assert [event.cause for event in of_kind(Disconnected, talk.events)] == ["refused"]
 
 
-def test_disc_and_ua_release_the_link(feed) -> None:
+def test_disc_and_ua_release_the_link(feed: Feed) -> None:
     talk = connected(feed)
     talk.entity.disconnect(now_ns=0)
     talk("""
@@ -125,7 +131,7 @@ def test_disc_and_ua_release_the_link(feed) -> None:
     assert talk.happened() == ["Flushed", "Disconnected"]
 
 
-def test_release_by_the_peer_is_answered_ua(feed) -> None:
+def test_release_by_the_peer_is_answered_ua(feed: Feed) -> None:
     talk = connected(feed)
     write(talk, "lost")
     talk("""
@@ -136,7 +142,7 @@ def test_release_by_the_peer_is_answered_ua(feed) -> None:
     assert [event.unacked_bytes for event in talk.events if isinstance(event, Flushed)] == [4]
 
 
-def test_set_up_crossing_set_up_connects_both(feed) -> None:
+def test_set_up_crossing_set_up_connects_both(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk.entity.connect()
     talk("""
@@ -153,7 +159,7 @@ WISHED = "1100213d313d410a51026108"
 """Version 0, windows 61, T1 100 ms, N2 2, T2 80 ms."""
 
 
-def test_xid_comes_before_sabm_and_the_answer_counts(feed) -> None:
+def test_xid_comes_before_sabm_and_the_answer_counts(feed: Feed) -> None:
     talk = Talk(small_entity(negotiate=True), feed)
     talk.entity.connect()
     talk(f"""
@@ -165,7 +171,7 @@ def test_xid_comes_before_sabm_and_the_answer_counts(feed) -> None:
     assert Connected(20_000_000, 2, 0, 20, 200, 9) in talk.events
 
 
-def test_xid_of_the_peer_is_answered_with_what_both_can(feed) -> None:
+def test_xid_of_the_peer_is_answered_with_what_both_can(feed: Feed) -> None:
     talk = Talk(small_entity(role="fixed"), feed)
     talk("""
         NULL | XID 1101211e410a5106 P
@@ -174,7 +180,7 @@ def test_xid_of_the_peer_is_answered_with_what_both_can(feed) -> None:
     assert talk.entity.parameters == Parameters(window_iwf_to_ms=30, t1_ms=100, n2=6)
 
 
-def test_a_peer_that_does_not_negotiate_is_connected_as_wished(feed) -> None:
+def test_a_peer_that_does_not_negotiate_is_connected_as_wished(feed: Feed) -> None:
     talk = Talk(small_entity(negotiate=True), feed)
     talk.entity.connect()
     talk(f"""
@@ -190,16 +196,16 @@ def test_a_peer_that_does_not_negotiate_is_connected_as_wished(feed) -> None:
     assert talk.entity.parameters == SHORT
 
 
-def test_xid_without_sense_is_ignored(feed) -> None:
+def test_xid_without_sense_is_ignored(feed: Feed) -> None:
     talk = Talk(small_entity(), feed)
     talk("""
         NULL | XID 2100 P
         NULL |
     """)
-    assert [event.fate for event in talk.events] == ["ignored"]
+    assert [event.fate for event in of_kind(FrameReceived, talk.events)] == ["ignored"]
 
 
-def test_test_is_echoed(feed) -> None:
+def test_test_is_echoed(feed: Feed) -> None:
     talk = connected(feed)
     talk("""
         RR 0 | TEST 0102aa P
@@ -221,7 +227,7 @@ def test_frames_of_the_wrong_size_or_fcs_count_as_lost() -> None:
 def test_information_before_the_link_is_ignored() -> None:
     talk = Talk(small_entity())
     talk("NULL | IS 0 RR 0 a")
-    assert [event.fate for event in talk.events] == ["ignored"]
+    assert [event.fate for event in of_kind(FrameReceived, talk.events)] == ["ignored"]
     assert read(talk) == []
 
 
@@ -238,6 +244,12 @@ def test_misuse_is_a_local_error() -> None:
         talk.entity.write(bytes(26))
     with pytest.raises(LocalProtocolError, match="N2 out of range"):
         Parameters(n2=0)
-    for options in ({"frame_octets": 31}, {"slot_ns": 0}, {"slot_ns": 10**9}, {"backlog_frames": 0}):
+    wrong: list[dict[str, Any]] = [
+        {"frame_octets": 31},
+        {"slot_ns": 0},
+        {"slot_ns": 10**9},
+        {"backlog_frames": 0},
+    ]
+    for options in wrong:
         with pytest.raises(LocalProtocolError, match="choose"):
             RlpConfig(**options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from ipaddress import ip_address
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def test_bit_fields_of_a_big_endian_machine() -> None:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.sampled_from(["little", "big"]))
-def test_columns_are_the_structs_one_by_one(blobs: list[bytes], byte_order: str) -> None:
+def test_columns_are_the_structs_one_by_one(blobs: list[bytes], byte_order: Literal["little", "big"]) -> None:
     columns = tcp_info_columns(blobs, byte_order=byte_order)
     for row, blob in enumerate(blobs):
         one = decode_tcp_info(blob, byte_order=byte_order)

@@ -6,7 +6,7 @@ import errno
 import socket
 from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -58,7 +58,7 @@ def loopback(family: int, bind: str, connect: str) -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def dump(netlink: socket.socket, **chosen: object) -> list[Socket]:
+def dump(netlink: socket.socket, **chosen: Any) -> list[Socket]:
     """Ask for the sockets of both IP versions."""
     found: list[Socket] = []
     for ip_version in (4, 6):

@@ -15,8 +15,7 @@ from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.tcp import Packet, Segment, build_packet, parse_packet
 from multitracer.protocols.tcp.packet import (
-    CE,
-    ECT_0,
+    Ecn,
     congestion_marked,
     internet_checksum,
     is_ecn_capable,
@@ -110,11 +109,11 @@ def test_an_option_with_a_wrong_length_is_refused(length: int) -> None:
 def test_ce_is_set_only_where_the_sender_allows_it() -> None:
     segment = Segment(1, 2, 3, 4, Flag.ACK, 5, b"data")
     plain = build_packet(Packet(bytes(4), bytes(4), segment))
-    capable = build_packet(Packet(bytes(4), bytes(4), segment, ecn=ECT_0))
+    capable = build_packet(Packet(bytes(4), bytes(4), segment, ecn=Ecn.ECT_0))
 
     assert not is_ecn_capable(plain)
     assert is_ecn_capable(capable)
-    assert parse_packet(congestion_marked(capable)).ecn == CE
+    assert parse_packet(congestion_marked(capable)).ecn == Ecn.CE
 
 
 def test_syn_and_fin_take_a_unit_each() -> None:

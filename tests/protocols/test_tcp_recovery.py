@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.capture import Flag
 from multitracer.protocols.tcp import BSD, MODERN, CaState, Packet, TcpProfile
-from multitracer.protocols.tcp.packet import CE, ECT_0, NOT_ECT
+from multitracer.protocols.tcp.packet import Ecn
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.protocols.tcp_pair import START_NS, Fate, Pair, Seen, lose_data
 
@@ -179,7 +179,7 @@ def ecn_pair(marked: set[int]) -> Pair:
 
     def fate(_: int, packet: Packet) -> Fate:
         if packet.segment.payload and next(seen) in marked:
-            packet.ecn = CE
+            packet.ecn = Ecn.CE
         return [0]
 
     pair.fate = fate
@@ -200,16 +200,16 @@ def test_a_mark_halves_the_window_once_and_is_echoed_until_heeded() -> None:
 
 def test_only_new_data_are_ecn_capable() -> None:
     pair = ecn_pair(set())
-    assert {s.packet.ecn for s in pair.data_sent()} == {ECT_0}
-    assert {s.packet.ecn for s in pair.sent["b"]} == {NOT_ECT}
-    assert pair.sent["a"][0].packet.ecn == NOT_ECT
+    assert {s.packet.ecn for s in pair.data_sent()} == {Ecn.ECT_0}
+    assert {s.packet.ecn for s in pair.sent["b"]} == {Ecn.NOT_ECT}
+    assert pair.sent["a"][0].packet.ecn == Ecn.NOT_ECT
 
 
 def test_ecn_needs_both_ends() -> None:
     pair = Pair(client=replace(PLAIN, ecn=True), server=PLAIN)
     pair.transfer(LONG)
     assert not pair.a.options.ecn
-    assert {s.packet.ecn for s in pair.data_sent()} == {NOT_ECT}
+    assert {s.packet.ecn for s in pair.data_sent()} == {Ecn.NOT_ECT}
 
 
 def test_nothing_is_outstanding_above_the_smaller_window() -> None:
@@ -251,9 +251,15 @@ def test_a_segment_behind_a_hole_gives_no_rtt() -> None:
     """Karn's rule, where every segment is timed: its ACK waits for the repair."""
     profile = replace(PLAIN, sample_every_ack=True, timer_tick_ns=NS_PER_MS)
     pair = Pair(client=profile, fate=lose_place(20, copies=1))
-    rto, samples = pair.a.sender.rto, []
+    rto = pair.a.sender.rto
+    samples: list[int] = []
     take = rto.sample
-    rto.sample = lambda rtt_ns, **_: (samples.append(rtt_ns), take(rtt_ns))[1]  # type: ignore[method-assign]
+
+    def noted(rtt_ns: int, **_: object) -> None:
+        samples.append(rtt_ns)
+        take(rtt_ns)
+
+    rto.sample = noted  # type: ignore[method-assign]
     pair.transfer(LONG)
     assert pair.a.sender.counters.fast_retransmits == 1
     assert len(samples) > 30

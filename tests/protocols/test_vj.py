@@ -6,16 +6,18 @@ The packets come from 10.0.0.1:1025 to 10.0.0.2:80.
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.ppp import IP, VJ_COMPRESSED, VJ_UNCOMPRESSED
+from multitracer.protocols.ppp import PppProtocol
 from multitracer.protocols.vj import VjCompressor, VjDecompressor, VjError
+from tests.narrowed import known
 
-UNC, CMP = VJ_UNCOMPRESSED, VJ_COMPRESSED
+IP, UNC, CMP = PppProtocol.IP, PppProtocol.VJ_UNCOMPRESSED, PppProtocol.VJ_COMPRESSED
 
 _CONVERSATION = """
 4500003200014000400626c30a0000010a00000204010050000003e8000013885010200019c10000 41x10 | UNC
@@ -71,9 +73,17 @@ def test_with_slot_ids_always_sent_each_compressed_packet_names_its_slot() -> No
 # -- packets made here ---------------------------------------------------------------------------------
 
 
-def _packet(**fields) -> bytes:
+def _packet(**fields: Any) -> bytes:
     """Return a TCP packet with good checksums."""
-    known = {"id": 1, "seq": 1000, "ack": 5000, "flags": 0x10, "window": 8192, "urgent": 0, "data": b""}
+    known: dict[str, Any] = {
+        "id": 1,
+        "seq": 1000,
+        "ack": 5000,
+        "flags": 0x10,
+        "window": 8192,
+        "urgent": 0,
+        "data": b"",
+    }
     known |= {"tos": 0, "ttl": 64, "sport": 1025, "options": b"", "ip_options": b""} | fields
     ip_words, tcp_words = 5 + len(known["ip_options"]) // 4, 5 + len(known["options"]) // 4
     tcp = struct.pack(
@@ -135,7 +145,7 @@ def _stream(count: int, size: int = 10) -> list[bytes]:
     ],
     ids=str,
 )
-def test_what_the_mask_cannot_say_goes_uncompressed(change) -> None:
+def test_what_the_mask_cannot_say_goes_uncompressed(change: dict[str, Any]) -> None:
     compressor, decompressor = VjCompressor(), VjDecompressor()
     first, second = _packet(data=b"0123456789"), _packet(**{"id": 2, "data": b"0123456789"} | change)
     assert compressor.compress(first)[0] == UNC
@@ -200,7 +210,7 @@ def test_the_example_of_the_rfc_desynchronises_as_told() -> None:
     for i, (seq, data) in enumerate([(1, b"A"), (2, b"BC"), (4, b"DE"), (6, b"F"), (7, b"GH")]):
         wire = compressor.compress(_packet(id=i, seq=seq, data=data))
         if data != b"DE":
-            packet = decompressor.decompress(*wire)
+            packet = known(decompressor.decompress(*wire))
             arrived.append((int.from_bytes(packet[24:28]), packet[40:], _has_good_tcp_checksum(packet)))
     assert arrived == [(1, b"A", True), (2, b"BC", True), (4, b"F", False), (5, b"GH", False)]
 
@@ -288,7 +298,9 @@ steps = st.fixed_dictionaries(
 
 
 @given(st.lists(steps, max_size=40), st.booleans(), st.sampled_from([1, 2, 16]))
-def test_any_conversation_survives_the_round_trip(changes, compress_slot_id, slots) -> None:
+def test_any_conversation_survives_the_round_trip(
+    changes: list[dict[str, Any]], compress_slot_id: bool, slots: int
+) -> None:
     compressor = VjCompressor(slots=slots, compress_slot_id=compress_slot_id)
     decompressor = VjDecompressor(slots=slots)
     state = {port: {"id": 7, "seq": 2**32 - 20, "ack": 0} for port in (1, 2, 3)}
@@ -308,7 +320,9 @@ def test_any_conversation_survives_the_round_trip(changes, compress_slot_id, slo
         max_size=20,
     )
 )
-def test_random_octets_raise_only_the_documented_error_and_a_full_header_repairs(received) -> None:
+def test_random_octets_raise_only_the_documented_error_and_a_full_header_repairs(
+    received: list[tuple[int, bytes] | int],
+) -> None:
     decompressor = VjDecompressor()
     for item in received:
         try:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -60,10 +60,10 @@ if __name__ == "__main__":
 """
 
 
-def recorded(folder: Path, *options: object, **how: object) -> subprocess.CompletedProcess[str]:
+def recorded(folder: Path, *options: object, **how: Any) -> subprocess.CompletedProcess[str]:
     """Capture to the end."""
     argv = command(folder, *options)
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S, **how)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S, **how)
 
 
 @contextmanager

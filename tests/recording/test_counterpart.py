@@ -28,11 +28,11 @@ SESSIONS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
 
 def pairs(folder: Path, near: Sequence[Conversation], far: Sequence[Conversation]) -> dict[int, int]:
     """Return which connection of the far capture is which of the near one, as pcaps on the disk show it."""
-    found = [
+    near_analysis, far_analysis = (
         open_recording(write_conversations(folder / name, *conversations)).parts[0].analysis
         for name, conversations in (("near.pcap", near), ("far.pcap", far))
-    ]
-    return {n: there.connection for n, there in Counterparts(*found).all()}
+    )
+    return {n: there.connection for n, there in Counterparts(near_analysis, far_analysis).all()}
 
 
 def at_random(seed: int, **same: object) -> Conversation:

@@ -34,20 +34,20 @@ def embedded(*series: Series, budget_bytes: int) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("wild", [False, True])
 @pytest.mark.parametrize("budget_bytes", [200_000, 1_900_000])
-def test_any_series_stay_within_the_budget_and_use_it(budget_bytes: int, *, wild: bool):
+def test_any_series_stay_within_the_budget_and_use_it(budget_bytes: int, *, wild: bool) -> None:
     series = [random_series(f"s{n}", n, wild=wild) for n in (500_000, 300_000, 250_001, 90_000, 3)]
     spent = sum(len(packed["data"]) for packed in embedded(*series, budget_bytes=budget_bytes).values())
     assert budget_bytes / 3 < spent <= budget_bytes
 
 
-def test_rare_events_are_kept_whole_beside_long_series():
+def test_rare_events_are_kept_whole_beside_long_series() -> None:
     rare = random_series("rare", 9_000, rare=True)
     packs = embedded(random_series("long", 800_000), rare, budget_bytes=400_000)
     assert packs["rare"]["points"] == packs["rare"]["of"] == 9_000
     assert packs["long"]["points"] < packs["long"]["of"] == 800_000
 
 
-def test_the_rarest_events_are_kept_when_not_all_of_them_fit():
+def test_the_rarest_events_are_kept_when_not_all_of_them_fit() -> None:
     packs = embedded(
         *(random_series(f"r{n}", n, rare=True) for n in (19_000, 100, 18_000, 7)), budget_bytes=300_000
     )
@@ -55,19 +55,19 @@ def test_the_rarest_events_are_kept_when_not_all_of_them_fit():
     assert packs["r19000"]["points"] < 19_000
 
 
-def test_a_short_connection_is_embedded_whole():
+def test_a_short_connection_is_embedded_whole() -> None:
     packs = embedded(random_series("a", 4_000), random_series("b", 11), budget_bytes=200_000)
     assert all(packed["points"] == packed["of"] for packed in packs.values())
 
 
-def test_places_are_in_seconds_from_the_start():
+def test_places_are_in_seconds_from_the_start() -> None:
     panel = Panel("sequence", "Time / sequence", BYTES, 1, [random_series("a", 10)])
     place = Place("pause", START_NS + 10**9, START_NS + 3 * 10**9)
     figure = embed([panel], [place], identity="x", origin_ns=START_NS, budget_bytes=10_000)
     assert figure["places"] == [{"title": "Longest pause", "from": 1.0, "to": 3.0}]
 
 
-def test_a_figure_without_a_point_can_be_embedded():
+def test_a_figure_without_a_point_can_be_embedded() -> None:
     figure = embed(
         [Panel("none", "Nothing", BYTES, 1, [], "Why there is nothing.")],
         [],

@@ -26,12 +26,12 @@ from multitracer.report.index import file_name
         ('"><script>alert(1)</script>', "script.html"),
     ],
 )
-def test_a_report_is_named_after_its_input(title: str, name: str):
+def test_a_report_is_named_after_its_input(title: str, name: str) -> None:
     assert file_name(title, set()) == name
 
 
 @given(st.lists(st.text(max_size=120), max_size=30))
-def test_any_names_give_different_plain_names(titles: list[str]):
+def test_any_names_give_different_plain_names(titles: list[str]) -> None:
     taken: set[str] = set()
     names = [file_name(title, taken) for title in titles]
     assert len({name.lower() for name in names}) == len(names)
@@ -39,7 +39,7 @@ def test_any_names_give_different_plain_names(titles: list[str]):
     assert "index.html" not in names
 
 
-def test_inputs_of_one_name_get_a_number():
+def test_inputs_of_one_name_get_a_number() -> None:
     taken: set[str] = set()
     assert [file_name(f"{folder}/tcp.pcap", taken) for folder in "abc"] == [
         "tcp.pcap.html",

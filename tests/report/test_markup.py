@@ -41,18 +41,18 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\
 
 
 @given(_TEXT, _TEXT)
-def test_text_and_attributes_come_out_as_they_went_in(text: str, attribute: str):
+def test_text_and_attributes_come_out_as_they_went_in(text: str, attribute: str) -> None:
     found = parsed(element("p", text, title=attribute))
     assert found.tags == ["p"]
     assert found.text == text
     assert found.attributes == {"title": attribute}
 
 
-def test_markup_is_not_escaped_twice():
+def test_markup_is_not_escaped_twice() -> None:
     assert element("p", element("b", "a < b")) == "<p><b>a &lt; b</b></p>"
 
 
-def test_missing_children_and_attributes_are_left_out():
+def test_missing_children_and_attributes_are_left_out() -> None:
     assert element("p", None, "x", id=None, hidden=False) == "<p>x</p>"
     assert (
         element("input", disabled=True, aria_label="a", class_="b")
@@ -62,16 +62,16 @@ def test_missing_children_and_attributes_are_left_out():
 
 
 @pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<!--", "\u2028", "]]>", "&lt;"])
-def test_json_in_a_script_cannot_end_it(text: str):
+def test_json_in_a_script_cannot_end_it(text: str) -> None:
     safe = json_text({text: [text]})
     assert not set(safe) & set("<>&\u2028\u2029")
     assert json.loads(safe) == {text: [text]}
 
 
-def test_what_cannot_be_shown_is_written_out():
+def test_what_cannot_be_shown_is_written_out() -> None:
     assert printable("a\x1b[31m\u202e\udcff\n") == r"a\x1b[31m\u202e\udcff\n"
     assert printable("Größe 1 → 2.pcap") == "Größe 1 → 2.pcap"
 
 
-def test_a_script_is_named_by_its_hash():
+def test_a_script_is_named_by_its_hash() -> None:
     assert script_hash("alert(1)") == "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"

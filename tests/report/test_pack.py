@@ -40,16 +40,16 @@ def unpacked(data: bytes, count: int) -> tuple[list[int], bytes]:
 
 
 @given(st.lists(st.integers(-(2**61), 2**61), max_size=40))
-def test_varints_are_the_numbers_again(numbers: list[int]):
+def test_varints_are_the_numbers_again(numbers: list[int]) -> None:
     assert unpacked(varints(np.array(numbers, np.int64)), len(numbers)) == (numbers, b"")
 
 
 @given(st.lists(_INT64, max_size=20))
-def test_any_numbers_stay_within_ten_bytes_each(numbers: list[int]):
+def test_any_numbers_stay_within_ten_bytes_each(numbers: list[int]) -> None:
     assert len(varints(np.array(numbers, np.int64))) <= 10 * len(numbers)
 
 
-def test_a_steady_transfer_costs_few_bytes():
+def test_a_steady_transfer_costs_few_bytes() -> None:
     rows = np.arange(20_000)
     steady = Series("d", "data", 1_700_000_000_000_000_000 + rows * 412_345, 1448 * rows, frame=2 * rows)
     packed = pack(
@@ -61,7 +61,7 @@ def test_a_steady_transfer_costs_few_bytes():
 @pytest.mark.parametrize(
     ("span_ns", "tick_ns"), [(0, 1), (10**10, 1), (10**10 + 10, 10), (3600 * 10**9, 1000)]
 )
-def test_the_tick_cuts_the_span_into_ten_billion_parts(span_ns: int, tick_ns: int):
+def test_the_tick_cuts_the_span_into_ten_billion_parts(span_ns: int, tick_ns: int) -> None:
     assert tick_for(span_ns) == tick_ns
     assert span_ns // tick_ns <= 10**10
 
@@ -81,7 +81,7 @@ def sample(points: int) -> Series:
 
 
 @pytest.mark.browser
-def test_the_page_reads_what_python_wrote(browser: Browser, tmp_path: Path):
+def test_the_page_reads_what_python_wrote(browser: Browser, tmp_path: Path) -> None:
     series = sample(5_000)
     kept, level = levels(series, bins=8192)
     origin = int(series.time_ns[0]) - 1_000
@@ -104,6 +104,6 @@ def test_the_page_reads_what_python_wrote(browser: Browser, tmp_path: Path):
         np.testing.assert_array_equal(read[name], column, err_msg=name)
 
 
-def test_plotly_is_never_imported_for_its_javascript():
+def test_plotly_is_never_imported_for_its_javascript() -> None:
     assert page.plotly_js().count("</script") == 0
     assert len(page.plotly_js()) > 1_000_000

@@ -46,7 +46,7 @@ def text_of(path: Path) -> str:
     return parsed(re.sub(r"<(script|style)\b.*?</\1>", "", path.read_text("utf-8"), flags=re.DOTALL)).text
 
 
-def test_the_report_says_in_a_sentence_what_happened(report: Path):
+def test_the_report_says_in_a_sentence_what_happened(report: Path) -> None:
     said = text_of(report)
     assert re.search(
         r"10\.0\.3\.2:\d+ sent 6\.0 MB to 10\.0\.1\.2:5001 in 27\.?\d? s \(1\.\d+ Mbit/s acknowledged\); "
@@ -55,7 +55,7 @@ def test_the_report_says_in_a_sentence_what_happened(report: Path):
     )
 
 
-def test_trust_comes_before_all_numbers(report: Path):
+def test_trust_comes_before_all_numbers(report: Path) -> None:
     said = text_of(report)
     assert (
         said.index("Trust:")
@@ -65,7 +65,7 @@ def test_trust_comes_before_all_numbers(report: Path):
     )
 
 
-def test_the_report_says_where_it_comes_from(report: Path):
+def test_the_report_says_where_it_comes_from(report: Path) -> None:
     said = text_of(report)
     assert hashlib.sha256(MOBILE.read_bytes()).hexdigest() in said
     assert "6,766 packets" in said
@@ -73,12 +73,12 @@ def test_the_report_says_where_it_comes_from(report: Path):
     assert "a note" in said
 
 
-def test_a_report_has_the_size_that_a_mail_takes(report: Path):
+def test_a_report_has_the_size_that_a_mail_takes(report: Path) -> None:
     assert report.stat().st_size < 8_000_000
     assert len(page.plotly_js()) + FIRST_BYTES + FURTHER_BYTES < 7_700_000
 
 
-def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: Path, tmp_path: Path):
+def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: Path, tmp_path: Path) -> None:
     begin = mobile.parts[0].capture.first_ns or 0
     second = 10**9
     write_report(
@@ -88,23 +88,23 @@ def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: P
     assert re.search(r'"span":\[17\.\d+,(19\.\d+|20\.0)\]', (tmp_path / "cut.html").read_text("utf-8"))
 
 
-def test_another_connection_can_be_asked_for(mobile: Recording, tmp_path: Path):
+def test_another_connection_can_be_asked_for(mobile: Recording, tmp_path: Path) -> None:
     write_report(mobile, tmp_path / "two.html", Request(connection=2))
     assert "This is connection 2 of 3" in text_of(tmp_path / "two.html")
 
 
-def test_a_connection_that_is_not_there_is_an_error(mobile: Recording, tmp_path: Path):
+def test_a_connection_that_is_not_there_is_an_error(mobile: Recording, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no connection 4"):
         write_report(mobile, tmp_path / "four.html", Request(connection=4))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_an_error(mobile: Recording, tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_an_error(mobile: Recording, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         write_report(mobile, tmp_path / "missing" / "report.html")
 
 
-def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: Recording, tmp_path: Path):
+def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: Recording, tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(InputError, match="is a folder; name a file"):
         write_report(mobile, tmp_path / "report.html")
@@ -112,7 +112,7 @@ def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: Recording,
 
 
 @pytest.mark.root
-def test_a_device_is_written_to_and_never_replaced(mobile: Recording, tmp_path: Path):
+def test_a_device_is_written_to_and_never_replaced(mobile: Recording, tmp_path: Path) -> None:
     null, full = tmp_path / "null", tmp_path / "full"
     os.mknod(null, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     os.mknod(full, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
@@ -123,7 +123,7 @@ def test_a_device_is_written_to_and_never_replaced(mobile: Recording, tmp_path: 
     assert full.is_char_device()
 
 
-def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path):
+def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path) -> None:
     write_report(open_recording(SAMPLE), tmp_path / "both.html", Request(title="cellular_upload"))
     said = text_of(tmp_path / "both.html")
     assert "captured at mobile" in said
@@ -132,7 +132,7 @@ def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path):
     assert (tmp_path / "both.html").stat().st_size < 8_000_000
 
 
-def test_several_inputs_get_a_report_each_and_an_index(mobile: Recording, tmp_path: Path):
+def test_several_inputs_get_a_report_each_and_an_index(mobile: Recording, tmp_path: Path) -> None:
     inputs = [Input("a/up.pcap", mobile), Input("../b/up.pcap", mobile)]
     index = write_reports(inputs, tmp_path / "out")
     assert index == tmp_path / "out" / "index.html"
@@ -178,7 +178,7 @@ def hostile(tmp_path: Path) -> Path:
     return tmp_path / name
 
 
-def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Path):
+def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Path) -> None:
     write_report(
         open_recording(hostile), tmp_path / "r.html", Request(title=hostile.name, command=str(hostile))
     )
@@ -192,12 +192,12 @@ def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Pat
     assert "\u202e" not in html
 
 
-def test_a_file_name_that_is_no_text_is_shown_escaped(mobile: Recording, tmp_path: Path):
+def test_a_file_name_that_is_no_text_is_shown_escaped(mobile: Recording, tmp_path: Path) -> None:
     write_report(mobile, tmp_path / "r.html", Request(title="up\udcff.pcap"))
     assert r"up\udcff.pcap" in text_of(tmp_path / "r.html")
 
 
-def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path):
+def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path) -> None:
     udp = syn()[:9] + b"\x11" + syn()[10:20] + struct.pack(">HHHH", 1, 2, 8, 0)
     (tmp_path / "udp.pcapng").write_bytes(hostile_capture(udp))
     write_report(open_recording(tmp_path / "udp.pcapng"), tmp_path / "udp.html")
@@ -207,7 +207,9 @@ def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path):
 
 
 @pytest.mark.browser
-def test_a_hostile_report_runs_nothing_and_fetches_nothing(browser: Browser, hostile: Path, tmp_path: Path):
+def test_a_hostile_report_runs_nothing_and_fetches_nothing(
+    browser: Browser, hostile: Path, tmp_path: Path
+) -> None:
     write_report(open_recording(hostile), tmp_path / "r.html", Request(title=hostile.name))
     browser.open(tmp_path / "r.html")
     browser.evaluate("window.report.then(() => true)")
@@ -239,7 +241,7 @@ def test_the_button_of_each_connection_is_seen_at_every_width(
 
 
 @pytest.mark.browser
-def test_the_table_sorts_filters_and_shows_a_figure(browser: Browser, report: Path):
+def test_the_table_sorts_filters_and_shows_a_figure(browser: Browser, report: Path) -> None:
     browser.open(report)
     browser.evaluate("window.report.then(() => true)")
     assert numbers(browser) == ["1", "2", "3"]
@@ -257,7 +259,7 @@ def test_the_table_sorts_filters_and_shows_a_figure(browser: Browser, report: Pa
 
 
 @pytest.mark.browser
-def test_on_paper_the_figure_is_light_and_fits(browser: Browser, report: Path):
+def test_on_paper_the_figure_is_light_and_fits(browser: Browser, report: Path) -> None:
     browser.prefer("dark")
     browser.open(report)
     browser.evaluate("window.report.then(() => true)")
@@ -292,7 +294,7 @@ CONTRASTS = """(() => {
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_keeps_a_contrast_of_four_and_a_half_to_one(browser: Browser, report: Path, scheme: str):
+def test_text_keeps_a_contrast_of_four_and_a_half_to_one(browser: Browser, report: Path, scheme: str) -> None:
     browser.prefer(scheme)
     browser.open(report)
     found = browser.evaluate(CONTRASTS)
@@ -300,7 +302,7 @@ def test_text_keeps_a_contrast_of_four_and_a_half_to_one(browser: Browser, repor
     assert [each for each in found if each[1] < 4.5] == []
 
 
-def test_a_nameless_recording_has_a_title_and_a_policy(mobile: Recording, tmp_path: Path):
+def test_a_nameless_recording_has_a_title_and_a_policy(mobile: Recording, tmp_path: Path) -> None:
     write_report(mobile, tmp_path / "r.html", Request(title=" "))
     text = (tmp_path / "r.html").read_text("utf-8")
     assert "<title>tcp-0.pcap.gz</title>" in text

@@ -12,10 +12,12 @@ from multitracer.logs import Point
 from multitracer.recording.inputs import Inputs
 from multitracer.recording.part import Part
 from multitracer.recording.recording import Recording
+from multitracer.report.drawn import choose
 from multitracer.report.figure_section import figure_section
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
-from multitracer.report.write import NOTHING, choose, summary
+from multitracer.report.sentence import NOTHING
+from multitracer.report.write import summary
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
 from tests.report.test_markup import parsed
 
@@ -55,19 +57,19 @@ def transfer(rtt_ms: float, segments: int) -> list[Segment]:
     return sorted(rows, key=lambda s: s.time_ns or 0)
 
 
-def test_who_sent_how_much_to_whom_how_fast_and_with_what_delay():
+def test_who_sent_how_much_to_whom_how_fast_and_with_what_delay() -> None:
     assert said(transfer(50, 11)) == (
         "10.0.0.1:40000 sent 11 kB to 10.0.0.2:80 in 1.0 s (80 kbit/s acknowledged); none of it twice; "
         "median RTT 50 ms, worst 50 ms at 0.1 s."
     )
 
 
-def test_what_was_sent_twice_is_a_share():
+def test_what_was_sent_twice_is_a_share() -> None:
     rows = [*transfer(50, 10), at(5000, 0, C, DATA), at(5050, 1, S, ack=C + 10 * DATA)]
     assert "; 10 % of it twice; " in said(rows)
 
 
-def test_a_stall_is_told_though_karns_rule_is_silent_about_it():
+def test_a_stall_is_told_though_karns_rule_is_silent_about_it() -> None:
     rows = [replace(row, stamp=(int(((row.time_ns or 0) - START) / MS) + 1, 7)) for row in opened(600)]
     for ms, number in ((1000, 0), (2500, 0)):  # the second in vain
         rows.append(at(ms, 0, C + number * DATA, DATA, stamp=(ms + 1, 7)))
@@ -75,7 +77,7 @@ def test_a_stall_is_told_though_karns_rule_is_silent_about_it():
     assert "median RTT 600 ms, worst 4.0 s at 5.0 s." in said(rows)
 
 
-def test_near_the_receiver_there_is_no_rtt():
+def test_near_the_receiver_there_is_no_rtt() -> None:
     rows = [
         at(0, 0, C - 1, flags=SYN, ack=0),
         at(0.01, 1, S - 1, flags=SYN | ACK),
@@ -88,7 +90,7 @@ def test_near_the_receiver_there_is_no_rtt():
     assert "cannot tell" in summary_section(drawn, connections=1)
 
 
-def test_near_the_receiver_nobody_says_that_nothing_was_sent_twice():
+def test_near_the_receiver_nobody_says_that_nothing_was_sent_twice() -> None:
     """A lost segment comes late: its first copy was never seen here, nor what was outstanding."""
     rows = [
         at(0, 0, C - 1, flags=SYN, ack=0),
@@ -109,31 +111,31 @@ def test_near_the_receiver_nobody_says_that_nothing_was_sent_twice():
     assert "cannot be read there" in figure_section(["one"], at_receiver=drawn.is_at_receiver)
 
 
-def test_one_segment_takes_no_time():
+def test_one_segment_takes_no_time() -> None:
     rows = [*handshake(C - 1, S - 1), Segment(0, C, DATA, ack=S)]
     assert "sent 1.0 kB to 10.0.0.2:80 in a single moment; none of it twice" in said(rows)
 
 
-def test_a_connection_without_data_says_so():
+def test_a_connection_without_data_says_so() -> None:
     assert said(handshake()) == f"10.0.0.1:40000 sent no data to {SERVER} that this capture holds."
 
 
-def test_packets_captured_twice_are_not_called_sent_twice():
+def test_packets_captured_twice_are_not_called_sent_twice() -> None:
     rows = [row for s in transfer(50, 20) for row in (s, s)]
     numbered = [replace(row, ip_id=1 + i // 2) for i, row in enumerate(rows)]
     assert "captured twice" in said(numbered)
 
 
-def test_no_connection_at_all():
+def test_no_connection_at_all() -> None:
     assert said([]) == NOTHING
 
 
-def test_the_direction_with_more_data_is_told():
+def test_the_direction_with_more_data_is_told() -> None:
     rows = [*opened(10), at(20, 0, C, 100), at(30, 1, S, 5000, ack=C + 100), at(40, 0, C + 100, ack=S + 5000)]
     assert said(rows).startswith("10.0.0.2:80 sent 5.0 kB to 10.0.0.1:40000")
 
 
-def test_both_directions_are_drawn_when_both_carry_data():
+def test_both_directions_are_drawn_when_both_carry_data() -> None:
     rows = [
         *opened(10),
         at(20, 0, C, 3000),
@@ -144,7 +146,7 @@ def test_both_directions_are_drawn_when_both_carry_data():
     assert [(d.connection, d.reverse) for d in drawn] == [(1, True), (1, False)]
 
 
-def test_at_most_so_many_are_drawn_the_chosen_one_first():
+def test_at_most_so_many_are_drawn_the_chosen_one_first() -> None:
     rows = [
         replace(s, pair=pair, payload=s.payload * (pair + 1)) for pair in range(9) for s in transfer(20, 3)
     ]
@@ -154,7 +156,7 @@ def test_at_most_so_many_are_drawn_the_chosen_one_first():
 
 
 @pytest.mark.parametrize("number", [100_000])
-def test_a_capture_that_talks_much_is_cut_short(number: int):
+def test_a_capture_that_talks_much_is_cut_short(number: int) -> None:
     source = SourceFile(
         "made.pcap",
         "pcap",
@@ -169,7 +171,7 @@ def test_a_capture_that_talks_much_is_cut_short(number: int):
     assert "and more" in parsed(html).text
 
 
-def test_the_worst_verdict_of_several_captures_counts():
+def test_the_worst_verdict_of_several_captures_counts() -> None:
     whole = part(capture(transfer(50, 30)))
     one_sided = part(capture([s for s in transfer(50, 30) if s.side == 0]))
     inputs = Inputs("both", [])

@@ -12,11 +12,11 @@ from multitracer.words import count, duration, moment, rate, share, size
     ("number", "said"),
     [(0, "0 B"), (1, "1 B"), (999, "999 B"), (1500, "1.5 kB"), (2_400_000, "2.4 MB"), (10**13, "10 TB")],
 )
-def test_sizes(number: int, said: str):
+def test_sizes(number: int, said: str) -> None:
     assert size(number) == said
 
 
-def test_rates():
+def test_rates() -> None:
     assert rate(612_345) == "612 kbit/s"
     assert rate(0) == "0 bit/s"
 
@@ -40,7 +40,7 @@ def test_rates():
         (float("nan"), "unknown"),
     ],
 )
-def test_durations(ns: float | None, said: str):
+def test_durations(ns: float | None, said: str) -> None:
     assert duration(ns) == said
 
 
@@ -48,16 +48,16 @@ def test_durations(ns: float | None, said: str):
     ("part", "whole", "said"),
     [(18, 1000, "1.8 %"), (0, 10, "0.0 %"), (1, 10**6, "< 0.01 %"), (1, 0, "unknown"), (10, 10, "100 %")],
 )
-def test_shares(part: int, whole: int, said: str):
+def test_shares(part: int, whole: int, said: str) -> None:
     assert share(part, whole) == said
 
 
-def test_counts_agree_with_their_noun():
+def test_counts_agree_with_their_noun() -> None:
     assert count(1, "packet") == "1 packet"
     assert count(1234, "packet") == "1,234 packets"
 
 
-def test_moments_no_calendar_reaches_are_numbers():
+def test_moments_no_calendar_reaches_are_numbers() -> None:
     assert moment(1_700_000_000_123_000_000) == "2023-11-14 22:13:20.123 UTC"
     assert moment(2**63 - 1) == "2262-04-11 23:47:16.854 UTC"
     assert moment(-(2**63) + 1).startswith("1677")

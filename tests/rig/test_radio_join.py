@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import parsers
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import LogFile, Manifest, Variables, changed_files, read_manifest, write_manifest
 from multitracer.measure.journal import Journal
@@ -18,6 +17,7 @@ from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.rig.radio_join import join_radio
 from multitracer.units import NS_PER_S
+from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +131,7 @@ def test_a_run_goes_on_behind_what_was_joined(tmp_path: Path) -> None:
         journal.add(second, Outcome(BEGAN_NS + 10 * NS_PER_S, rtt_ns=2 * NS_PER_S))
     assert join_radio(folder) == 2
     assert _said(folder) == [("-70.0", "10.0", "1"), ("-71.0", "11.0", "1")]
-    table = parsers.read(str(folder / "transactions.csv"))[1]["transactions"]
+    table = tables_of(folder / "transactions.csv")["transactions"]
     assert table["rssi_dbm"].tolist() == [-70.0, -71.0]
     assert table["radio_readings"].tolist() == [1, 1]
 

@@ -13,6 +13,7 @@ import parsers
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.open import open_recording
 from tests.cli.program import analyze
+from tests.narrowed import known, tables_of
 from tests.rig.real import measuring, numbers, spans_ns, told, transactions
 from tests.testbed.running import document, finished, left_behind
 
@@ -55,7 +56,7 @@ def test_the_session_says_over_what_it_was_measured(cdpd: Path) -> None:
     wanted = {"link": "cdpd", "speed": SPEED, "virtual": False, "seed": 5, "extensions": []}
     there = manifest.variables.document()
     assert {key: there[key] for key in wanted} == wanted
-    assert 'kind = "cdpd"' in manifest.variables.scenario
+    assert 'kind = "cdpd"' in known(manifest.variables.scenario)
     assert [run["ended"] for run in manifest.variables.runs] == ["every transaction was done"]
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert manifest.hosts["mobile"].more["device"].startswith("tun0 mtu 576")
@@ -65,7 +66,7 @@ def test_the_session_says_over_what_it_was_measured(cdpd: Path) -> None:
 def test_the_recorded_radio_is_what_the_link_said(cdpd: Path) -> None:
     """The modem rounds to 1 dB and 1 %; an answer may have been begun before it was told the latest."""
     truth = told(cdpd)
-    _, tables = parsers.read(str(cdpd / "mobile" / "radio.jsonl"))
+    tables = tables_of(cdpd / "mobile" / "radio.jsonl")
     radio: Any = tables["radio"]
     compared = {"rssi_dbm": "rssi_dbm", "bler_pct": "bler_percent", "cell_busy_pct": "cell_busy_percent"}
     for column, name in compared.items():

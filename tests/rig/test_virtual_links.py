@@ -16,6 +16,7 @@ from multitracer.rig.world import RigWorld
 from multitracer.scenario import load_scenario
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.units import NS_PER_S
+from tests.narrowed import known
 from tests.rig.virtual import plan, run
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: p
         options = Options(extensions=extensions)
         run(
             plan("centauruscomm", (3000,), 2),
-            tmp_path / extensions.name,
+            tmp_path / known(extensions.name),
             load_scenario("cdpd"),
             options=options,
         )

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +27,8 @@ from tests.rig.virtual import CLEAN, LOSSY, link, plan, rows, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.measure.plan import ProtocolName
+    from multitracer.measure.plan import Plan, ProtocolName
+    from multitracer.scenario.model import Scenario
 
 PROTOCOLS: list[ProtocolName] = ["tcp", "centauruscomm"]
 BLACKOUT = """
@@ -179,7 +180,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_folder_is_gone_on_with_by_the_same_run_only(tmp_path: Path) -> None:
     run(plan("tcp"), tmp_path, link(LOSSY))
-    others = (
+    others: tuple[tuple[Plan, Scenario, dict[str, Any]], ...] = (
         (plan("tcp", (65,)), link(LOSSY), {}),
         (plan("tcp"), link(CLEAN), {}),
         (plan("tcp"), link(LOSSY), {"seed": 2}),

@@ -14,6 +14,7 @@ from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
 from multitracer.protocols.link_events import PacketDropped, ResetStarted
 from multitracer.scenario import bundled_names, load_scenario
 from multitracer.simulator.run import VirtualRun
+from tests.narrowed import call_of, known
 from tests.simulator.watch import gaps, slope, watch, watched
 
 CALLS = [name for name in bundled_names() if isinstance(load_scenario(name).link, LinkConfig)]
@@ -22,15 +23,15 @@ CALLS = [name for name in bundled_names() if isinstance(load_scenario(name).link
 @pytest.mark.parametrize("name", CALLS)
 def test_the_ledger_is_even_and_the_transfer_ends(name: str) -> None:
     seen = watched(name)
-    assert seen.summary.ledger.is_even
-    assert seen.summary.ledger.bytes_in > 10_000
+    assert known(seen.summary.ledger).is_even
+    assert known(seen.summary.ledger).bytes_in > 10_000
     assert max(p.time_s for p in seen.packets) < 200 + sum(t.bytes for t in seen.scenario.traffic) / 600
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_without_a_reset_nothing_is_flushed(name: str) -> None:
     summary = watched(name).summary
-    assert (summary.ledger.flushed > 0) is (summary.rlp_resets > 0)
+    assert (known(summary.ledger).flushed > 0) is (summary.rlp_resets > 0)
 
 
 class TestCleanBulk:
@@ -66,7 +67,11 @@ class TestCleanBulk:
     def test_nothing_is_lost_or_sent_twice(self) -> None:
         summary = watched("clean-bulk").summary
         assert (summary.rlp_retransmissions, summary.tcp_retransmissions, summary.tcp_timeouts) == (0, 0, 0)
-        assert (summary.checksum_errors, summary.ledger.flushed, summary.ledger.queued) == (0, 0, 0)
+        assert (summary.checksum_errors, known(summary.ledger).flushed, known(summary.ledger).queued) == (
+            0,
+            0,
+            0,
+        )
 
     def test_the_queue_makes_the_round_trip_ten_times_longer(self) -> None:
         summary = watched("clean-bulk").summary
@@ -167,7 +172,7 @@ class TestResets:
 
     def test_the_two_differ_only_in_compression(self) -> None:
         plain, compressed = watched("fig8-resets-plain").scenario, watched("fig8-resets-vj").scenario
-        same = replace(compressed.link, header_compression="none")
+        same = replace(call_of(compressed), header_compression="none")
         alike = replace(compressed, name=plain.name, title=plain.title, source=plain.source, link=same)
         assert alike == plain
         assert not plain.mobile.timestamps
@@ -181,7 +186,7 @@ class TestResets:
 
     def test_tossing_hides_the_damage_from_tcp(self) -> None:
         scenario = watched("fig8-resets-vj").scenario
-        tossing = watch(replace(scenario, link=replace(scenario.link, header_compression="vj"))).summary
+        tossing = watch(replace(scenario, link=replace(call_of(scenario), header_compression="vj"))).summary
         assert tossing.checksum_errors == 0
         assert tossing.tcp_timeouts >= 2
 
@@ -235,7 +240,7 @@ def test_an_overbuffered_link_has_half_a_minute_of_queue() -> None:
 def test_a_long_fade_does_not_reset_a_persistent_link() -> None:
     seen = watched("fade-n2-20")
     assert (seen.summary.rlp_resets, seen.summary.tcp_timeouts) == (0, 0)
-    impatient = replace(seen.scenario, link=replace(seen.scenario.link, n2=6))
+    impatient = replace(seen.scenario, link=replace(call_of(seen.scenario), n2=6))
     assert watch(impatient).summary.rlp_resets == 1
 
 
@@ -316,7 +321,7 @@ def test_a_present_tcp_loses_less_time_to_the_same_resets() -> None:
 
 def test_a_reset_by_n2_is_told_as_such() -> None:
     scenario = watched("fade-n2-20").scenario
-    seen = watch(replace(scenario, link=replace(scenario.link, n2=6)))
+    seen = watch(replace(scenario, link=replace(call_of(scenario), n2=6)))
     causes = [e.cause for _, e in seen.link if isinstance(e, ResetStarted)]
     assert "n2" in causes
     assert "forced" not in causes

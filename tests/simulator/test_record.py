@@ -25,6 +25,7 @@ from multitracer.protocols.link_events import FrameLost
 from multitracer.recording.open import open_recording
 from multitracer.scenario import HostClock, Scenario, Traffic, load_scenario
 from multitracer.simulator.record import record_virtual
+from tests.narrowed import call_of, tables_of
 from tests.simulator.watch import watch, watched
 
 LOGS = {
@@ -170,7 +171,7 @@ def test_every_log_is_read_by_its_parser_without_a_skipped_record(typical: Path,
 
 
 def test_the_sender_state_follows_the_packets(typical: Path) -> None:
-    state = parsers.read(typical / "mobile/tcp_state.jsonl")[1]["tcp_state"]  # type: ignore[index]
+    state = tables_of(typical / "mobile/tcp_state.jsonl")["tcp_state"]
     summary = json.loads((typical / "summary.json").read_text())
     assert state["total_retransmitted_segments"].max() == summary["tcp_retransmissions"]
     assert state["total_acked_bytes"].max() == 230_000
@@ -180,7 +181,7 @@ def test_the_sender_state_follows_the_packets(typical: Path) -> None:
 
 
 def test_the_link_log_repeats_the_summary(typical: Path) -> None:
-    frames = parsers.read(typical / "mobile/rlp.pcapng")[1]["link_frames"]  # type: ignore[index]
+    frames = tables_of(typical / "mobile/rlp.pcapng")["link_frames"]
     summary = json.loads((typical / "summary.json").read_text())
     with_data = frames["sent"] & (frames["payload_bytes"] > 0)
     assert int((with_data & (frames["attempt"] > 1)).sum()) == summary["rlp_retransmissions"]
@@ -199,7 +200,7 @@ def truth(folder: Path, name: str) -> list[dict[str, str]]:
 def test_the_truth_of_frames_agrees_with_what_the_receivers_logged(typical: Path) -> None:
     frames = truth(typical, "frames.csv")
     for direction, receiver in (("up", "fixed"), ("down", "mobile")):
-        logged = parsers.read(typical / receiver / "rlp.pcapng")[1]["link_frames"]  # type: ignore[index]
+        logged = tables_of(typical / receiver / "rlp.pcapng")["link_frames"]
         lost_slots = [
             int(f["arrival_slot"]) for f in frames if f["direction"] == direction and f["lost"] == "1"
         ]
@@ -238,7 +239,7 @@ def test_a_recorded_radio_repeats_the_run_exactly(tmp_path: Path) -> None:
         side: [e.tick for where, e in seen.link if where == side and isinstance(e, FrameLost)]
         for side in ("mobile", "fixed")
     }
-    slot_ns = scenario.link.slot_ns
+    slot_ns = call_of(scenario).slot_ns
     trace = ErrorTrace.from_slots(slot_ns=slot_ns, slots=20_000, up=lost["fixed"], down=lost["mobile"])
     (tmp_path / "radio.txt").write_text(trace.text())
     (tmp_path / "again.toml").write_text(

@@ -14,6 +14,7 @@ from multitracer.errors import FormatError, InputError, MultiTracerError
 from multitracer.protocols.tcp import BSD, MODERN
 from multitracer.scenario import bundled_names, load_scenario
 from multitracer.scenario.toml import parse_scenario
+from tests.narrowed import call_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +111,7 @@ def test_a_file_is_found_by_path_and_its_trace_beside_it(tmp_path: Path) -> None
     (tmp_path / "mine.toml").write_text(f"[link.up]\nkind = 'replay'\ntrace = 'radio.txt'\n{TRAFFIC}")
     scenario = load_scenario(str(tmp_path / "mine.toml"))
     assert scenario.name == "mine"
-    assert scenario.link.up.replayed == ((7, 2),)
+    assert call_of(scenario).up.replayed == ((7, 2),)
 
 
 def test_a_trace_outside_the_scenarios_folder_is_not_opened(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from multitracer.capture import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
+    from multitracer.tables import Array
 
 _CLEARANCE = (1 << 32) + 2
 """Units between two stretches: neither these touch, nor what a SACK may name, within 2 GiB of its ACK."""

@@ -19,8 +19,8 @@ from multitracer.capture import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.axis import Pieces
+    from multitracer.tables import Array
 
 _BELOW = -(1 << 62)
 """Below every number on an axis: late pieces may lie anywhere before a direction's first."""

@@ -25,9 +25,9 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 _AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1
@@ -278,7 +278,12 @@ def _absent_round_trips(examination: Examination, rows: dict[str, Array]) -> Non
 
 
 def beginning_acknowledged(examination: Examination) -> Array:
-    """Return which directions have their first unit acknowledged."""
+    """Return which directions have their first unit acknowledged.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_directions,)
+    """
     acks = examination.axis.acks
     acknowledged = np.zeros(examination.group.directions, dtype=bool)
     answered = np.flatnonzero(np.diff(acks.bounds))
@@ -331,6 +336,10 @@ def is_dsack(blocks: Table, ack: Array) -> Array:
     """Return which blocks would be D-SACKs as the first of their segment (RFC 2883, section 4).
 
     That is: they begin below the cumulative ACK, or lie within the block that follows.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_blocks,)
     """
     row, left, right = blocks["row"], blocks["left"], blocks["right"]
     duplicate = np.less((left - ack[row]).view(np.int32), 0)

@@ -15,10 +15,10 @@ import numpy as np
 from multitracer.analysis.intervals import span_minimum
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.acknowledgments import Progress
     from multitracer.analysis.segments.axis import Axis
     from multitracer.analysis.segments.coverage import Coverage
+    from multitracer.tables import Array
 
 
 @dataclass(slots=True)

@@ -22,12 +22,12 @@ from multitracer.analysis.segments.probes import (
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.acknowledgments import Progress, Repeats
     from multitracer.analysis.segments.axis import Axis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.analysis.segments.exact_acks import ExactAcks
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 
 @dataclass(slots=True)

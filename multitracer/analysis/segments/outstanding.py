@@ -11,8 +11,8 @@ from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.analysis.segments.acknowledgments import first_units
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
+    from multitracer.tables import Array
 
 _NEVER = -(1 << 62)
 

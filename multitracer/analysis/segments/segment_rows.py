@@ -24,9 +24,9 @@ from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import Group
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 
 class Connections:

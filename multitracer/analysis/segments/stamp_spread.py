@@ -19,9 +19,9 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 FEWEST_STAMPS = 30
 """Stamped segments of each direction, and ticks between the first and the last."""

@@ -14,9 +14,9 @@ from multitracer.analysis.group import has
 from multitracer.capture import Mark
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
 
 def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
@@ -24,6 +24,10 @@ def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
     ACK covers that segment.
+
+    Returns
+    -------
+    segment, ack : ndarray of int64, shape (n_samples,)
     """
     group, axis, segments = examination.group, examination.axis, capture.segments
     pieces, acks = axis.pieces, axis.acks

@@ -17,7 +17,7 @@ from multitracer.tcp import RTO_STATES
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
+    from multitracer.tables import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def reconstruct_rto(samples: Table, *, profile: RtoProfile = RFC_6298) -> Table:
     ----------
     samples : Table
         RTT_SAMPLES of one direction and one provenance, in order of their answers. Negative ones, which only
-        a clock that went back can give, are passed over.
+        a clock that went back can give, are skipped.
     profile : RtoProfile
 
     References

@@ -26,9 +26,9 @@ from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.segments.outstanding import Blocks
     from multitracer.analysis.segments.segment_rows import Connections
+    from multitracer.tables import Array
 
 
 class Provenance(IntEnum):

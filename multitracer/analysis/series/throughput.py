@@ -17,7 +17,7 @@ from multitracer.tcp import RATES
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
+    from multitracer.tables import Array
 
 WINDOW_SEGMENTS = 16
 LEAST_HEADERS_BYTES = 40

@@ -11,7 +11,7 @@ from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
+    from multitracer.tables import Array
 
 
 @dataclass(frozen=True, slots=True)

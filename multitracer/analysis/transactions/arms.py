@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Row
 
 PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm"}
 """How a protocol is written for people."""
@@ -75,9 +75,12 @@ class Line(NamedTuple):
     fixed_s: float
     per_byte_s: float
 
-    def at(self, size_bytes: Any) -> Any:
+    def at(self, size_bytes: _Sizes) -> _Sizes:
         """Return the line's RTT, s."""
         return self.fixed_s + self.per_byte_s * size_bytes
+
+
+_Sizes = TypeVar("_Sizes", float, "Array")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,7 @@ def _other(table: Table) -> Array:
 
 
 def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
-    """Return the arms of all sessions, TCP's first, named by what tells them apart.
+    """Return the arms of all sessions, TCP's first, named by what distinguishes them.
 
     A name begins with the protocol and holds, of facts of the session, connection and labels, what differs
     between arms of that protocol; if that is not enough, also the session.
@@ -208,7 +211,7 @@ def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
     sources : sequence of Source
     pool : bool
         Take for one arm what nothing but the session tells apart: an experiment that was done in several
-        runs. What nobody told apart by a label is taken for the same.
+        runs. What nobody distinguished by a label is taken for the same.
     """
     split = [(source, rows) for source in sources for rows in _split(source.table)]
     split = _pooled(split) if pool else split
@@ -222,7 +225,7 @@ def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
 def _split(table: Table) -> Iterator[Table]:
     known = np.isin(table["protocol"], list(PROTOCOLS))
     keys = [*(table[name] for name in _KEYS), _other(table)]
-    groups: dict[tuple[Any, ...], list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
     for row in np.flatnonzero(known).tolist():
         groups.setdefault(tuple(column[row] for column in keys), []).append(row)
         if len(groups) > _MOST_ARMS:
@@ -232,7 +235,7 @@ def _split(table: Table) -> Iterator[Table]:
 
 
 def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
-    groups: dict[tuple[Any, ...], list[tuple[Source, Table]]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[Source, Table]]] = {}
     for source, rows in split:
         setting = _facts(source, rows) | {"session": f"{source.speed:g}"}
         groups.setdefault(tuple(sorted(setting.items())), []).append((source, rows))
@@ -301,7 +304,7 @@ def size_statistics(arm: Arm) -> Table:
     return Table(SIZES, columns, {"arm": arm.name})
 
 
-def _statistics(arm: Arm, size: int) -> dict[str, Any]:
+def _statistics(arm: Arm, size: int) -> Row:
     table = arm.at(size)
     ordered = np.sort(arm.rtt_s(table))
     finished = ordered[np.isfinite(ordered)]

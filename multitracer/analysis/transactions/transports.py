@@ -1,4 +1,4 @@
-"""Two transports beside each other, size by size: ratio and difference of their RTT, and of its distribution.
+"""Two transports compared, size by size: ratio and difference of their RTT, and of its distribution.
 
 The ratio is that of the medians; its interval is a percentile bootstrap of both arms (`bootstrap.py`), each
 resampled by itself, for the transactions of two runs are no pairs. A ratio below 1 is a valid result.
@@ -6,7 +6,7 @@ resampled by itself, for the transactions of two runs are no pairs. A ratio belo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def compare(first: Arm, second: Arm) -> Table:
     return Table(COMPARISON, columns, {"first": first.name, "second": second.name})
 
 
-def _row(first: Arm, second: Arm, size: int) -> dict[str, Any]:
+def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
     tables = first.at(size), second.at(size)
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
     with_setup = first.with_setup_s(tables[0])

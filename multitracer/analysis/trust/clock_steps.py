@@ -17,7 +17,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.counted import Counted
-    from multitracer.analysis.intervals import Array
+    from multitracer.tables import Array
 
 SMALLEST_STEP_NS = NS_PER_S // 2
 """Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""

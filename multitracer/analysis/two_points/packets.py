@@ -28,8 +28,8 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
     from multitracer.analysis.tcp import Analysis
+    from multitracer.tables import Array
 
 
 class Outcome(IntEnum):
@@ -236,6 +236,6 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
 
 
 def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return what tells each packet, and how many with the same identity came before it."""
+    """Return what identifies each packet, and how many with the same identity came before it."""
     key = identities(segments, rows, fields)
     return key, copies(key)[0]

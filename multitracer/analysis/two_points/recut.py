@@ -17,8 +17,7 @@ from multitracer.analysis.intervals import unwrapped
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Array
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 _WRAP = 1 << 32
 

@@ -41,7 +41,7 @@ from multitracer.protocols.link_events import (
     ResetDone,
     ResetStarted,
 )
-from multitracer.protocols.ppp import IP, PppDamage, PppDeframer, PppFramer
+from multitracer.protocols.ppp import PppDamage, PppDeframer, PppFramer, PppProtocol
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
@@ -270,12 +270,12 @@ class _End:
                 return
             if self.rfcomm.unsent_bytes == 0:
                 self._framer.idle()
-            frame, facts = self._framer.frame(IP, packet), ip_facts(packet)
+            frame, facts = self._framer.frame(PppProtocol.IP, packet), ip_facts(packet)
             begin = self.rfcomm.written_bytes
             self.rfcomm.write(frame)
             self._names.append((begin + len(frame), facts.ip_id, facts.seq))
             sizes = len(packet), len(frame), begin
-            self.journal.add(PppSent, now_ns, IP, *sizes, facts.ip_id, facts.seq)
+            self.journal.add(PppSent, now_ns, PppProtocol.IP, *sizes, facts.ip_id, facts.seq)
 
     def names_at(self, offset: int) -> tuple[int | None, int | None]:
         """Return IP identification and sequence number of the packet at an offset that does not go back."""

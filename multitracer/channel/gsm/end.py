@@ -18,7 +18,7 @@ from multitracer.protocols.link_events import (
     PppSent,
     VjTossed,
 )
-from multitracer.protocols.ppp import IP, PppDamage, PppDeframer, PppFramer
+from multitracer.protocols.ppp import PppDamage, PppDeframer, PppFramer, PppProtocol
 from multitracer.protocols.rlp import Parameters, RlpConfig, RlpEntity, RlpState
 from multitracer.protocols.vj import VjCompressor, VjDecompressor, VjError
 
@@ -101,7 +101,8 @@ class GsmEnd:
 
     def _write_packet(self, packet: bytes, now_ns: int) -> None:
         facts = ip_facts(packet)
-        protocol, information = IP, packet
+        protocol: int = PppProtocol.IP
+        information = packet
         if self._compressor is not None:
             protocol, information = self._compressor.compress(packet)
         if self.l2r.unsent_bytes == 0:
@@ -157,7 +158,7 @@ class GsmEnd:
 
     def _decompressed(self, outcome: PppPacket) -> bytes | None:
         if self._decompressor is None:
-            return outcome.information if outcome.protocol == IP else None
+            return outcome.information if outcome.protocol == PppProtocol.IP else None
         try:
             return self._decompressor.decompress(outcome.protocol, outcome.information)
         except VjError:

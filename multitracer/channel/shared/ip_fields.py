@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-_TCP = 6
+from multitracer.capture import IpProtocol
+
+_TCP = IpProtocol.TCP.value
 
 
 class IpFacts(NamedTuple):

@@ -24,13 +24,17 @@ class Incident(NamedTuple):
     """full, codel."""
 
 
+Policy = Literal["drop-tail", "codel"]
+"""Which packet goes when too many wait."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
     """How an interface queue behaves."""
 
     limit_packets: int = 50
     """Most packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
-    policy: Literal["drop-tail", "codel"] = "drop-tail"
+    policy: Policy = "drop-tail"
     local_drops: Literal["default", "told", "silent"] = "default"
     """Whether the host learns that its full queue refused a packet. By default it does in virtual time, where
     its TcpProfile says what it makes of that; a real Linux does not, because it would send such a packet

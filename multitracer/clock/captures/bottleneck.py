@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from multitracer.clock.captures.serialization import Spacing, slowest_ns_per_byt
 from multitracer.clock.captures.steps import ClockLabel, Step, certainly
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _LONG_REACH = 64
 """Packets before each one whose queue is taken off where only the place of a jump is looked for."""
@@ -101,7 +99,12 @@ def _guess(own: Spacing | None, other: Spacing | None) -> float:
 
 
 def arrivals_without_jump(side: Side, steps: list[Step]) -> Array:
-    """Return one direction's arrivals in the longest time without a jump of the clock that stamped them."""
+    """Return one direction's arrivals in the longest time without a jump of the clock that stamped them.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape (n_packets,)
+    """
     clock: ClockLabel = "b" if side.way.sign > 0 else "a"
     number = np.zeros(len(side.way), dtype=np.int64)
     known = np.ones(len(side.way), dtype=bool)

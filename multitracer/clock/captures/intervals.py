@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from multitracer.clock.model.causal_bounds import certain
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _FEWEST = 5
 """Packets of a direction on each side of a jump; fewer do not tell how dense the least delays lie."""

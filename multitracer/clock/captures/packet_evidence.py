@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.captures.directions import both_ways
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Evidence
+from multitracer.clock.model.estimate import EventDirection, Evidence
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.units import NS_PER_S
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.model.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Estimate
+    from multitracer.tables import Array
 
 _LONGEST_DELAY_NS = 10 * NS_PER_S
+"""A packet that was under way for longer may be drawn in the wrong interval; no number rests on it."""
 
 
 def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> list[Estimate]:
@@ -30,7 +32,10 @@ def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> 
     rows = np.concatenate([ways.out.row, ways.back.row])
     order = np.argsort(rows, kind="stable")  # as captured: a clock that was set back repeats its stamps
     others = np.concatenate([ways.out.other_row, ways.back.other_row])
-    direction = np.repeat(np.array([FORWARD, BACKWARD], dtype=np.int8), [len(ways.out), len(ways.back)])
+    direction = np.repeat(
+        np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
+        [len(ways.out), len(ways.back)],
+    )
     start, end = near.segments["time_ns"][rows[order]], far.segments["time_ns"][others[order]]
     index = _intervals(estimates, start, end, direction[order])
     parts = [np.flatnonzero(index == i) for i in range(len(estimates))]

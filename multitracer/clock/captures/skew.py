@@ -11,7 +11,7 @@ Where the densest level is borne out by no line below the delays, nor by slots, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,16 +22,16 @@ from multitracer.clock.model.envelope import envelope
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW, skew_posterior, window_lows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
     Course = tuple[int, Array, Array]
     """Sign of the skew, times and delays of one direction in one stretch."""
 
 _FEWEST = 12
 """Packets of a direction in a stretch; fewer tell no slope."""
 _SURE = 4.0
-_SLACK = 5e-6
+"""Standard errors: two witnesses that lie farther apart contradict each other (chance: 6 in 100,000)."""
+_SLACK = 5e-6  # 5 ppm: what a quartz changes with the temperature of a room during a recording
 _STAMPING_NS = 40_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _NO_CHANCE = 6.0

@@ -12,10 +12,8 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class Stamps:
 
     name: str
     """The file or host, as the user knows it."""
-    time_ns: NDArray[np.int64]
+    time_ns: Times
     capture: Capture | None = None
     """Where they come from, if that is a capture: its directions and ACKs tell more."""
 
@@ -55,7 +53,7 @@ class Complaint:
     """What is proposed, in words."""
     shift_ns: int | None = None
     """Add this to every stamp of the log that `concerns` chooses, where that is the repair."""
-    proposed_ns: NDArray[np.int64] | None = None
+    proposed_ns: Times | None = None
     """The stamps after a repair that is no mere shift, in the order of the records."""
     concerns: Callable[[Array], Array] | None = None
     """From all stamps, in the order of the records, to a mask of those that are at fault; None: all are."""

@@ -19,7 +19,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.clock.doctor.complaints import Stamps
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array
 
 _FEW = 20
 """Fewer stamps show nothing."""
@@ -27,7 +27,8 @@ _SMALLEST_STEP_NS = 10 * NS_PER_MS
 """Capture queues mix packets by less than that; a clock that is set moves by more."""
 _SMALLEST_APART_NS = NS_PER_MS
 _TEETH = 5
-_MOST_FALLS = 1_000
+"""A pattern that comes five times is none by chance; also the least packets of a direction."""
+_MOST_FALLS = 1_000  # bounds the time on a log in disorder
 
 
 def whole_seconds(stamps: Stamps) -> Complaint | None:

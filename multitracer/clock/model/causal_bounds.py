@@ -8,28 +8,27 @@ assumed of the delays but their sign.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.model.envelope import lower_hull
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, PPM, Estimate, Evidence
+from multitracer.clock.model.estimate import PPM, Estimate, EventDirection, Evidence
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
     Cloud = tuple[Array, Array]
 
-_HALVINGS = 60
-_FEWEST = 2
+_HALVINGS = 60  # halves any range of float64 down to its last digit
+_FEWEST = 2  # two bounds on a side: one alone may be a mistaken pair
 _MOST_STRAY = 3
 """Besides one in a hundred: events that were paired wrongly."""
-_STAMPING_NS = 20_000.0
+_STAMPING_NS = 20_000.0  # hosts stamp packets some ten microseconds late; the same in `one_way`
 
 
 def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, slack_ns: float) -> Estimate:
@@ -40,7 +39,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     from_ns, to_ns : ndarray of int64
         Stamps of each event by the two clocks.
     direction : ndarray of int8
-        FORWARD where `from` saw it first, BACKWARD where `to` did.
+        An `EventDirection`: FORWARD where `from` saw it first, BACKWARD where `to` did.
     method : str
         What the estimate calls itself.
     slack_ns : float
@@ -51,7 +50,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     ClockError
         If one of the two kinds is missing, or if they contradict each other by more.
     """
-    ahead, behind = direction == FORWARD, direction == BACKWARD
+    ahead, behind = direction == EventDirection.FORWARD.value, direction == EventDirection.BACKWARD.value
     if min(int(ahead.sum()), int(behind.sum())) < _FEWEST:
         raise ClockError(
             f"{method}: not determinable, because the events of {len(from_ns)} that both logs tell of bound "

@@ -6,7 +6,7 @@ together, or why they cannot.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from multitracer.clock.model.graph import ClockGraph, Path
+    from multitracer.tables import Row
 
 _LINE = (
     Column("first_ns", "int64", "first stamp of `from` for which it holds", "ns since its clock's zero"),
@@ -67,7 +68,7 @@ def edges_table(relations: Iterable[Relation]) -> Table:
     return _table(CLOCK_EDGES, [_edge(relation, e) for relation in relations for e in relation.estimates])
 
 
-def _edge(relation: Relation, estimate: Estimate) -> dict[str, Any]:
+def _edge(relation: Relation, estimate: Estimate) -> Row:
     bounds = {name: getattr(estimate, name) for name in ("lower_ns", "upper_ns")}
     return {
         "from_host": relation.source.host,
@@ -82,12 +83,12 @@ def _edge(relation: Relation, estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _line(estimate: Estimate) -> dict[str, Any]:
+def _line(estimate: Estimate) -> Row:
     names = [column.name for column in _LINE[:-1]]
     return {name: getattr(estimate, name) for name in names} | {"pivot_ns": estimate.pivot}
 
 
-def _table(schema: Schema, rows: list[dict[str, Any]]) -> Table:
+def _table(schema: Schema, rows: list[Row]) -> Table:
     return Table(schema, {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in schema})
 
 
@@ -108,12 +109,12 @@ def mapping_table(graph: ClockGraph, reference: Clock) -> Table:
     return _table(CLOCK_MAPPING, rows)
 
 
-def _mapped(graph: ClockGraph, clock: Clock, reference: Clock) -> Iterator[dict[str, Any]]:
+def _mapped(graph: ClockGraph, clock: Clock, reference: Clock) -> Iterator[Row]:
     known = {"host": clock.host, "domain": clock.domain, "reference": str(reference)}
     try:
         path = graph.path(clock, reference)
     except ClockError as error:
-        lost: dict[str, Any] = {c.name: NOT_A_TIME if c.dtype == "int64" else np.nan for c in _LINE}
+        lost: Row = {c.name: NOT_A_TIME if c.dtype == "int64" else np.nan for c in _LINE}
         yield {**known, **lost, "path": "", "reason": str(error)}
         return
     methods = "; ".join(f"{relation.method} to {relation.target}" for relation in path)

@@ -7,20 +7,25 @@ find it in linear time by the hull.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from multitracer.tables import Array
 
-    Array = NDArray[Any]
 
 _BLOCK = 64
+"""Points a block: the square root of some thousand, at which both passes cost about the same."""
 
 
 def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
-    """Return the indexes of the vertices of the lower convex hull, in order of time."""
+    """Return the indexes of the vertices of the lower convex hull, in order of time.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_vertices,)
+    """
     candidates = _candidates(time_ns, delay_ns)
     hull: list[int] = []
     x, y = time_ns.tolist(), delay_ns.tolist()

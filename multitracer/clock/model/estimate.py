@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -26,15 +27,24 @@ from multitracer.errors import ClockError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Stamps = NDArray[np.int64]
-    Array = NDArray[Any]
+    from multitracer.tables import Array, Times
 
-PPM = 1e-6
+    Stamps = Times
+
+PPM = 1e-6  # parts per million
 MOST_SKEW_PPM = 500.0
 """The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
 
-FORWARD, BACKWARD, TOGETHER = 1, -1, 0
-"""Of `Evidence.direction`: which clock stamped first."""
+
+class EventDirection(IntEnum):
+    """Which of two clocks stamped an event first."""
+
+    BACKWARD = -1
+    """`to`: a packet on its way back."""
+    TOGETHER = 0
+    """Neither: a bracketed reading."""
+    FORWARD = 1
+    """`from`: a packet on its way there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +56,8 @@ class Evidence:
     from_ns, to_ns : ndarray of int64, ns
         The two stamps of each event.
     direction : ndarray of int8
-        FORWARD: the event reached `from` first (a packet on its way there), so ``to - from`` is at least the
-        offset; BACKWARD: at most the offset; TOGETHER: both at once (a bracketed reading).
+        An `EventDirection` each. FORWARD: the event reached `from` first, so ``to - from`` is at least the
+        offset; BACKWARD: at most the offset; TOGETHER: both at once.
     corrected_ns : ndarray of int64, ns, optional
         ``to - from`` without what is known of the way (serialization time); by default the plain difference.
     """
@@ -153,22 +163,38 @@ class Estimate:
         tilt = self.skew_uncertainty_ppm * PPM * (self.first_ns - self.pivot)
         return math.sqrt(max(0.0, self.uncertainty_ns**2 - tilt**2))
 
-    def at(self, from_ns: Array | int) -> Any:
+    @overload
+    def at(self, from_ns: int | np.int64) -> np.int64: ...
+    @overload
+    def at(self, from_ns: Array) -> Array: ...
+    def at(self, from_ns: Array | int | np.int64) -> Array | np.int64:
         """Return stamps of `to` (int64, ns) for stamps of `from`; beyond the interval the line goes on."""
         stamps = np.asarray(from_ns, dtype=np.int64)
-        drift = np.rint(self.skew_ppm * PPM * (stamps - self.first_ns)).astype(np.int64)
+        drift: Array = np.rint(self.skew_ppm * PPM * (stamps - self.first_ns)).astype(np.int64)
         return stamps + self.offset_ns + drift
 
-    def offset_at(self, from_ns: Array | int) -> Any:
+    @overload
+    def offset_at(self, from_ns: int | np.int64) -> np.int64: ...
+    @overload
+    def offset_at(self, from_ns: Array) -> Array: ...
+    def offset_at(self, from_ns: Array | int | np.int64) -> Array | np.int64:
         """Return ``to - from`` (int64, ns) at stamps of `from`."""
         return self.at(from_ns) - np.asarray(from_ns, dtype=np.int64)
 
-    def bound_ns(self, from_ns: Array | int) -> Any:
+    @overload
+    def bound_ns(self, from_ns: int | np.int64) -> np.float64: ...
+    @overload
+    def bound_ns(self, from_ns: Array) -> Array: ...
+    def bound_ns(self, from_ns: Array | int | np.int64) -> Array | np.float64:
         """Return the half-width (float64, ns) of the 95 % interval of the offset at stamps of `from`."""
         away = (np.asarray(from_ns, dtype=np.int64) - self.pivot).astype(np.float64)
         return np.hypot(self.at_pivot_ns, self.skew_uncertainty_ppm * PPM * away)
 
-    def covers(self, from_ns: Array | int) -> Any:
+    @overload
+    def covers(self, from_ns: int | np.int64) -> np.bool_: ...
+    @overload
+    def covers(self, from_ns: Array) -> Array: ...
+    def covers(self, from_ns: Array | int | np.int64) -> Array | np.bool_:
         """Return whether stamps of `from` lie in the interval."""
         stamps = np.asarray(from_ns, dtype=np.int64)
         return (stamps >= self.first_ns) & (stamps <= self.last_ns)

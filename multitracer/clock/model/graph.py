@@ -19,12 +19,14 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array
+
 
 Path = tuple[Relation, ...]
 
-_MOST_ENDS = 32
+_MOST_ENDS = 32  # bounds the time: of many intervals the first show whether a path holds
 _FOR_EVER_NS = 1 << 59
+"""18 years: relations that always hold (one kernel) say that they last longer."""
 
 
 @dataclass(slots=True)

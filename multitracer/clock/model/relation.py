@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from multitracer.clock.model.estimate import Array, Estimate
+    from multitracer.clock.model.estimate import Estimate
+    from multitracer.tables import Array, Times
 
 DOMAINS = ("realtime", "monotonic", "boottime", "tracefs", "modem", "gps", "utc", "tsval")
 """What a clock of a host may be; utc belongs to no host."""
@@ -76,7 +77,7 @@ class Placement:
         Why some are not placed; "" if all are.
     """
 
-    time_ns: NDArray[np.int64]
+    time_ns: Times
     bound_ns: NDArray[np.float64]
     status: NDArray[np.uint8]
     reason: str = ""
@@ -199,7 +200,7 @@ def _wander(estimate: Estimate) -> float:
 
 
 def _reason(known: Array, near: Array) -> str:
-    reasons: list[Any] = []
+    reasons: list[str] = []
     if not known.all():
         reasons.append(f"{np.count_nonzero(~known):,} without a stamp")
     if np.any(known & ~near):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate, Evidence
+from multitracer.clock.model.estimate import Estimate, EventDirection, Evidence
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.sources.paired_stamps import fitted
 from multitracer.errors import ClockError
@@ -22,8 +22,7 @@ from multitracer.tables import Column, Schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.model.estimate import Array
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 CLAPS = Schema(
     "claps",
@@ -102,7 +101,7 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     high, low = end[out] - start[out], end[nearest] - start[nearest]
     half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)
     estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=METHOD)
-    direction = np.where(there, FORWARD, BACKWARD).astype(np.int8)
+    direction = np.where(there, EventDirection.FORWARD, EventDirection.BACKWARD).astype(np.int8)
     return [_bounded(estimate, start[out], half, Evidence(start, end, direction)) for estimate in estimates]
 
 
@@ -112,6 +111,6 @@ def _bounded(estimate: Estimate, stamps: Array, half: Array, points: Evidence) -
     return replace(
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, least)),
-        notes=("the probes' two ways are taken to be equally long; the error holds if they are not",),
+        notes=("the probes are assumed to take equally long both ways; the error holds if they do not",),
         points=points,
     )

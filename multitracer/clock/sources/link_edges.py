@@ -7,26 +7,23 @@ so that every packet bounds the offset from one side and the two kinds together 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.model.causal_bounds import corridor
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate
+from multitracer.clock.model.estimate import Estimate, EventDirection
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
-    Array = NDArray[Any]
 
 METHOD = "link log: packets handed over"
-_SLACK_NS = 2e6
-_LEAST = 5
+_SLACK_NS = 2e6  # two processes of one host stamp a packet a little apart. Not measured
+_LEAST = 5  # with fewer packets one that is mistaken decides
 _SENT = ("packet_queued", "ppp_sent")
 _RECEIVED = ("ppp_received",)
 
@@ -46,8 +43,8 @@ def relate_link(capture: Capture, events: Table) -> list[Estimate]:
     ClockError
         If too few packets are named by both, or only packets of one direction.
     """
-    parts = [_shared(capture, events, kind, FORWARD) for kind in _SENT]
-    parts += [_shared(capture, events, kind, BACKWARD) for kind in _RECEIVED]
+    parts = [_shared(capture, events, kind, EventDirection.FORWARD) for kind in _SENT]
+    parts += [_shared(capture, events, kind, EventDirection.BACKWARD) for kind in _RECEIVED]
     start, end, direction = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(start) < _LEAST:
         raise ClockError(

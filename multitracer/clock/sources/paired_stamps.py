@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, TOGETHER, Estimate, Evidence
+from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, Estimate, EventDirection, Evidence
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.clock.model.estimate import Array
+    from multitracer.tables import Array
 
 UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""
 _MOST_STEPS = 1_000
 """A clock that is set more often is none."""
-_SIGMAS = 1.96
+_SIGMAS = 1.96  # 95 % of a normal distribution
 
 
 def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list[Estimate]:
@@ -170,4 +170,4 @@ def _excess(squares: Array) -> float:
 
 
 def _evidence(from_ns: Array, to_ns: Array) -> Evidence:
-    return Evidence(from_ns, to_ns, np.full(len(from_ns), TOGETHER, dtype=np.int8))
+    return Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.TOGETHER, dtype=np.int8))

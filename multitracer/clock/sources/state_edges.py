@@ -8,23 +8,20 @@ packets. tcp_probe reads before it applies its segment; that reading lies *at* t
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.capture import Flag
 from multitracer.clock.model.causal_bounds import corridor
-from multitracer.clock.model.estimate import BACKWARD, FORWARD, Estimate
+from multitracer.clock.model.estimate import Estimate, EventDirection
 from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from multitracer.capture import Capture
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
-    Array = NDArray[Any]
     Columns = tuple[Array, Array, Array]
     Ends = tuple[bytes, bytes, int, int]
 
@@ -45,7 +42,7 @@ def relate_state(capture: Capture, state: Table) -> list[Estimate]:
     capture : Capture
         Captured at the host whose variables were read; clock `from`.
     state : Table
-        `tcp_state`, its clock is `to`. Rows without `snd_una` are passed over.
+        `tcp_state`, its clock is `to`. Rows without `snd_una` are skipped.
 
     Raises
     ------
@@ -106,7 +103,10 @@ def _of_connection(capture: Capture, state: Table, ends: Ends) -> Columns:
     return (
         np.concatenate([time[place], time[place[~last] + 1]]),
         np.concatenate([state["read_after_ns"][after], state["read_before_ns"][before]]),
-        np.repeat(np.array([FORWARD, BACKWARD], dtype=np.int8), [len(after), len(before)]),
+        np.repeat(
+            np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
+            [len(after), len(before)],
+        ),
     )
 
 

@@ -23,15 +23,16 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.model.estimate import Array
     from multitracer.logs import Log, LogSource
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 METHOD = "centauruscomm"
 _FARTHEST_S = 1e9
 """Clocks farther apart than 32 years are damage."""
-_LONGEST_NAME = 100
-_NOTE = "both programs count on from the time of day at their start; steps of their hosts' clocks do not show"
+_LONGEST_NAME = 100  # names are shown and sorted; a log may hold anything
+_NOTE = (
+    "both programs count from the time of day at their start; later steps of their hosts' clocks do not show"
+)
 
 
 def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:

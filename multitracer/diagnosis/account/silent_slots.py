@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from multitracer.diagnosis.account.link_time import LinkTime
     from multitracer.diagnosis.account.outages import Outages
     from multitracer.diagnosis.join.segments_and_frames import Join
@@ -27,7 +29,7 @@ _UNLOGGED_SLOTS = 5
 
 
 class Silence:
-    """The stretches between two places among the slots in which no data frame was sent, or one in vain.
+    """The stretches between two places among the slots in which no data frame was sent, or an unneeded one.
 
     Attributes
     ----------
@@ -87,7 +89,7 @@ class Silence:
         """Stretches of rule 4: nothing was sent and nothing waited."""
         return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._is_known)
 
-    def uses(self, chosen: Array, use: Array | Use, **columns: Any) -> Uses:
+    def uses(self, chosen: Array, use: Array | Use, **columns: ArrayLike) -> Uses:
         """Return rows of the account for some stretches."""
         begin, end = self.begin[chosen], self.end[chosen]
         return Uses.of(begin, end, use, (end - begin) * self.time.slot_s, **columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from multitracer.tables import NA, Table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import ArrayLike, DTypeLike
+
     from multitracer.diagnosis.use import Use
     from multitracer.tables import Array
 
-_KINDS: dict[str, tuple[Any, Any]] = {
+_KINDS: dict[str, tuple[DTypeLike, object]] = {
     "cause": (np.uint8, 0),
     "back_off": (np.int16, NA),
     "payload": (np.float64, 0.0),
@@ -41,7 +43,7 @@ class Uses(NamedTuple):
     ended_row: Array
 
     @classmethod
-    def of(cls, begin: Array, end: Array, use: Array | Use, seconds: Array, **more: Any) -> Uses:
+    def of(cls, begin: Array, end: Array, use: Array | Use, seconds: Array, **more: ArrayLike) -> Uses:
         """Return rows; a column that is left out, or given as one value, is the same for all."""
         shape = np.shape(begin)
         rest = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.recording.part import Part as CapturePart
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Document
 
 _APART_NS = 2 * NS_PER_S
 """So long without an unfinished transfer ends a group (limits.md)."""
@@ -138,7 +138,7 @@ class Group:
             chain.append(before)
         return [stage for each in reversed(chain) for stage in each.stages]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """Return it as `diagnose --json` writes it."""
         total = max(self.total_s, 1e-12)
         first = min(each.begin_ns for each in self.members)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Document
 
 
 _INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
-_NO_DATA_HERE = "no data arrived where it was captured; whether any were sent the other end knows"
+_NO_DATA_HERE = "no data arrived where it was captured; only the other end knows whether any were sent"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Limited:
         }
         return Table(LIMITS, columns, {"view": self.view.label, "reason": self.reason})
 
-    def intervals(self) -> list[dict[str, Any]]:
+    def intervals(self) -> list[Document]:
         """Return every interval as `diagnose --json --intervals` writes it."""
         table, begin = self.table, self.begin_ns
         per_ns = self.transfer.speed / NS_PER_S

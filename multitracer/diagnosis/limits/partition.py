@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.window import FullWindow, full_window
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
@@ -96,7 +98,7 @@ def _edges(seen: Observed, shown: Shown) -> Array:
         shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end), shown.missing,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
-    places: list[Any] = [
+    places: list[ArrayLike] = [
         *(edge for each in spans for edge in each),
         shown.out.certain_end,
         last,

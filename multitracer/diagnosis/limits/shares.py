@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.partition import Cells
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Document
 
 _DIGITS = 6
 _INSTEAD = {
@@ -38,7 +38,7 @@ class Share(NamedTuple):
     confidence: Confidence
     """Of most of its time."""
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """Return it as `diagnose --json` writes it."""
         return {
             "limit": self.limit.label,

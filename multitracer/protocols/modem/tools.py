@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.protocols.modem.grammar import AnswerError, reported
 
@@ -27,7 +27,7 @@ _QMI_SECTION = re.compile(r"([A-Za-z0-9-]{2,8}):")
 _QMI_VALUE = re.compile(r"\s+([A-Za-z]{2,5})(?: \(\d+\))?: '(-?\d{1,4}(?:\.\d{1,3})?) dBm?'")
 
 
-def mmcli(document: Any) -> list[Reading]:
+def mmcli(document: object) -> list[Reading]:
     """Read the parsed JSON of `mmcli -m N --signal-get -J`; `--` is a missing value.
 
     Raises
@@ -43,7 +43,7 @@ def mmcli(document: Any) -> list[Reading]:
     return [reading for reading in readings if len(reading) > 1] or [{}]
 
 
-def uqmi(document: Any) -> list[Reading]:
+def uqmi(document: object) -> list[Reading]:
     """Read the parsed JSON of `uqmi --get-signal-info`: an object, or a list of them.
 
     Raises
@@ -62,7 +62,7 @@ def uqmi(document: Any) -> list[Reading]:
     return readings
 
 
-def _levels(rat: str, pairs: Any) -> Reading:
+def _levels(rat: str, pairs: object) -> Reading:
     if not isinstance(pairs, dict):
         return {"rat": rat}
     known = {_COLUMNS[name]: _real(value) for name, value in pairs.items() if name in _COLUMNS}
@@ -74,8 +74,8 @@ def _possible(column: str, value: float | None) -> float | None:
     return value if value is not None and least <= value <= most else None
 
 
-def _real(value: Any) -> float | None:
-    if type(value) in (int, float):
+def _real(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,4}(\.\d{1,4})?", value):
         return float(value)
@@ -102,7 +102,7 @@ def qmicli(lines: list[str]) -> list[Reading]:
     return sections
 
 
-def loads(text: str) -> Any:
+def loads(text: str) -> object:
     """Return a JSON document.
 
     Raises

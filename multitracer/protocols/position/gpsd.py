@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.protocols.position.nmea import Fix
+    from multitracer.tables import Document
 
 WATCH = b'?WATCH={"enable":true,"json":true};\n'
 """What gpsd is told, to hear its reports."""
@@ -26,7 +27,7 @@ _COLUMNS = {
     "track": ("heading_deg", 360.0),
     "eph": ("error_m", 1e6),
 }
-_LATEST_NS = 1 << 62
+_LATEST_NS = 1 << 62  # half of int64: leaves room for differences; the year 2116
 
 
 class ReportError(RemoteProtocolError):
@@ -51,7 +52,7 @@ def report(line: str) -> tuple[str, Fix]:
     return kind, _tpv(document) if kind == "TPV" else {}
 
 
-def _tpv(document: dict[str, Any]) -> Fix:
+def _tpv(document: Document) -> Fix:
     mode = document.get("mode")
     fix: Fix = {"fix_time_ns": _time_ns(document.get("time"))}
     has_fix = mode in (2, 3) and type(mode) is int
@@ -62,14 +63,16 @@ def _tpv(document: dict[str, Any]) -> Fix:
     return {name: value for name, value in fix.items() if value is not None}
 
 
-def _real(value: Any, most: float) -> float | None:
-    if type(value) not in (int, float) or not abs(value) <= most:
+def _real(value: object, most: float) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= most:
         return None
     return float(value)
 
 
-def _time_ns(value: Any) -> int | None:
-    if type(value) in (int, float) and 0 <= value < _LATEST_NS / NS_PER_S:  # protocols before 3.5
+def _time_ns(value: object) -> int | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):  # protocols before 3.5
+        if not 0 <= value < _LATEST_NS / NS_PER_S:
+            return None
         return int(round(value * 1e3) * (NS_PER_S // 1000))
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:

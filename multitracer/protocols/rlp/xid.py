@@ -8,13 +8,27 @@ smaller version and window and the larger timers and attempts hold ("sense of ne
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import IntEnum
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp.frame import MODULUS, FrameError
 
-_END = 0
-_VERSION, _IWF_TO_MS, _MS_TO_IWF, _T1, _N2, _T2, _COMPRESSION, _T4, _OPTIONAL = range(1, 10)
-_MS_PER_UNIT = 10
+_END = 0  # TS 24.022, 5.2.2.6: ends the parameters
+_MS_PER_UNIT = 10  # the same: T1, T2 and T4 in units of 10 ms
+
+
+class _Type(IntEnum):
+    """Types of XID parameters (3GPP TS 24.022, clause 5.2.2.6)."""
+
+    VERSION = 1
+    IWF_TO_MS = 2
+    MS_TO_IWF = 3
+    T1 = 4
+    N2 = 5
+    T2 = 6
+    COMPRESSION = 7
+    T4 = 8
+    OPTIONAL = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +66,15 @@ class Parameters:
     def encode(self) -> bytes:
         """Return the information field of an XID frame, without padding."""
         values = (
-            (_VERSION, self.version),
-            (_IWF_TO_MS, self.window_iwf_to_ms),
-            (_MS_TO_IWF, self.window_ms_to_iwf),
-            (_T1, self.t1_ms // _MS_PER_UNIT),
-            (_N2, self.n2),
-            (_T2, self.t2_ms // _MS_PER_UNIT),
+            (_Type.VERSION, self.version),
+            (_Type.IWF_TO_MS, self.window_iwf_to_ms),
+            (_Type.MS_TO_IWF, self.window_ms_to_iwf),
+            (_Type.T1, self.t1_ms // _MS_PER_UNIT),
+            (_Type.N2, self.n2),
+            (_Type.T2, self.t2_ms // _MS_PER_UNIT),
         )
         octets = b"".join(bytes((kind << 4 | 1, value)) for kind, value in values)
-        return octets + (bytes((_COMPRESSION << 4 | 4,)) + self.compression if self.compression else b"")
+        return octets + (bytes((_Type.COMPRESSION << 4 | 4,)) + self.compression if self.compression else b"")
 
     def agreed(self, other: Parameters) -> Parameters:
         """Return what both ends use when one asks for this and the other for `other`; symmetric."""
@@ -78,13 +92,13 @@ def _is_octet_of_units(ms: int) -> bool:
     return ms % _MS_PER_UNIT == 0 and 0 <= ms // _MS_PER_UNIT <= 255
 
 
-_FIELDS = {
-    _VERSION: ("version", 1),
-    _IWF_TO_MS: ("window_iwf_to_ms", 1),
-    _MS_TO_IWF: ("window_ms_to_iwf", 1),
-    _T1: ("t1_ms", _MS_PER_UNIT),
-    _N2: ("n2", 1),
-    _T2: ("t2_ms", _MS_PER_UNIT),
+_FIELDS: dict[int, tuple[str, int]] = {
+    _Type.VERSION: ("version", 1),
+    _Type.IWF_TO_MS: ("window_iwf_to_ms", 1),
+    _Type.MS_TO_IWF: ("window_ms_to_iwf", 1),
+    _Type.T1: ("t1_ms", _MS_PER_UNIT),
+    _Type.N2: ("n2", 1),
+    _Type.T2: ("t2_ms", _MS_PER_UNIT),
 }
 
 
@@ -127,7 +141,7 @@ def decode_parameters(info: bytes, *, default: Parameters | None = None) -> Para
         if kind in _FIELDS and len(value) == 1:
             name, unit = _FIELDS[kind]
             values[name] = value[0] * unit
-        elif kind == _COMPRESSION:
+        elif kind == _Type.COMPRESSION:
             values["compression"] = value
         elif kind in _FIELDS:
             raise FrameError(f"RLP XID: {_FIELDS[kind][0]} has {len(value)} octets; versions 0, 1 have one")

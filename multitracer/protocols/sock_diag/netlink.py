@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
+from multitracer.capture import IpProtocol
 from multitracer.errors import RemoteProtocolError
-from multitracer.protocols.sock_diag.words import TcpState
+from multitracer.protocols.sock_diag.words import Family, TcpState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IpVersion = Literal[4, 6]
+IpVersion = Literal[4, 6]  # the version field of the IP header
 
 NETLINK_SOCK_DIAG = 4
 """The protocol number of the netlink socket that carries these messages."""
@@ -27,16 +29,34 @@ _REQUEST = struct.Struct("=BBBBI48s")
 _SOCKET = struct.Struct("=BBBB48sIIIII")
 _ATTRIBUTE = struct.Struct("=HH")
 
-_NOOP, _ERROR, _DONE, _OVERRUN, _BY_FAMILY = 1, 2, 3, 4, 20
-_REQUEST_FLAG, _DUMP, _DUMP_INTERRUPTED = 0x01, 0x300, 0x10
-_TCP = 6
-_FAMILY: dict[IpVersion, int] = {4: 2, 6: 10}
-_VERSION: dict[int, IpVersion] = {2: 4, 10: 6}
-_MAPPED = b"\0" * 10 + b"\xff\xff"
 
-_INFO, _VEGAS, _CONGESTION = 2, 3, 4
-_WANTED = 1 << (_INFO - 1) | 1 << (_VEGAS - 1) | 1 << (_CONGESTION - 1)
-_BYTECODE = 1
+class _Message(IntEnum):
+    """Types of netlink messages (linux/netlink.h: NLMSG_*); BY_FAMILY is sock_diag's question and answer."""
+
+    NOOP = 1
+    ERROR = 2
+    DONE = 3
+    OVERRUN = 4
+    BY_FAMILY = 20
+
+
+class _Attribute(IntEnum):
+    """INET_DIAG_*: what an answer holds beside the socket."""
+
+    INFO = 2
+    VEGAS = 3
+    CONGESTION = 4
+
+
+_REQUEST_FLAG, _DUMP, _DUMP_INTERRUPTED = 0x01, 0x300, 0x10
+"""linux/netlink.h: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR."""
+_FAMILY: dict[IpVersion, Family] = {4: Family.INET, 6: Family.INET6}
+_VERSION: dict[int, IpVersion] = {family: version for version, family in _FAMILY.items()}
+_MAPPED = b"\0" * 10 + b"\xff\xff"  # RFC 4291, 2.5.5.2
+
+_WANTED = 1 << (_Attribute.INFO - 1) | 1 << (_Attribute.VEGAS - 1) | 1 << (_Attribute.CONGESTION - 1)
+"""linux/inet_diag.h: bit n - 1 asks for extension n."""
+_BYTECODE = 1  # linux/inet_diag.h: INET_DIAG_REQ_BYTECODE
 
 ACTIVE = (
     TcpState.ESTABLISHED,
@@ -50,7 +70,7 @@ ACTIVE = (
 )
 """The states in which a socket has a sender's variables."""
 
-_ANY_ACTIVE = sum(1 << state for state in ACTIVE)
+_ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as idiag_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +79,7 @@ class Socket:
 
     `identity` is the kernel's 48-byte socket id (ports, addresses, interface, cookie), as `socket_request`
     takes it. `attributes` are the raw values by INET_DIAG_* number. Queues are in bytes, `expires_ms` is the
-    time until `timer` fires (0 none, 1 retransmission, 2 keep-alive, 3 TIME-WAIT, 4 zero-window probe).
+    time until `timer` fires (a `SocketTimer`).
     """
 
     family_version: IpVersion
@@ -115,12 +135,12 @@ class Socket:
     @property
     def tcp_info(self) -> bytes | None:
         """The raw struct, None if the kernel sent none."""
-        return self.attributes.get(_INFO)
+        return self.attributes.get(_Attribute.INFO)
 
     @property
     def congestion_control(self) -> str | None:
         """Name of the algorithm, None if the kernel sent none."""
-        name = self.attributes.get(_CONGESTION)
+        name = self.attributes.get(_Attribute.CONGESTION)
         return None if name is None else name.split(b"\0")[0].decode("ascii", "replace")
 
 
@@ -143,7 +163,7 @@ Answer = Socket | Done | Refused
 
 def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int = 0) -> bytes:
     """Return the question for every active TCP socket of an IP version that `bytecode` chooses."""
-    body = _REQUEST.pack(_FAMILY[ip_version], _TCP, _WANTED, 0, _ANY_ACTIVE, bytes(48))
+    body = _REQUEST.pack(_FAMILY[ip_version], IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, bytes(48))
     if bytecode:
         body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(bytecode), _BYTECODE) + bytecode
     return _message(body, flags=_REQUEST_FLAG | _DUMP, sequence=sequence)
@@ -152,12 +172,12 @@ def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int 
 def socket_request(socket: Socket, *, sequence: int = 0) -> bytes:
     """Return the question for the one socket that an earlier answer described."""
     family = _FAMILY[socket.family_version]
-    body = _REQUEST.pack(family, _TCP, _WANTED, 0, _ANY_ACTIVE, socket.identity)
+    body = _REQUEST.pack(family, IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, socket.identity)
     return _message(body, flags=_REQUEST_FLAG, sequence=sequence)
 
 
 def _message(body: bytes, *, flags: int, sequence: int) -> bytes:
-    return _HEADER.pack(_HEADER.size + len(body), _BY_FAMILY, flags, sequence, 0) + body
+    return _HEADER.pack(_HEADER.size + len(body), _Message.BY_FAMILY, flags, sequence, 0) + body
 
 
 def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
@@ -168,7 +188,7 @@ def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
     datagram : bytes
         What one `recv` returned.
     sequence : int, optional
-        Answers to other questions than this one are passed over (a late answer to one that was given up).
+        Answers to other questions than this one are skipped (a late answer to one that was given up).
 
     Raises
     ------
@@ -199,19 +219,19 @@ def _header(datagram: bytes, at: int) -> tuple[int, int, int, int, int]:
 
 
 def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
-    if kind == _BY_FAMILY:
+    if kind == _Message.BY_FAMILY:
         return _socket(body, interrupted=interrupted)
-    if kind == _ERROR or (kind == _DONE and len(body) >= 4 and body[:4] != bytes(4)):
+    if kind == _Message.ERROR or (kind == _Message.DONE and len(body) >= 4 and body[:4] != bytes(4)):
         if len(body) < 4:
             raise RemoteProtocolError(f"netlink: an error message of {len(body)} bytes; it needs 4")
         return Refused(abs(int(struct.unpack_from("=i", body)[0])))
-    if kind == _DONE:
+    if kind == _Message.DONE:
         return Done(interrupted)
-    if kind == _OVERRUN:
+    if kind == _Message.OVERRUN:
         raise RemoteProtocolError(
             "netlink: the kernel ran out of room for its answers; ask for fewer sockets"
         )
-    if kind == _NOOP:
+    if kind == _Message.NOOP:
         return None
     raise RemoteProtocolError(f"netlink: a message of type {kind} answers nothing that was asked")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from multitracer.tables import Document, Numbers
 
 ByteOrder = Literal["little", "big"]
 
@@ -77,7 +77,7 @@ def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> di
     return fields
 
 
-def _split(fields: dict[str, Any], byte_order: ByteOrder) -> None:
+def _split(fields: Document, byte_order: ByteOrder) -> None:
     """Replace the two bit fields by their parts; a little-endian machine has the first part lowest."""
     little = byte_order == "little"
     if "wscale" in fields:
@@ -90,9 +90,7 @@ def _split(fields: dict[str, Any], byte_order: ByteOrder) -> None:
         fields["fastopen_client_fail"] = flags >> 1 & 3 if little else flags >> 5 & 3
 
 
-def tcp_info_columns(
-    blobs: Sequence[bytes], *, byte_order: ByteOrder = "little"
-) -> dict[str, NDArray[np.int64]]:
+def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
     """Return the fields of many structs at once, each an array of shape (n_blobs,).
 
     The names are those of `decode_tcp_info`; a field that a struct is too short for, and a rate that is
@@ -101,7 +99,7 @@ def tcp_info_columns(
     padded = b"".join(blob[:TCP_INFO_BYTES].ljust(TCP_INFO_BYTES, b"\0") for blob in blobs)
     rows = np.frombuffer(padded, dtype=np.uint8).reshape(-1, TCP_INFO_BYTES)
     lengths = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
-    columns: dict[str, Any] = {}
+    columns: Document = {}
     end = 0
     for name, code in LAYOUT:
         dtype = np.dtype(_ORDER[byte_order] + code)

@@ -5,6 +5,23 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+class Family(IntEnum):
+    """Address families of Linux (linux/socket.h)."""
+
+    INET = 2
+    INET6 = 10
+
+
+class SocketTimer(IntEnum):
+    """Which timer of a socket runs (linux/inet_diag.h: idiag_timer)."""
+
+    NONE = 0
+    RETRANSMISSION = 1
+    KEEP_ALIVE = 2
+    TIME_WAIT = 3
+    ZERO_WINDOW_PROBE = 4
+
+
 class TcpState(IntEnum):
     """States of a socket as Linux numbers them (include/net/tcp_states.h)."""
 

@@ -17,9 +17,7 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp.numbering import Numbering
 from multitracer.protocols.tcp.options import DEFAULT_MSS_BYTES, Options
 from multitracer.protocols.tcp.packet import (
-    CE,
-    ECT_0,
-    NOT_ECT,
+    Ecn,
     Endpoint,
     Packet,
     Segment,
@@ -262,7 +260,7 @@ class Connection:
         """Echo a CE mark until the peer says CWR (RFC 3168, section 6.1.3)."""
         if packet.segment.flags & Flag.CWR:
             self._congestion_experienced = False
-        if self.options.ecn and packet.ecn == CE:
+        if self.options.ecn and packet.ecn == Ecn.CE:
             self._congestion_experienced = True
 
     def _acknowledge(self, segment: Segment, now_ns: int) -> None:
@@ -377,7 +375,7 @@ class Connection:
             destination=self.remote.address,
             segment=segment,
             identification=self._identification,
-            ecn=ECT_0 if marked else NOT_ECT,
+            ecn=Ecn.ECT_0 if marked else Ecn.NOT_ECT,
         )
 
     # --- timers ---

@@ -12,24 +12,48 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from enum import IntEnum
 
-from multitracer.capture import Flag
+from multitracer.capture import Flag, IpProtocol
 from multitracer.errors import RemoteProtocolError
 
-IP_HEADER_BYTES = 20
-TCP_HEADER_BYTES = 20
-TCP_PROTOCOL = 6
+IP_HEADER_BYTES = 20  # RFC 791, 3.1, without options
+TCP_HEADER_BYTES = 20  # RFC 9293, 3.1, without options
 
-NOT_ECT, ECT_1, ECT_0, CE = range(4)
-"""The ECN field of the IP header (RFC 3168, section 5)."""
 
 _IP = struct.Struct("!BBHHHBBH4s4s")
 _TCP = struct.Struct("!HHIIHHHH")
 _TIMESTAMPS = struct.Struct("!BBBBII")
-_DONT_FRAGMENT = 0x4000
-_TTL = 64
+_DONT_FRAGMENT = 0x4000  # RFC 791, 3.1
+_TTL = 64  # RFC 1700: the default; Linux' too
 
-_END, _NOP, _MSS, _WINDOW_SCALE, _SACK_PERMITTED, _SACK, _TIMESTAMP = 0, 1, 2, 3, 4, 5, 8
+
+class Ecn(IntEnum):
+    """The ECN field of the IP header (RFC 3168, section 5)."""
+
+    NOT_ECT = 0
+    ECT_1 = 1
+    ECT_0 = 2
+    CE = 3
+    """Congestion experienced: marked instead of dropped."""
+
+
+class OptionKind(IntEnum):
+    """Kinds of TCP options (RFC 9293, section 3.1; RFC 7323, 2018, 8684, 7413 and 4727)."""
+
+    END = 0
+    NOP = 1
+    MSS = 2
+    WINDOW_SCALE = 3
+    SACK_PERMITTED = 4
+    SACK = 5
+    TIMESTAMPS = 8
+    MPTCP = 30
+    FAST_OPEN = 34
+    EXPERIMENTAL = 254
+
+
+_END, _NOP = OptionKind.END.value, OptionKind.NOP.value  # plain: looked for at every octet of padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +94,7 @@ class Packet:
     destination: bytes
     segment: Segment
     identification: int = 0
-    ecn: int = NOT_ECT
+    ecn: int = Ecn.NOT_ECT
     checksum_ok: bool = field(default=True, compare=False)
 
 
@@ -92,7 +116,7 @@ def build_packet(packet: Packet) -> bytes:
         If a field does not fit its width: a mistake of our own caller.
     """
     tcp = _build_segment(packet.segment)
-    pseudo = packet.source + packet.destination + struct.pack("!BBH", 0, TCP_PROTOCOL, len(tcp))
+    pseudo = packet.source + packet.destination + struct.pack("!BBH", 0, IpProtocol.TCP, len(tcp))
     checksum = internet_checksum(pseudo + tcp)
     tcp = tcp[:16] + checksum.to_bytes(2, "big") + tcp[18:]
     header = _ip_header(packet, IP_HEADER_BYTES + len(tcp))
@@ -103,7 +127,7 @@ def _ip_header(packet: Packet, total_bytes: int) -> bytes:
     def packed(checksum: int) -> bytes:
         return _IP.pack(
             *(0x45, packet.ecn, total_bytes, packet.identification, _DONT_FRAGMENT, _TTL),
-            *(TCP_PROTOCOL, checksum, packet.source, packet.destination),
+            *(IpProtocol.TCP, checksum, packet.source, packet.destination),
         )
 
     return packed(internet_checksum(packed(0)))
@@ -122,16 +146,18 @@ def _build_segment(segment: Segment) -> bytes:
 def _build_options(segment: Segment) -> bytes:
     options = b""
     if segment.mss_bytes is not None:
-        options += struct.pack("!BBH", _MSS, 4, segment.mss_bytes)
+        options += struct.pack("!BBH", OptionKind.MSS, 4, segment.mss_bytes)
     if segment.sack_permitted:
-        options += bytes([_NOP, _NOP, _SACK_PERMITTED, 2])
+        options += bytes([OptionKind.NOP, OptionKind.NOP, OptionKind.SACK_PERMITTED, 2])
     if segment.timestamps is not None:
-        options += _TIMESTAMPS.pack(_NOP, _NOP, _TIMESTAMP, 10, *segment.timestamps)
+        options += _TIMESTAMPS.pack(
+            OptionKind.NOP, OptionKind.NOP, OptionKind.TIMESTAMPS, 10, *segment.timestamps
+        )
     if segment.window_scale is not None:
-        options += bytes([_NOP, _WINDOW_SCALE, 3, segment.window_scale])
+        options += bytes([OptionKind.NOP, OptionKind.WINDOW_SCALE, 3, segment.window_scale])
     if segment.sack_blocks:
         blocks = b"".join(struct.pack("!II", *block) for block in segment.sack_blocks)
-        options += bytes([_NOP, _NOP, _SACK, 2 + len(blocks)]) + blocks
+        options += bytes([OptionKind.NOP, OptionKind.NOP, OptionKind.SACK, 2 + len(blocks)]) + blocks
     return options
 
 
@@ -154,7 +180,7 @@ def parse_packet(data: bytes) -> Packet:
     tcp = data[header_bytes:total_bytes]
     if len(tcp) < TCP_HEADER_BYTES:
         raise RemoteProtocolError(f"IPv4 packet: {len(tcp)} bytes cannot hold a TCP header")
-    pseudo = source + destination + struct.pack("!BBH", 0, TCP_PROTOCOL, len(tcp))
+    pseudo = source + destination + struct.pack("!BBH", 0, IpProtocol.TCP, len(tcp))
     return Packet(
         source=source,
         destination=destination,
@@ -178,7 +204,7 @@ def _checked_ip_lengths(data: bytes) -> tuple[int, int]:
         raise RemoteProtocolError("IPv4 packet: wrong header checksum")
     if int.from_bytes(data[6:8], "big") & 0x3FFF:
         raise RemoteProtocolError("IPv4 packet: a fragment")
-    if data[9] != TCP_PROTOCOL:
+    if data[9] != IpProtocol.TCP:
         raise RemoteProtocolError(f"IPv4 packet: protocol {data[9]}, not TCP")
     return header_bytes, total_bytes
 
@@ -217,18 +243,18 @@ def _parse_options(options: bytes, segment: Segment) -> None:
 
 def _take_option(kind: int, body: bytes, segment: Segment) -> None:
     """Store a known option of the right length; any other is ignored (RFC 9293, section 3.2)."""
-    if kind == _MSS and len(body) == 2:
-        segment.mss_bytes = int.from_bytes(body, "big")
-    elif kind == _WINDOW_SCALE and len(body) == 1:
-        segment.window_scale = body[0]
-    elif kind == _SACK_PERMITTED and not body:
-        segment.sack_permitted = True
-    elif kind == _TIMESTAMP and len(body) == 8:
+    if kind == OptionKind.TIMESTAMPS and len(body) == 8:  # in every segment; the others are rarer
         tsval, tsecr = struct.unpack("!II", body)
         segment.timestamps = (tsval, tsecr)
-    elif kind == _SACK and body and len(body) % 8 == 0:
+    elif kind == OptionKind.SACK and body and len(body) % 8 == 0:
         numbers = struct.unpack(f"!{len(body) // 4}I", body)
         segment.sack_blocks = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+    elif kind == OptionKind.MSS and len(body) == 2:
+        segment.mss_bytes = int.from_bytes(body, "big")
+    elif kind == OptionKind.WINDOW_SCALE and len(body) == 1:
+        segment.window_scale = body[0]
+    elif kind == OptionKind.SACK_PERMITTED and not body:
+        segment.sack_permitted = True
 
 
 def has_flags(segment: Segment, flags: int) -> bool:
@@ -243,12 +269,12 @@ def sequence_length(segment: Segment) -> int:
 
 def is_ecn_capable(data: bytes) -> bool:
     """Return whether the IPv4 packet `data` may be marked instead of dropped (RFC 3168, section 5)."""
-    return len(data) >= IP_HEADER_BYTES and data[0] >> 4 == 4 and data[1] & 3 in (ECT_0, ECT_1)
+    return len(data) >= IP_HEADER_BYTES and data[0] >> 4 == 4 and data[1] & 3 in (Ecn.ECT_0, Ecn.ECT_1)
 
 
 def congestion_marked(data: bytes) -> bytes:
     """Return an ECN-capable IPv4 packet with CE set and its header checksum mended."""
     header_bytes = (data[0] & 0x0F) * 4
-    header = data[:1] + bytes([data[1] | CE]) + data[2:10] + b"\0\0" + data[12:header_bytes]
+    header = data[:1] + bytes([data[1] | Ecn.CE]) + data[2:10] + b"\0\0" + data[12:header_bytes]
     checksum = internet_checksum(header).to_bytes(2, "big")
     return header[:10] + checksum + header[12:] + data[header_bytes:]

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from multitracer.capture import Flag
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.ppp import IP, VJ_COMPRESSED, VJ_UNCOMPRESSED
+from multitracer.protocols.ppp import PppProtocol
 from multitracer.protocols.vj.header import (
-    ACK,
-    FIN,
     MOST_SLOTS,
-    PSH,
-    RST,
+    PUSHED_OR_URGENT,
     SLOTS,
     SPECIAL_D,
     SPECIAL_I,
-    SYN,
-    URG,
     Change,
     Fields,
     header_octets,
     read_fields,
 )
 
-_NO_SLOT = -1
+_NO_SLOT = -1  # slot ids are 0 to 255 (RFC 1144)
 _FRAGMENT = 0x3FFF
 """More-fragments bit and fragment offset."""
 
 
 class _NotCompressibleError(Exception):
     """The packet differs from the last one in a way that the change mask cannot say."""
+
+
+_OF_A_CONNECTION = int(Flag.SYN | Flag.FIN | Flag.RST | Flag.ACK)
 
 
 class VjCompressor:
@@ -60,10 +59,10 @@ class VjCompressor:
         """Return the PPP protocol number and the octets to send for an IP packet, whatever it is."""
         header = header_octets(packet)
         if header is None or int.from_bytes(packet[6:8]) & _FRAGMENT:
-            return IP, packet
+            return PppProtocol.IP, packet
         fields = read_fields(packet, header)
-        if fields.flags & (SYN | FIN | RST | ACK) != ACK:
-            return IP, packet
+        if fields.flags & _OF_A_CONNECTION != Flag.ACK:
+            return PppProtocol.IP, packet
         ip = (packet[0] & 0x0F) * 4
         key = packet[12:20] + packet[ip : ip + 4]
         known = self._saved.get(key)
@@ -73,13 +72,13 @@ class VjCompressor:
         if known is None:
             return self._uncompressed(packet, slot)
         try:
-            return VJ_COMPRESSED, self._compressed(known[1], packet, fields, slot)
+            return PppProtocol.VJ_COMPRESSED, self._compressed(known[1], packet, fields, slot)
         except _NotCompressibleError:
             return self._uncompressed(packet, slot)
 
     def _uncompressed(self, packet: bytes, slot: int) -> tuple[int, bytes]:
         self._last_slot = slot
-        return VJ_UNCOMPRESSED, packet[:9] + bytes((slot,)) + packet[10:]
+        return PppProtocol.VJ_UNCOMPRESSED, packet[:9] + bytes((slot,)) + packet[10:]
 
     def _free_slot(self) -> int:
         if len(self._saved) < self._slots:
@@ -101,7 +100,7 @@ class VjCompressor:
 def _constant_part(header: bytes) -> tuple[bytes, ...]:
     """Return what must not change: all but length, id, checksums and the TCP fields with a delta."""
     ip = (header[0] & 0x0F) * 4
-    ece_cwr = header[ip + 13] & ~(PSH | URG)
+    ece_cwr = header[ip + 13] & ~PUSHED_OR_URGENT
     return (
         header[:2],
         header[6:10],
@@ -138,11 +137,11 @@ def _changes(old: Fields, new: Fields) -> tuple[Change, bytes]:
     if ip_id != 1:
         changes |= Change.I
         deltas += _encoded(ip_id)
-    return changes | (Change.P if new.flags & PSH else Change.NONE), deltas
+    return changes | (Change.P if new.flags & Flag.PSH else Change.NONE), deltas
 
 
 def _urgent(old: Fields, new: Fields) -> tuple[Change, bytes]:
-    if new.flags & URG:
+    if new.flags & Flag.URG:
         return Change.U, _encoded(new.urgent)
     if new.urgent != old.urgent:
         raise _NotCompressibleError

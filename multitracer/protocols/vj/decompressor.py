@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from multitracer.capture import Flag, IpProtocol
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
-from multitracer.protocols.ppp import IP, VJ_COMPRESSED, VJ_UNCOMPRESSED
+from multitracer.protocols.ppp import PppProtocol
 from multitracer.protocols.vj.header import (
     DELTAS,
     MOST_SLOTS,
-    PSH,
+    PUSHED_OR_URGENT,
     SLOTS,
     SPECIAL_D,
     SPECIAL_I,
-    TCP,
-    URG,
     Change,
     header_octets,
     read_fields,
 )
 
-_LONGEST_PACKET = 0xFFFF
+_LONGEST_PACKET = 0xFFFF  # RFC 791, 3.1: the total length has 16 bits
 
 
 class VjError(RemoteProtocolError):
@@ -85,12 +84,12 @@ class VjDecompressor:
         VjError
             If the octets cannot have come from a compressor, or the slot was never filled.
         """
-        if protocol == IP:
+        if protocol == PppProtocol.IP:
             return octets
         try:
-            if protocol == VJ_UNCOMPRESSED:
+            if protocol == PppProtocol.VJ_UNCOMPRESSED:
                 return self._refresh(octets)
-            if protocol == VJ_COMPRESSED:
+            if protocol == PppProtocol.VJ_COMPRESSED:
                 return self._rebuild(octets)
         except VjError:
             self.tossing = True
@@ -100,7 +99,7 @@ class VjDecompressor:
 
     def _refresh(self, octets: bytes) -> bytes:
         slot = octets[9] if len(octets) > 9 else self._slots
-        packet = octets[:9] + bytes((TCP,)) + octets[10:]
+        packet = octets[:9] + bytes((IpProtocol.TCP,)) + octets[10:]
         header = header_octets(packet)
         if slot >= self._slots or header is None:
             raise VjError(f"VJ: uncompressed packet of {len(octets)} octets for slot {slot}; drop it")
@@ -136,7 +135,7 @@ def _updated(saved: bytes, changes: Change, reader: _Reader) -> bytes:
     """Return the next header of a slot; lengths and IP checksum are still those of the last packet."""
     old = read_fields(saved, len(saved))
     checksum = reader.take(2)
-    seq, ack, window, urgent, flags = old.seq, old.ack, old.window, old.urgent, old.flags & ~(PSH | URG)
+    seq, ack, window, urgent, flags = old.seq, old.ack, old.window, old.urgent, old.flags & ~PUSHED_OR_URGENT
     deltas = changes & DELTAS
     if deltas == SPECIAL_I:
         seq, ack = seq + old.data_octets, ack + old.data_octets
@@ -144,12 +143,12 @@ def _updated(saved: bytes, changes: Change, reader: _Reader) -> bytes:
         seq += old.data_octets
     else:
         if deltas & Change.U:
-            flags, urgent = flags | URG, reader.delta()
+            flags, urgent = flags | Flag.URG, reader.delta()
         window += reader.delta() if deltas & Change.W else 0
         ack += reader.delta() if deltas & Change.A else 0
         seq += reader.delta() if deltas & Change.S else 0
     ip_id = old.ip_id + (reader.delta() if changes & Change.I else 1)
-    flags |= PSH if changes & Change.P else 0
+    flags |= Flag.PSH if changes & Change.P else 0
     header, tcp = bytearray(saved), (saved[0] & 0x0F) * 4
     header[4:6] = (ip_id & 0xFFFF).to_bytes(2)
     header[tcp + 4 : tcp + 12] = ((seq & 0xFFFFFFFF) << 32 | ack & 0xFFFFFFFF).to_bytes(8)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from enum import IntFlag
 from typing import NamedTuple
 
-TCP = 6
-FIN, SYN, RST, PSH, ACK, URG = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
-IP_OCTETS = 20
-TCP_OCTETS = 20
+from multitracer.capture import Flag, IpProtocol
+
+PUSHED_OR_URGENT = int(Flag.PSH | Flag.URG)
+IP_OCTETS = 20  # RFC 791, 3.1, without options
+TCP_OCTETS = 20  # RFC 9293, 3.1, without options
 SLOTS = 16
 """MAX_STATES of the reference implementation."""
-MOST_SLOTS = 256
+MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
 
 
 class Change(IntFlag):
@@ -58,7 +59,7 @@ class Fields(NamedTuple):
 
 def header_octets(packet: bytes) -> int | None:
     """Return the length of the TCP/IP header, or None if this is no whole IPv4 packet with TCP in it."""
-    if len(packet) < IP_OCTETS + TCP_OCTETS or packet[0] >> 4 != 4 or packet[9] != TCP:
+    if len(packet) < IP_OCTETS + TCP_OCTETS or packet[0] >> 4 != 4 or packet[9] != IpProtocol.TCP:
         return None
     ip = (packet[0] & 0x0F) * 4
     if ip < IP_OCTETS or len(packet) < ip + TCP_OCTETS:
