@@ -8,6 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("multitracer", "parsers", "collectors")
+NO_NOUNS = ("told", "met", "heard", "leaves", "foreign", "books", "asked", "beside", "said", "found")
+"""Words that had up to six meanings as names; each meaning has a word of the field."""
 ONE_CLASS = ("Clock", "Endpoint", "Finding", "Recording", "Session")
 """Words that a user meets, in pages and messages: none of them means a second thing inside."""
 
@@ -21,3 +23,30 @@ def test_words_that_users_meet_name_one_class_each() -> None:
     nodes = [node for tree in _trees().values() for node in ast.walk(tree)]
     classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     assert {name: classes[name] for name in ONE_CLASS} == dict.fromkeys(ONE_CLASS, 1)
+
+
+def test_names_are_nouns_of_the_field() -> None:
+    vague: set[str] = set()
+    for path, tree in _trees().items():
+        names = {path.stem} | {name for node in ast.walk(tree) for name in _names_in(node)}
+        vague |= {f"{path.relative_to(ROOT)}: {name}" for name in names if name.strip("_") in NO_NOUNS}
+    assert not vague
+
+
+def test_helpers_are_named_by_nouns_and_verbs() -> None:
+    nodes = [node for tree in _trees().values() for node in ast.walk(tree)]
+    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    assert "open" in functions
+    assert not {name for name in functions if name.endswith(("_again", "_ends"))}
+
+
+def _names_in(node: ast.AST) -> list[str]:
+    """Return the names that a node binds or uses."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+            return [name]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            return [name]
+    return []

@@ -120,18 +120,18 @@ def rounds(case: Case, lost: Array) -> float:
     return float(np.ptp(case.transfer.sender["time_ns"][case.segments.row[lost]])) / least_ns
 
 
-def loss_finding(case: Case, kind: str, found: Losses, sentence: str) -> Finding:
+def loss_finding(case: Case, kind: str, lost: Losses, sentence: str) -> Finding:
     """Return a finding of all losses of a transfer; the sentence takes their `count` and `share`."""
-    sent = case.segments.row[found.place]
+    sent = case.segments.row[lost.place]
     began_ns, ended_ns = (int(case.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
-    count = len(found.place)
+    count = len(lost.place)
     share = count / len(case.segments)
-    numbers = {"lost_packets": count, "lost_share": share, "queue_before_s": found.waited_s}
-    payload = int(case.segments.payload_bytes[found.place].sum())
+    numbers = {"lost_packets": count, "lost_share": share, "queue_before_s": lost.waited_s}
+    payload = int(case.segments.payload_bytes[lost.place].sum())
     cost_s = repair_s(case, began_ns)
-    said = sentence.format(count=count, share=share)
+    words = sentence.format(count=count, share=share)
     evidence = rows("sender", np.unique(sent))
-    return Finding(kind, began_ns, ended_ns, cost_s, payload, evidence, said, numbers=numbers)
+    return Finding(kind, began_ns, ended_ns, cost_s, payload, evidence, words, numbers=numbers)
 
 
 def repair_s(case: Case, begin_ns: int) -> float:

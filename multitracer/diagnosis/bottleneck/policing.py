@@ -67,8 +67,8 @@ def policer(case: Case, *, suspected: bool = False) -> Policer | None:
     if case.is_link_logged:
         return None
     lost = case.lost
-    told = losses(case)
-    if told is None or told.is_congestion or len(lost) < least_losses or not _without_delay(case, lost):
+    causes = losses(case)
+    if causes is None or causes.is_congestion or len(lost) < least_losses or not _without_delay(case, lost):
         return None
     within = np.arange(lost[0], lost[-1] + 1)
     is_lost = np.isin(within, lost)

@@ -89,7 +89,7 @@ def arrival_gaps(case: Case) -> Gaps | None:
     seen = case.limited.seen
     if seen is None:
         return None
-    came = _at_receiver(seen, case) if case.limited.view is View.RECEIVER else _at_both_ends(case)
+    came = _at_receiver(seen, case) if case.limited.view is View.RECEIVER else _at_both_points(case)
     if came is None or len(came.row) < 2:
         return None
     gap = np.diff(came.came_ns)
@@ -102,8 +102,8 @@ def arrival_gaps(case: Case) -> Gaps | None:
     is_joined = bool((many >= _JOINED).any())
     grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
     queued = _waited_ns(case, came.last[later]) >= gap - grain_ns
-    found = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued)
-    return _meant(found, later) if is_joined else found
+    gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued)
+    return _meant(gaps, later) if is_joined else gaps
 
 
 def _meant(gaps: Gaps, place: Array) -> Gaps:
@@ -119,8 +119,8 @@ def _meant(gaps: Gaps, place: Array) -> Gaps:
     queued = np.logical_and.reduceat(gaps.queued, begin)
     last = np.append(begin[1:], len(run)) - 1
     whole = many >= _MEANT
-    found = Gaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued)
-    return Gaps(*(each[whole] for each in found))
+    averaged = Gaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued)
+    return Gaps(*(each[whole] for each in averaged))
 
 
 def _at_receiver(seen: Observed, case: Case) -> _Arrivals:
@@ -130,7 +130,7 @@ def _at_receiver(seen: Observed, case: Case) -> _Arrivals:
     return _Arrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
 
 
-def _at_both_ends(case: Case) -> _Arrivals | None:
+def _at_both_points(case: Case) -> _Arrivals | None:
     segments, transfer = case.segments, case.transfer
     last = np.flatnonzero(segments.closes)
     if case.limited.view is not View.BOTH_ENDS or transfer.receiver is None or not len(last):

@@ -97,13 +97,13 @@ def _is(table: Table, rows: Array, kind: int) -> Array:
 
 def _lost(transfer: Transfer, rows: Array) -> Array:
     """Return of each segment whether it was lost, as the other capture shows."""
-    found = np.full(len(transfer.sender), NA, dtype=np.int8)
+    lost = np.full(len(transfer.sender), NA, dtype=np.int8)
     pairs = transfer.data_pairs
     if pairs is not None:
         known = pairs.sent != NA
-        found[pairs.sent[known & pairs.lost]] = 1
-        found[pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == Outcome.RECUT))]] = 0
-    return found[rows]
+        lost[pairs.sent[known & pairs.lost]] = 1
+        lost[pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == Outcome.RECUT))]] = 0
+    return lost[rows]
 
 
 def _lost_answers(transfer: Transfer) -> Array | None:

@@ -140,8 +140,8 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     lasts = np.sign(step) * (after - before) >= _LASTS * size
     empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
     least_ns = np.maximum(_JUMP_NS, np.diff(time_ns))
-    found = np.flatnonzero((size > least_ns) & lasts & empty) + 1
-    return np.array([at for at in found if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
+    jumps = np.flatnonzero((size > least_ns) & lasts & empty) + 1
+    return np.array([at for at in jumps if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
 
 
 def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:

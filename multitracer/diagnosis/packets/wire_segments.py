@@ -142,9 +142,9 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
     came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[came.row[of]]
     sent = Copies(pieces.end, transfer.sender["time_ns"][pieces.row])
     left, arrived = arrivals(sent, Copies(end, came_ns))
-    found = np.full(len(pieces.row), NA, dtype=np.int64)
-    found[left] = came.row[of[arrived]]
-    return found
+    arrival_rows = np.full(len(pieces.row), NA, dtype=np.int64)
+    arrival_rows[left] = came.row[of[arrived]]
+    return arrival_rows
 
 
 def _holding(pieces: _Pieces, ends: Array) -> tuple[Array, Array]:

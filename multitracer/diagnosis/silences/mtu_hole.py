@@ -91,7 +91,7 @@ def _none_ever(case: Case, dead: DeadTime, full: int) -> bool:
     large = data[table["payload_bytes"][data] >= full]
     acked = int(table["ack_bytes"][acks].max())
     first_ns = int(table["time_ns"][large[0]])
-    heard = acks[acks < large[0]]
-    soon_s = (first_ns - int(table["time_ns"][heard[-1]])) / NS_PER_S if len(heard) else _AT_ONCE_S
+    earlier = acks[acks < large[0]]
+    soon_s = (first_ns - int(table["time_ns"][earlier[-1]])) / NS_PER_S if len(earlier) else _AT_ONCE_S
     never = acked < table["seq_bytes"][large].min() + full and not table["sack_blocks"][acks].any()
     return bool(never and dead.failed >= _LEAST_FROM_THE_FIRST and soon_s < _AT_ONCE_S)

@@ -20,23 +20,23 @@ _BITS = 8
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    found = policer(case)
-    if found is None:
+    policing = policer(case)
+    if policing is None:
         return
-    sent = case.segments.row[found.lost]
+    sent = case.segments.row[policing.lost]
     began_ns, ended_ns = (int(case.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
-    rate, link = (each * _BITS / 1e6 for each in (found.rate_bytes_per_s, found.link_bytes_per_s))
+    rate, link = (each * _BITS / 1e6 for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
-        f"{len(found.lost):,} packets were lost whenever it had nothing left; the link itself can do "
+        f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself can do "
         f"{link:.1f} Mbit/s."
     )
     numbers = {
-        "policed_bytes_per_s": found.rate_bytes_per_s,
-        "link_bytes_per_s": found.link_bytes_per_s,
-        "lost_packets": len(found.lost),
+        "policed_bytes_per_s": policing.rate_bytes_per_s,
+        "link_bytes_per_s": policing.link_bytes_per_s,
+        "lost_packets": len(policing.lost),
     }
-    payload = int(case.segments.payload_bytes[found.lost].sum())
+    payload = int(case.segments.payload_bytes[policing.lost].sum())
     cost_s = repair_s(case, began_ns)
     evidence = rows("sender", np.unique(sent))
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)

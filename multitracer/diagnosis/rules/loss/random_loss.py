@@ -25,20 +25,20 @@ _DEEP_NS = 5 * NS_PER_MS
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
-    found = _by_chance(case)
-    if found is None or any(policer(case, suspected=each) is not None for each in (False, True)):
+    lost = _by_chance(case)
+    if lost is None or any(policer(case, suspected=each) is not None for each in (False, True)):
         return
     sentence = (
         "{count:,} packets ({share:.2%}) were lost though no queue was full: those before them had waited "
-        f"{found.waited_s:.4f} s only."
+        f"{lost.waited_s:.4f} s only."
     )
-    yield loss_finding(case, KIND, found, sentence)
+    yield loss_finding(case, KIND, lost, sentence)
 
 
 def _by_chance(case: Case) -> Losses | None:
-    found = losses(case)
-    found = found if found is not None and found.is_chance else lost_at_empty_queue(case)
-    if found is None:
+    lost = losses(case)
+    lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(case)
+    if lost is None:
         return None
-    is_deep = found.longest_ns >= _DEEP_NS
-    return found if is_deep or rounds(case, found.place) >= _LEAST_ROUNDS else None
+    is_deep = lost.longest_ns >= _DEEP_NS
+    return lost if is_deep or rounds(case, lost.place) >= _LEAST_ROUNDS else None
