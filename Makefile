@@ -34,7 +34,7 @@ demo: $(VENV)/.user  ## write a report on the typical session; the last line is 
 	@echo $(REPORT)
 
 test: debian $(VENV)/.developer  ## install what the tests need, and run them all
-	$(IN_VENV) pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@.ci/pytest $(VENV)/bin/python $(JOBS) $(PYTEST_ARGS)
 
 lint: $(VENV)/.developer  ## style, types, and which room may import which
 	$(IN_VENV) ruff check

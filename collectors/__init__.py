@@ -1,10 +1,15 @@
 """Live sources become raw logs; a collector runs alone (`python -m collectors.NAME`) or under `capture`.
 
-Read first: `_collector.py` (what a collector is), then `tcp_info.py`. A collector only ever
-appends to the one log it made, writes each record at once, so that killing it costs at most the record it
-was writing, and ends on SIGTERM, SIGINT, SIGHUP, after `--duration`, or when the process that started it
-ends.
-What is exported here is what a collector of another package is made of (docs/collectors.md).
+A source comes in (a kernel's sockets, a modem, a GPS receiver, a network interface); one log goes out, which
+a module of `parsers` reads. Nothing is analysed here. Read first: `_collector.py` (what a collector is), then
+`tcp_info.py`.
+
+What must hold: a collector only appends to the one log that it made, and writes each record at once, so that
+killing it costs at most the record that it was writing. Readings carry monotonic times; the log holds pairs
+of these with the wall clock. What was missed is counted. It ends on SIGTERM, SIGINT, SIGHUP, after
+`--duration`, or when the process that started it ends.
+
+Collectors of other packages are made of the names that are exported here (docs/collectors.md).
 """
 
 from collectors._collector import Collector, collectors, installed

@@ -32,7 +32,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     )
     options.add_argument("--duration", type=_duration_ns, metavar="SECONDS", help="end after this time")
     options.add_argument(
-        "--outlive-parent", action="store_true", help="go on when the process that started this one ends"
+        "--outlive-parent", action="store_true", help="continue when the process that started this one ends"
     )
     options.add_argument(
         "--tags", action="store_true", help="write the tags that come on standard input; end when it ends"

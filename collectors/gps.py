@@ -255,7 +255,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     if chosen.device:
         check_pyserial()

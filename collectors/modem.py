@@ -293,7 +293,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     profile = chosen_profile(chosen.profile) if chosen.profile else None
     tool = chosen.tool or (None if chosen.device else manages_a_modem())

@@ -176,7 +176,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
         listener = Listener(_address(chosen.listen))

@@ -169,7 +169,7 @@ def _take(link: Link, capture: Log, snap_bytes: int) -> int:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     options = parser(__doc__)
     options.add_argument("-i", "--interface", default="any", help="default: any")
     options.add_argument("--filter", default=FILTER, help="in the language of pcap-filter(7)")

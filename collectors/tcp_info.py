@@ -290,7 +290,7 @@ def _reader(chosen: argparse.Namespace) -> Reader:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
         reader = _reader(chosen)

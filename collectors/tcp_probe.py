@@ -129,7 +129,7 @@ def arm(instance: Instance, *, ports: Sequence[int], buffer_kib: int) -> list[st
 
 
 def main(argv: Sequence[str]) -> None:
-    """Record until told to stop."""
+    """Record until stopped."""
     options = parser(__doc__)
     per_processor = min(_BUFFER_KIB, _ALL_BUFFERS_KIB // (os.cpu_count() or 1))
     options.add_argument(

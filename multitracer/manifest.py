@@ -199,7 +199,7 @@ _LONGEST_SHOWN = 60
 
 
 class _Reader:
-    """Makes the classes of JSON values, and keeps a sentence for each thing that was passed over."""
+    """Makes the classes of JSON values, and keeps a sentence for each thing that was skipped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -391,7 +391,7 @@ def changed_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield str(error)
             continue
         if not path.is_file():
-            yield f"{path}: listed in the manifest, but not there"
+            yield f"{path}: listed in the manifest, but missing"
         elif log.bytes is not None and path.stat().st_size != log.bytes:
             yield f"{path}: {path.stat().st_size} bytes, {log.bytes} when it was recorded"
         elif log.sha256 is not None and checksum(path) != log.sha256.lower():

@@ -13,7 +13,7 @@ from multitracer.units import NOT_A_TIME, NS_PER_MS, NS_PER_S, NS_PER_US
 
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-_ROUNDS_UP = 0.9995
+_ROUNDS_UP = 0.9995  # with three digits 999.5 µs is shown as 1 ms
 UNKNOWN = "unknown"
 
 

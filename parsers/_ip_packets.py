@@ -33,7 +33,7 @@ class IpPacket(NamedTuple):
 
 
 def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
-    """Yield the outermost IP packets of a capture, in its order; all others are passed over.
+    """Yield the outermost IP packets of a capture, in its order; all others are skipped.
 
     Raises
     ------

@@ -105,7 +105,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         log.take(text)
     log.flush()
     if not len(log.rows) and not lines.skipped:
-        raise FormatError(path, "no answer of a modem in it tells of its radio")
+        raise FormatError(path, "it holds no answer of a modem about its radio")
     return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
 
 

@@ -1,6 +1,6 @@
 """What gpsd says to its clients, one JSON report a line, as `gpspipe -w` writes it (with or without stamps).
 
-Only TPV reports hold positions. Lines of NMEA in between (`gpspipe -wr`) are passed over: gpsd has decoded
+Only TPV reports hold positions. Lines of NMEA in between (`gpspipe -wr`) are skipped: gpsd has decoded
 them already. Where no report tells a position (`gpspipe -r` begins with reports of the devices), they are
 read, with the stamps before them. Source: gpsd_json(5).
 """
@@ -66,7 +66,7 @@ class _Log:
             elif (begin := text.find("$")) >= 0:
                 self._sentence(text[begin:], text[:begin])
             elif text.startswith("!"):
-                self._lines.skip("AIS, which tells where others are")
+                self._lines.skip("AIS, which reports the positions of others")
         self._raw.finish(self._epochs)
         return self
 
@@ -100,7 +100,7 @@ class _Log:
         if not self._located and len(self._raw.rows):
             rows, decoded = self._raw.rows, 0
             if not self._raw.dates.is_known:
-                self._lines.warn("no sentence tells the date; the fixes have no times")
+                self._lines.warn("no sentence gives the date; the fixes have no times")
         provenance = self._lines.provenance(
             path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded
         )

@@ -120,7 +120,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         log.take(lines.cut.decode(errors="replace"))  # a document that is whole needs no line end
     log.flush()
     if not len(log.rows):
-        raise FormatError(path, "no output of mmcli, qmicli or uqmi that tells of a signal")
+        raise FormatError(path, "no output of mmcli, qmicli or uqmi that reports a signal")
     return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
 
 

@@ -58,7 +58,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if not sentences:
         raise FormatError(path, "no sentence of NMEA 0183 with a right checksum")
     if len(log.rows) and not log.dates.is_known:
-        lines.warn("no sentence tells the date; the fixes have no times")
+        lines.warn("no sentence gives the date; the fixes have no times")
     return {"position": log.rows.table(lines.provenance(path, FORMAT.name, sentences=sentences))}
 
 

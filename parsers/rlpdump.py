@@ -97,7 +97,7 @@ def _step_over_packets(window: Window, order: str) -> list[int]:
 
 
 def _head(window: Window, log: Log) -> tuple[int, int, str]:
-    """Return type, length and byte order of the block at the window's begin; order "" if nothing tells."""
+    """Return type, length and byte order of the block at the window's begin; order "" if it is unknown."""
     head = bytes(window.view[window.begin : window.begin + _SMALLEST_BLOCK_BYTES])
     order = (byte_order(head) if head.startswith(SECTION_HEADER) else "") or log.order
     return *struct.unpack_from((order or "<") + "II", head), order

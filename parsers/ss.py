@@ -55,7 +55,7 @@ _COLUMNS = (
 )  # fmt: skip
 _NOBODY = (0, bytes(16), 0, bytes(16), 0, NA, NA, NA)
 """Ends, state and queues of a socket whose own line is not in the log."""
-_ONE_ASSUMED = "no line names a socket; all readings are taken for those of one connection"
+_ONE_ASSUMED = "no line names a socket; all readings are assumed to be of one connection"
 _DAY_NS = 86_400 * NS_PER_S
 
 

@@ -138,7 +138,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Be a receiver until told to stop."""
+    """Act as a receiver until stopped."""
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
         rehearsal = Rehearsal(chosen.link, hz=chosen.hz, speed=chosen.speed)

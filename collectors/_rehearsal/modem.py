@@ -267,7 +267,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Be a modem until told to stop."""
+    """Act as a modem until stopped."""
     chosen = _options(argv)
     values = SetValues()
     provider: Provider = values if chosen.fixed else Drive(speed=chosen.speed)

@@ -28,7 +28,7 @@ def _read_all(server: socket.socket) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Send 50 kB/s until told to stop."""
+    """Send 50 kB/s until stopped."""
     chosen = parser(__doc__).parse_args(argv)
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,

@@ -112,14 +112,14 @@ def row_of(name: str, radio: str, transfer: Transfer) -> dict[str, Any]:
 
 
 def _causes(diagnosis: Diagnosis) -> str:
-    """Return the findings that cost time, the dearest first: `link-reset 15.2 s x1; ...`."""
+    """Return the findings that cost time, largest cost first: `link-reset 15.2 s x1; ...`."""
     cost: dict[str, tuple[float, int]] = {}
     for finding in diagnosis.findings:
         if finding.cost_s > 0:
             seconds, times = cost.get(finding.kind, (0.0, 0))
             cost[finding.kind] = seconds + finding.cost_s, times + 1
-    dearest = sorted(cost.items(), key=lambda item: -item[1][0])
-    return "; ".join(f"{kind} {seconds:.1f} s x{times}" for kind, (seconds, times) in dearest)
+    costs = sorted(cost.items(), key=lambda item: -item[1][0])
+    return "; ".join(f"{kind} {seconds:.1f} s x{times}" for kind, (seconds, times) in costs)
 
 
 def read_rows() -> list[dict[str, str]]:

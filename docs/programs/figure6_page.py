@@ -105,7 +105,7 @@ def _beside() -> str:
     guilty = sum(int(row["resets"]) > 0 and row["header_compression"] != "none" for row in low)
     poor = sum(row["radio"] == "poor" for row in everything)
     lines = [
-        ("transfers", "not told", f"{len(everything)}, {poor} of them in a poor radio"),
+        ("transfers", "not given", f"{len(everything)}, {poor} of them in a poor radio"),
         ("of these recorded, not virtual", "all", str(sum(r["run"].startswith("rec") for r in everything))),
         ("left out: the call was dropped", "some", str(len(everything) - len(rows))),
         ("98 or more", "almost 85 %", f"{high:.0f} %"),
@@ -113,7 +113,7 @@ def _beside() -> str:
         ("link resets", "14", str(sum(int(row["resets"]) for row in rows))),
         ("transfers with a spurious timeout", "none", _with("spurious-timeout", everything)),
         ("with a competing retransmission", "none", _with("competing-retransmission", everything)),
-        ("95 or less", "not told", str(len(low))),
+        ("95 or less", "not given", str(len(low))),
         ("of these with a reset and header compression", "all", str(guilty)),
     ]
     table = "".join(f"| {what} | {paper} | {here} |\n" for what, paper, here in lines)
@@ -146,5 +146,5 @@ def _worst() -> str:
         f"{float(row['lost_s']):.0f} of {float(row['total_s']):.0f} s | {row['causes']} |\n"
         for mark, row in sorted(chosen, key=lambda pair: pair[0])
     ]
-    head = "| run | % | radio | transfer | compressed | resets | lost | findings, dearest first |\n"
+    head = "| run | % | radio | transfer | compressed | resets | lost | findings, largest cost first |\n"
     return head + "|---|---|---|---|---|---|---|---|\n" + "".join(lines)

@@ -34,7 +34,7 @@ _BLOCK_ROWS = 1 << 16
 
 @dataclass(slots=True)
 class Partition:
-    """The segments of a capture, told apart by connection and direction.
+    """The segments of a capture, distinguished by connection and direction.
 
     Direction 2 c is what the initiator of connection c (from 0) sent, 2 c + 1 what came back.
     """
@@ -70,7 +70,12 @@ class Partition:
 
 
 def opens(flags: Array) -> Array:
-    """Return which segments may open a connection: those with SYN, and neither RST nor FIN."""
+    """Return which segments may open a connection: those with SYN, and neither RST nor FIN.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_segments,)
+    """
     opening: Array = (flags & np.uint16(Flag.SYN | Flag.RST | Flag.FIN)) == Flag.SYN
     return opening
 

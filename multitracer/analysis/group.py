@@ -121,7 +121,12 @@ class Timeline:
 
 
 def has(flags: Array, flag: Flag | Mark) -> Array:
-    """Return which flags (or marks) have the bit."""
+    """Return which flags (or marks) have the bit.
+
+    Returns
+    -------
+    ndarray of bool, shape of `flags`
+    """
     present: Array = (flags & np.uint16(flag)) != 0
     return present
 

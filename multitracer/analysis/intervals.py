@@ -27,7 +27,12 @@ def group_starts(bounds: Array) -> Array:
 
 
 def distinct(values: Array) -> Array:
-    """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma."""
+    """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma.
+
+    Returns
+    -------
+    ndarray, dtype of `values`, one-dimensional
+    """
     ordered = np.sort(values)
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
@@ -73,7 +78,12 @@ def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
 
 
 def steps(values: Array, starts: Array) -> Array:
-    """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts."""
+    """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts.
+
+    Returns
+    -------
+    ndarray of int32, shape of `values`
+    """
     distance = np.zeros(len(values), dtype=np.int32)
     np.subtract(values[1:], values[:-1], out=distance[1:].view(np.uint32))
     distance[starts] = 0
@@ -127,6 +137,10 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
 
     Painter i covers the cells left[i] to right[i] - 1, at least one. Spans are cut into two overlapping
     powers of two, written at the level of their size, then handed down level by level: O(n log n).
+
+    Returns
+    -------
+    ndarray of int64, shape (cells,)
     """
     nobody = len(left)
     size = right - left
@@ -143,7 +157,12 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
 
 
 def span_minimum(values: Array, low: Array, high: Array) -> Array:
-    """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value."""
+    """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value.
+
+    Returns
+    -------
+    ndarray, dtype of `values`, shape of `low`
+    """
     level = np.frexp(high - low)[1] - 1
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()

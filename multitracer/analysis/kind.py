@@ -1,4 +1,4 @@
-"""What the analysis says of one segment."""
+"""The classes of one segment."""
 
 from __future__ import annotations
 

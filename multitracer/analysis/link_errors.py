@@ -58,6 +58,6 @@ def _slot_ns(frames: Mapping[str, Table]) -> int:
     stated = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
     if len(stated) > 1 or not stated[0].isdigit():
         raise InputError(
-            f"error trace: the logs tell slots of {' and '.join(stated)} ns; one number is needed"
+            f"error trace: the logs have slots of {' and '.join(stated)} ns; one number is needed"
         )
     return int(stated[0])

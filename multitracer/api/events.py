@@ -30,7 +30,7 @@ def join_nearest(
     on: str = _TIME,
     suffix: str = "_nearest",
 ) -> pd.DataFrame:
-    """Put beside each row the row of another table that is nearest in time.
+    """Add to each row the row of another table that is nearest in time.
 
     Parameters
     ----------

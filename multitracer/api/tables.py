@@ -208,7 +208,7 @@ class SessionTables(Kept):
 
     @cached_property
     def radio(self) -> pd.DataFrame:
-        """What modems and loggers said of the radio; `mt.columns("radio")`.
+        """What modems and loggers reported of the radio; `mt.columns("radio")`.
 
         Examples
         --------

@@ -37,7 +37,7 @@ debug_option = click.option(
 pool_option = click.option(
     "--pool",
     is_flag=True,
-    help="Of measured folders: take those that no setting and no label tells apart as one experiment.",
+    help="Of measured folders: treat those with equal settings and labels as one experiment.",
 )
 
 

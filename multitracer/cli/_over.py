@@ -61,7 +61,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
         click.option("--capture", is_flag=True, help="With --over: record packets and TCP state, too."),
         click.option(
             "--seed", type=click.IntRange(min=0), metavar="N",
-            help="With --over: of the link's chance. Default: the scenario's.",
+            help="With --over: seed of the link's random numbers. Default: the scenario's.",
         ),
         click.option(
             "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."
@@ -102,5 +102,5 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)
     except InterruptedRunError as stop:
-        click.echo("interrupted; the same command goes on behind the last finished transaction", err=True)
+        click.echo("interrupted; the same command continues after the last finished transaction", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop

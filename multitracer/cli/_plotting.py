@@ -1,4 +1,4 @@
-"""From what the user asked of `plot` to a figure, and to what is said of it."""
+"""From what the user asked of `plot` to a figure, and the sentences about it."""
 
 from __future__ import annotations
 

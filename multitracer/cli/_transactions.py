@@ -100,7 +100,7 @@ def read_arms(
         warn(sentence)
     if some and not arms:
         raise InputError(
-            f"{sessions[0].name}: no transaction was finished; run `measure run` again, it goes on"
+            f"{sessions[0].name}: no transaction was finished; run `measure run` again, it continues"
         )
     return arms, notes
 

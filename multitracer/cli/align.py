@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/clock.md says what its members mean.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/clock.md explains its members.")
 @click.option(
     "--reference",
     metavar="CLOCK",
@@ -45,12 +45,12 @@ def command(
     theme: ThemeName,
     keep: bool,
 ) -> None:
-    """Find how the clocks of a session, or of two or more loose files, relate: offset, drift, error, steps.
+    """Find how the clocks of a session, or of two or more single files, relate: offset, drift, error, steps.
 
-    Nothing has to be known beforehand. Loose files are captures, or logs of TCP variables, a link or a radio
-    beside one; the first edge leads from the first file to the second: to = from + offset + drift * (from -
-    first stamp of from). What the data cannot tell is refused, with the reason and what would help. The clock
-    doctor's findings follow.
+    Nothing has to be known beforehand. Single files are captures, or a capture and logs of TCP variables, a
+    link or a radio. The first edge leads from the first file to the second: to = from + offset + drift *
+    (from - first stamp of from). If the data cannot determine a relation, the reason is printed, and what
+    would help. The findings of the clock doctor follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, warn

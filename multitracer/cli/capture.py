@@ -33,17 +33,20 @@ if TYPE_CHECKING:
 @click.option("--filter", "expression", metavar="BPF", help="Which packets. Default: TCP, and the claps.")
 @click.option("--duration", type=click.FloatRange(min=0.1), metavar="S", help="End after this time.")
 @click.option(
-    "--ready", type=click.FloatRange(min=0), metavar="S", help="Wait so long for the collectors. Default: 5."
+    "--ready",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Wait for the collectors, at most S. Default: 5.",
 )
 @click.option(
-    "--tail", type=click.FloatRange(min=0), metavar="S", help="Go on after COMMAND's end. Default: 1."
+    "--tail", type=click.FloatRange(min=0), metavar="S", help="Continue after COMMAND's end. Default: 1."
 )
 @click.option(
     "--with", "wanted", multiple=True, metavar="NAME",
     help="Record with this collector only, or with several (repeat it).",
 )  # fmt: skip
 @click.option("--without", "unwanted", multiple=True, metavar="NAME", help="Leave a collector out.")
-@click.option("--modem", metavar="PORT", help="The modem's port. Default: found by itself.")
+@click.option("--modem", metavar="PORT", help="The modem's port. Default: detected.")
 @click.option("--gps", metavar="PORT|HOST:PORT", help="The GPS receiver's port, or gpsd. Default: gpsd here.")
 @click.option("--clap", metavar="HOST:PORT", help="Where the clapperboard's probes go: the other end.")
 @click.option("--clap-every", type=click.FloatRange(min=0), metavar="S", help="Default: 30; 0 for none.")
@@ -51,16 +54,16 @@ if TYPE_CHECKING:
 @click.option(
     "--session", "declared", metavar="FILE.toml",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The same options in a file; those given here come first.",
+    help="The same options in a file; the command line overrides it.",
 )  # fmt: skip
-@click.option("--rehearse", is_flag=True, help="A whole drive without hardware: a modem and a GPS made up.")
-@click.option("--plain", is_flag=True, help="A line a second instead of the live view.")
+@click.option("--rehearse", is_flag=True, help="A whole drive without hardware: simulated modem and GPS.")
+@click.option("--plain", is_flag=True, help="One line per second instead of the live view.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
 @debug_option
 def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
-    """Record what happens to TCP here at every layer, until Ctrl-C, a time, or the end of COMMAND.
+    """Record TCP on this machine at every layer, until Ctrl-C, the end of a time, or the end of COMMAND.
 
-    Every collector that works on this machine runs as a process of its own. One that dies is started again;
+    Every collector that works on this machine runs as its own process. One that dies is started again;
     the gap is in the manifest. Press m to set a marker with a note.
 
     COMMAND starts when the collectors are ready. Its exit status is that of capture, 128 + n after signal n.

@@ -31,21 +31,21 @@ _WORTH_A_THREAD = 200_000
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="Write limits, findings and account as JSON.")
-@click.option("--intervals", is_flag=True, help="With --json: what limited each instant, too.")
+@click.option("--intervals", is_flag=True, help="With --json: also the limit of each instant.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="The data of the initiator, or of the responder. By default of whoever sent more.",
+    help="The data of the initiator, or of the responder. Default: of the end that sent more.",
 )
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
 @reads_captures
 def command(
     reading: Reading, as_json: bool, intervals: bool, direction: str | None, output: str | None
 ) -> None:
-    """Say what limited a transfer, and why: findings with their evidence, the dearest first.
+    """Say what limited a transfer, and why: findings with their evidence, largest cost first.
 
-    By default of the connections that took longest together, and in detail of the longest of these. With the
-    log of the link it is also told how well the channel was used.
+    By default it explains the group of connections that took longest, and the longest of them in detail. With
+    the log of the link it also says how well the channel was used.
     """
     from multitracer.cli._page import page, text_output
 

@@ -21,13 +21,13 @@ _MOST_FIELDS = 4
 @click.argument("capture", metavar="INPUT", type=click.Path())
 @click.option("--filter", "display_filter", metavar="FILTER", help="A Wireshark display filter.")
 @click.option(
-    "--max-packets", type=click.IntRange(min=1), default=20, show_default=True, help="Stop after so many."
+    "--max-packets", type=click.IntRange(min=1), default=20, show_default=True, help="Stop after N packets."
 )
 @debug_option
 def command(capture: str, display_filter: str | None, max_packets: int) -> None:
     """Show what Wireshark's dissectors say of the packets of INPUT, one capture file.
 
-    For packets that MultiTracer does not take apart itself. It needs tshark and pyshark, and is slow: some
+    For packets that MultiTracer does not decode itself. It needs tshark and pyshark, and is slow: some
     hundred packets a second.
     """
     from parsers._wireshark import dissect

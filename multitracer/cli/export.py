@@ -42,7 +42,7 @@ def command() -> None:
 )
 @reads_captures
 def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
-    """Write connections, directions and every segment with what the analysis says of it."""
+    """Write connections, directions and every segment with the results of the analysis."""
     from multitracer.api.files import write_tables
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load
@@ -94,8 +94,8 @@ def segments(file: str, receiver: str | None, form: str) -> None:
 def errors(session: str, output: str | None) -> None:
     """Write which frames of a session's link failed, for `testbed run --errors`.
 
-    The errors of each direction are those that its receiver logged; of a side whose log is missing nothing
-    is known.
+    The errors of each direction are those that its receiver logged. If the log of a side is missing, its
+    errors are unknown.
     """
     from multitracer.analysis.link_errors import link_error_trace
     from multitracer.cli._output import check_output, warn
@@ -127,15 +127,15 @@ def errors(session: str, output: str | None) -> None:
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="The series of what the initiator sent, or the responder. By default of whoever sent more.",
+    help="The series of the initiator's data, or the responder's. Default: of the end that sent more.",
 )
 @reads_captures
 def series(reading: Reading, output: str, direction: Literal["forward", "reverse"] | None) -> None:
-    """Write each labelled series of one connection to a file of its own, such as TcpSnd_cwnd.csv.
+    """Write each labelled series of one connection to its own file, such as TcpSnd_cwnd.csv.
 
-    By default of the connection with the most unique bytes. A session folder gives the series of both
+    The default is the connection with the most unique bytes. A session folder gives the series of both
     captures, of the sender's own variables and of the link. A file begins with its label, unit, source and
-    meaning. With --from and --to only that interval; numbers stay those of the whole.
+    meaning. --from and --to select an interval; the values are those of the whole connection.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
@@ -162,8 +162,8 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
 def session(session: str, output: str, anonymize: bool) -> None:
     """Write a copy of a session that can be shared.
 
-    Addresses become others with the same common prefixes, machines, modems and cells become others, places
-    are rounded to a kilometre, and nothing of what was sent is left but headers. The mapping is not kept.
+    Addresses are replaced by others with the same common prefixes. Names of machines, modems and cells are
+    replaced, places are rounded to a kilometre, and of packets only headers remain. The mapping is not kept.
     """
     from multitracer.cli._page import page
 

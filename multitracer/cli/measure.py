@@ -44,7 +44,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
     for option in (
         click.option(
             "--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="CentaurusComm: a secret of 16 bytes or more that both ends have; others are not heard.",
+            help="CentaurusComm: a secret of both ends, 16 bytes or more; messages without it are ignored.",
         ),
         click.option(
             "--extension", "extensions", multiple=True, type=click.Choice(list(_EXTENSIONS)),
@@ -162,7 +162,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
 @click.option(
     "-o", "--output", "folder", required=True, metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Session folder: new, or of a run that was interrupted, which then goes on.",
+    help="Session folder: new, or of an interrupted run, which then continues.",
 )  # fmt: skip
 @over_options
 @_centaurus_options
@@ -174,8 +174,8 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     means that every transaction ran, dropped ones included; 1 that the server cannot be reached.
 
     With --over both ends run on this machine, a modelled link between them: under the kernel's TCP in two
-    network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. What the
-    link's modem said stands in every line.
+    network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
+    line holds the readings of the link's modem.
     """
     from dataclasses import fields
 

@@ -19,7 +19,7 @@ _Recording = click.Path(exists=True, file_okay=False, path_type=Path)
 def command(mobile: Path, fixed: Path, output: str) -> None:
     """Make one session of two recordings, MOBILE and FIXED, that `multitracer capture` wrote at its two ends.
 
-    The logs are copied as they are. Their clocks stay their own; `multitracer align` relates them.
+    The logs are copied unchanged, each with its own clock; `multitracer align` relates the clocks.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._page import page

@@ -37,7 +37,7 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="Draw what the initiator sent, or the responder. By default whoever sent more.",
+    help="Draw the initiator's data, or the responder's. Default: of the end that sent more.",
 )
 @click.option(
     "--stacked/--time-sequence",
@@ -49,14 +49,14 @@ Theme = Literal["light", "dark"]
     "--series",
     multiple=True,
     metavar="PATTERN,...",
-    help="Draw only series whose labels match, such as 'RlpSnd_*,TcpSnd_data'; may be given again.",
+    help="Draw only series whose labels match, such as 'RlpSnd_*,TcpSnd_data'; repeatable.",
 )
 @click.option(
     "--offset",
     "offset_bytes",
     type=click.IntRange(0, 1 << 40),
     metavar="BYTES",
-    help="Draw the groups of link, sender and receiver so far apart.  [default: 10000]",
+    help="Draw the groups of link, sender and receiver BYTES apart.  [default: 10000]",
 )
 @click.option(
     "--trend",
@@ -72,7 +72,7 @@ Theme = Literal["light", "dark"]
     multiple=True,
     type=_spans.mark,
     metavar="[NAME=]FROM:TO",
-    help="Draw a rectangle around these seconds; may be given again.",
+    help="Draw a rectangle around these seconds; repeatable.",
 )
 @click.option(
     "--figure",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def command(reading: Reading, output: str | None, *, pool: bool) -> None:
     """Write a self-contained HTML report: trust, summary, figures, connection table, provenance.
 
-    Each INPUT gets a report of its own, and several get an index page; files that tcpdump or dumpcap numbered
+    Each INPUT gets its own report, and several get an index page; files that tcpdump or dumpcap numbered
     are one input. Folders that `measure run` wrote are compared on one page. Prints the path of the report or
     the index.
     """

@@ -87,7 +87,7 @@ def doctor() -> None:
 @click.option(
     "--as-linux",
     is_flag=True,
-    help="In virtual time, let TCP do what Linux does in its own way: to be compared with a real run.",
+    help="In virtual time, let TCP behave as Linux does, for a comparison with a real run.",
 )
 @click.option(
     "--speed",
@@ -99,7 +99,7 @@ def doctor() -> None:
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Of the radio's chance; in virtual time the same seed writes the same bytes. Default: scenario's.",
+    help="Seed of the radio's random numbers; in virtual time it determines every byte. Default: scenario's.",
 )
 @click.option(
     "--errors",
@@ -120,8 +120,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 ) -> None:
     """Run a scenario and write a session folder.
 
-    NAME is a bundled scenario (`multitracer testbed list`), FILE.toml one of your own. The folder holds the
-    logs of both hosts, summary.json with the numbers, and truth/ with what really happened to each segment
+    NAME is a bundled scenario (`multitracer testbed list`), FILE.toml your own. The folder holds the logs
+    of both hosts, summary.json with the numbers, and truth/ with what really happened to each segment
     and frame.
 
     Without --virtual, two network namespaces of this machine are the hosts, and their kernel's TCP runs over

@@ -10,7 +10,7 @@ from multitracer.words import time_error
 if TYPE_CHECKING:
     from multitracer.clock.model.graph import Path
 
-_DRIFT_THAT_COUNTS_PPM = 0.005
+_DRIFT_THAT_COUNTS_PPM = 0.005  # less would be shown as 0.00 or 0.01 ppm
 
 
 def accuracy(path: Path, *, source: str, target: str, bound_ns: float) -> str:

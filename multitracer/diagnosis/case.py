@@ -80,7 +80,7 @@ class Case:
 
     @cached_property
     def delays(self) -> Delays | None:
-        """How long the data waited; None where no capture tells."""
+        """How long the data waited; None if no capture shows it."""
         return data_delays(self.transfer, self.segments)
 
     @cached_property

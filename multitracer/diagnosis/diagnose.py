@@ -1,4 +1,4 @@
-"""All that is concluded of a transfer: its account and its findings, the dearest first."""
+"""All that is concluded of a transfer: its account and its findings, largest cost first."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Diagnosis:
 
     @cached_property
     def headline(self) -> Headline:
-        """What is said first: of the group, or of the transfer if it is alone."""
+        """The first sentence: of the group, or of the transfer if it is alone."""
         return headline_of(self.limited) if len(self.group.members) == 1 else headline_of_group(self.group)
 
     @cached_property
     def incidents(self) -> list[Incident]:
-        """What happened, the dearest first: findings of one cause, or alike, together; see `Incident`."""
+        """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
         return incidents(self._case, self.findings)
 
     @property
@@ -198,7 +198,7 @@ def explain(recording: Recording, connection: int | None = None, *, reverse: boo
 
 
 def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
-    """Return the account, the limits and the findings of a transfer, the dearest first.
+    """Return the account, the limits and the findings of a transfer, largest cost first.
 
     Parameters
     ----------
@@ -215,9 +215,7 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         why = "; ".join(file.untimed for file in transfer.layers.part.capture.files if file.untimed)
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.layers.part.offset + transfer.layers.connection
-        raise InputError(
-            f"connection {number}: {many}, so nobody knows where its time went; choose another one"
-        )
+        raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
     lost_time = account(transfer)
     limits = group.longest if group is not None else limited(transfer, lost_time)
     conclusions = findings(Case(transfer, lost_time, limits))
@@ -225,7 +223,7 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return what is said first: what limited the work, for how much of its time, and how sure that is."""
+    """Return the first sentence: what limited the work, for how much of its time, and how sure that is."""
     return diagnosis.headline.sentence
 
 

@@ -85,7 +85,7 @@ class Incident:
 
 
 def incidents(case: Case, findings: Sequence[Finding]) -> list[Incident]:
-    """Return the incidents of a transfer, the dearest first; each finding is part of exactly one."""
+    """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
     single = [_incident(case, findings, group) for group in _groups(findings)]
     kinds = dict.fromkeys(each.kind for each in single)
     folded = [each for kind in kinds for each in _folded(case, [one for one in single if one.kind == kind])]

@@ -28,7 +28,7 @@ HELP = {
     Limit.OUTAGE: "coverage, or the network's handover parameters",
     Limit.LINK: "a faster link, a better cell or fewer users; of a long queue: a shorter one",
     Limit.RECOVERY: "less loss: see the finding that names its cause",
-    Limit.RECEIVER_WINDOW: "a reading program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
+    Limit.RECEIVER_WINDOW: "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
     Limit.SENDER_BUFFER: "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it",
     Limit.APPLICATION: "a change of the program: it did not send what TCP could have carried",
     Limit.SLOW_START: "fewer new connections, a larger initial window, or a shorter path",
@@ -37,7 +37,7 @@ HELP = {
 }
 _PART_HELP = {
     Part.THINK: "a program that begins its answers sooner",
-    Part.PEER: "a peer that asks sooner, or asks for several things at once",
+    Part.PEER: "a peer that sends its requests sooner, or several at once",
     Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
 }
 _NOUNS = {
@@ -55,7 +55,7 @@ _NOUNS = {
 
 
 class Headline(NamedTuple):
-    """What is said first."""
+    """The first sentence."""
 
     limit: Limit
     part: Part
@@ -90,7 +90,7 @@ def headline_of(limited: Limited) -> Headline:
 
 
 def headline_of_group(group: Group) -> Headline:
-    """Return what is said first of several connections that were one piece of work."""
+    """Return the first sentence of several connections that were one piece of work."""
     total = max(group.total_s, 1e-12)
     sums: dict[Limit, float] = {}
     for (limit, _), (seconds, _) in group.seconds.items():
@@ -124,7 +124,7 @@ def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confi
 
 def _also(limited: Limited, limit: Limit, share: float) -> str:
     if limit is Limit.UNKNOWN:
-        return f"For {share:.0%} nobody can tell: {limited.reason}."
+        return f"For {share:.0%} the limit is unknown: {limited.reason}."
     return f"{_noun(limited, limit).capitalize()} was the limit for {share:.0%}."
 
 
@@ -169,7 +169,7 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
         Limit.HANDSHAKE: f"it took {seconds:.2f} s",
         Limit.OUTAGE: f"nothing came through for {seconds:.1f} s, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {seconds:.1f} s for it, {count(len(lengths), 'time')}",
-        Limit.RECEIVER_WINDOW: f"what was on its way filled it for {seconds:.1f} s",
+        Limit.RECEIVER_WINDOW: f"data in flight filled it for {seconds:.1f} s",
         Limit.SENDER_BUFFER: f"it was full for {seconds:.1f} s{_or_window(limited)}",
         Limit.SLOW_START: f"for {seconds:.1f} s the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"it kept data back for {seconds:.1f} s though the path had room",

@@ -65,7 +65,7 @@ SAYS = {
     Use.IDLE_CWND: "the congestion window was full",
     Use.IDLE_RWND: "the receiver's window was full",
     Use.IDLE_SNDBUF: "the send buffer was full",
-    Use.REDUNDANT: "data were sent again that had arrived",
+    Use.REDUNDANT: "data that had arrived were sent again",
     Use.WASTED: "data were sent that were lost or arrived broken",
     Use.UNKNOWN: "nothing explains it",
 }

@@ -1,7 +1,15 @@
 """Figures: one function each, tables in, a plotly figure out; nothing is shown or written here.
 
-Read `series.py` first (what is drawn), then `direction.py` (where it comes from), `stack.py` (how panels
-share a time axis), `time_sequence.py` (the first figure) and `stacked.py` (all logs of a recording).
+A connection's tables come in (segments, readings of the sender, frames of the link); out comes a figure, or
+the plain dict that plotly calls one. On the way the tables become *series* (`series.py`): labelled lines of
+whole numbers, each point traceable to a frame of a file.
+
+Read `series.py` first, then `direction.py` (where series come from), `stack.py` (how panels share a time
+axis), `time_sequence.py` (the first figure) and `stacked.py` (all logs of a recording). Panels of their own
+lie in `panels/`, found by name.
+
+What must hold: a series is in order of time, in int64 nanoseconds and the base unit of its panel; what a
+figure shows is what the table says, so fewer points are drawn only where no pixel changes (`downsample.py`).
 plotly is imported when a figure is made.
 """
 

@@ -52,7 +52,7 @@ class _Curve:
     """Height of its band."""
     least: float | None = None
     """What its band or axis begins at, if that is given."""
-    empty: str = "not recorded: no modem was asked"
+    empty: str = "not recorded: no modem was polled"
 
     @property
     def known(self) -> Array:

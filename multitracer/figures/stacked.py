@@ -273,7 +273,7 @@ _WORDS = {
     Phase.SLOW_START: "cwnd below ssthresh: it doubles every round trip",
     Phase.CONGESTION_AVOIDANCE: "cwnd at ssthresh or above: it grows slowly",
     Phase.REDUCTION: "cwnd shrinks without a loss: ECN, or a drop in the host itself (CWR)",
-    Phase.RECOVERY: "fast retransmit: ACKs told of a hole, and it is repaired while data flows on",
+    Phase.RECOVERY: "fast retransmit: ACKs reported a hole, and it is repaired while data continue to flow",
     Phase.LOSS: "the retransmission timer expired; until all sent before is acknowledged",
 }
 
@@ -291,7 +291,7 @@ def _phase_panel(layers: Layers, view: View) -> Panel:
         _NO_SCALE,
         0.22,
         [each for each in series if len(each)],
-        "Near the receiver a sender's phases cannot be told; record its state with collectors.tcp_info.",
+        "Near the receiver a sender's phases are unknown; record its state with collectors.tcp_info.",
         shades=True,
     )
 

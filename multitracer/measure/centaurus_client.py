@@ -96,7 +96,7 @@ class CentaurusClient:
         if reply is None:
             return outcome.drop("reply" if self._delivered else "request")
         if not is_whole(decode(reply.data)):
-            return outcome.drop("reply: not the one that was asked for")
+            return outcome.drop("reply: not the requested one")
         outcome.rtt_ns = reply.time_ns - outcome.start_ns
         outcome.reply_payload_bytes = reply.payload_bytes
         outcome.bytes_up = self._sent_bytes

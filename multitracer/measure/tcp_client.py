@@ -112,7 +112,7 @@ class TcpClient:
         reply = self._await(connection, REPLY, transaction, outcome.start_ns)
         outcome.rtt_ns = self._clock() - outcome.start_ns
         if not is_whole(reply):
-            raise RemoteProtocolError("not the reply that was asked for")
+            raise RemoteProtocolError("not the requested reply")
         after = connection.info()
         outcome.retransmitted_client = grown(before, after, "total_retrans")
         outcome.bytes_up = grown(before, after, "bytes_sent")

@@ -1,5 +1,14 @@
 """Protocol cores without I/O: bytes and points in time go in, bytes and events come out.
 
-No module here reads a clock, opens a socket or sleeps; `now_ns` is always passed in. The same core runs
-in real time, in virtual time and in tests, byte by byte. Read `rlp/entity.py` first.
+- `rlp/`, `l2r.py`, `ppp.py`, `vj/`: the layers of a GSM data call, from radio frames to IP packets.
+- `tcp/`: a TCP of our own; `centaurus/`: the message transport of paper 000.
+- `modem/`, `position/`, `sock_diag/`: what modems, GPS receivers and Linux say, decoded.
+- `pcap_file.py`, `rlpdump.py`, `gsmtap.py`: files and packets as bytes, written or read.
+
+Read `rlp/entity.py` first: its rules of the file are those of all state machines here. The same core runs in
+real time (testbed), in virtual time (simulator) and in tests.
+
+What must hold: no module reads a clock, opens a socket or sleeps; `now_ns` is always passed in. A wrong call
+raises `LocalProtocolError`; what a peer sends never raises anything else than `RemoteProtocolError`. After
+each call the caller asks for the next deadline, and a deadline that has passed is acted upon when called.
 """

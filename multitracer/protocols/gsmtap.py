@@ -15,13 +15,13 @@ from typing import NamedTuple
 from multitracer.errors import RemoteProtocolError
 from multitracer.units import NS_PER_S, NS_PER_US
 
-PORT = 4729
-_VERSION = 2
+PORT = 4729  # IANA: gsmtap, 4729/udp
+_VERSION = 2  # gsmtap.h of libosmocore: GSMTAP_VERSION
 _HEADER = struct.Struct("!BBBBHbbLBBBB")
 _IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
 _LOG = struct.Struct("!LL16sLB3x16s32sL")
-_UPLINK, _ARFCN = 0x4000, 0x3FFF
-_LEVEL_NOTICE = 5
+_UPLINK, _ARFCN = 0x4000, 0x3FFF  # gsmtap.h: GSMTAP_ARFCN_F_UPLINK and GSMTAP_ARFCN_MASK
+_LEVEL_NOTICE = 5  # libosmocore, logging.h: LOGL_NOTICE
 _MOBILE, _FIXED = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 """Addresses of the documentation range (RFC 5737) that show the direction in a packet list."""
 

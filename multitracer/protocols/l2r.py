@@ -25,8 +25,8 @@ SA, SB, X = 0x80, 0x40, 0x20
 _STATUS = SA | SB | X
 _LONGEST_COUNT = 23
 """Most characters that one address octet of a 240-bit frame counts; 24 are "full"."""
-_LONGEST_TWO_OCTET_COUNT = 63
-_XON, _XOFF = 0x11, 0x13
+_LONGEST_TWO_OCTET_COUNT = 63  # six bits hold the count
+_XON, _XOFF = 0x11, 0x13  # ITU-T T.50: DC1 and DC3
 _ROOM_ABOVE_XOFF_BYTES = 2 * 61 * 66
 """What may still come after the peer was stopped: two windows of the longest frames. A peer that sends
 more than that has its frames refused."""

@@ -15,13 +15,13 @@ from multitracer.units import NS_PER_S
 
 LINKTYPE_RAW = 101
 """Packets begin with the IPv4 or IPv6 header."""
-LINKTYPE_ETHERNET = 1
-_PCAP_NS = 0xA1B23C4D
+LINKTYPE_ETHERNET = 1  # IANA link types (draft-ietf-opsawg-pcaplinktype)
+_PCAP_NS = 0xA1B23C4D  # draft-ietf-opsawg-pcap, section 4: nanoseconds
 _SNAP_BYTES = 262_144
 """The largest snap length that tcpdump and Wireshark accept."""
-_BYTE_ORDER = 0x1A2B3C4D
-_UNKNOWN_LENGTH = -1
-_LONGEST_OPTION = 0xFFFF
+_BYTE_ORDER = 0x1A2B3C4D  # draft-ietf-opsawg-pcapng, section 4.1
+_UNKNOWN_LENGTH = -1  # the same, section 4.1
+_LONGEST_OPTION = 0xFFFF  # the length field has 16 bits
 
 
 class BlockType(IntEnum):

@@ -16,7 +16,7 @@ from multitracer.errors import LocalProtocolError
 
 
 class PppProtocol(IntEnum):
-    """Protocol numbers of PPP frames (IANA, Point-to-Point Protocol Field Assignments)."""
+    """Protocol numbers of PPP frames (IANA PPP numbers; RFC 1332, RFC 5072, RFC 1661)."""
 
     IP = 0x0021
     VJ_COMPRESSED = 0x002D
@@ -25,16 +25,17 @@ class PppProtocol(IntEnum):
     LCP = 0xC021
 
 
-_FLAG, _ESCAPE, _XOR = 0x7E, 0x7D, 0x20
-_ALL_CONTROLS = 0xFFFFFFFF
+_FLAG, _ESCAPE, _XOR = 0x7E, 0x7D, 0x20  # RFC 1662, 4.2
+_ALL_CONTROLS = 0xFFFFFFFF  # RFC 1662, 7.1: the default ACCM
 _ADDRESS_CONTROL = b"\xff\x03"
-_GOOD_FCS = 0xF0B8
-_SHORTEST = 4
-_MRU = 1500
+_GOOD_FCS = 0xF0B8  # RFC 1662, C.2
+_SHORTEST = 4  # RFC 1662, 4.3: shorter frames are invalid
+_MRU = 1500  # RFC 1661, 6.1
 _OVERHEAD = 6
 """Address, control, protocol and FCS around the information."""
 
 _MIRRORED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
+"""PPP's FCS runs lowest bit first, CPython's CRC highest first."""
 
 
 def fcs16(data: bytes) -> int:
@@ -73,6 +74,7 @@ def _escape_pattern(accm: int) -> re.Pattern[bytes]:
 
 
 _ESCAPED = {bytes((octet,)): bytes((_ESCAPE, octet ^ _XOR)) for octet in (*range(32), _FLAG, _ESCAPE)}
+"""RFC 1662, 4.2."""
 _ESCAPE_SEQUENCE = re.compile(b"\\x7d(.)", re.DOTALL)
 _DEFAULT_PATTERN = _escape_pattern(_ALL_CONTROLS)
 

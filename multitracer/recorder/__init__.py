@@ -1,5 +1,12 @@
 """A recording in the field: every collector under one supervisor, into one session folder.
 
-Read `plan.py` first (what is recorded), then `supervisor.py` (the loop). Collectors are child processes; this
-room starts, watches and ends them and knows nothing of what they measure.
+A plan comes in (`plan.py`: which collectors, how long, for whom). Out comes a session folder: one folder per
+host with its logs, and manifest.json. The supervisor (`supervisor.py`) is one loop: it starts the collectors
+as child processes (`child.py`), restarts those that die, watches the disk and the terminal, puts one tag into
+all logs at one instant (`clapperboard.py`), and ends everything in order. `merge.py` joins the folders of two
+ends.
+
+What must hold: the folder opens at any instant, whatever happens to the recorder, even after `kill -9`. A
+collector that fails costs its own log only, and the manifest says how each one ended. This room knows nothing
+of what collectors measure; the screen only follows their logs.
 """

@@ -1,4 +1,4 @@
-"""What a recording is told: which collectors, how long, for whom."""
+"""The options of a recording: which collectors, how long, for whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hosts of a recording logged beside packets: their TCP's variables, their side of a link.
+"""What the hosts of a recording logged besides packets: their TCP's variables, their side of a link.
 
 Whose log it is, the folder says in which it lies; which addresses a host has, the manifest says, or else its
 log of TCP variables.

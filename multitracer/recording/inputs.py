@@ -294,7 +294,7 @@ class _Search:
 
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each log that cannot be used or is gone, and one for all that nobody knows."""
-        yield from (f"{sentence}; passed over" for sentence in self._unusable)
+        yield from (f"{sentence}; skipped" for sentence in self._unusable)
         yield from self._gone()
         if self._unknown:
             names = ", ".join(self._unknown[:_NAMED])
@@ -309,7 +309,7 @@ class _Search:
             if parts[0] in _COMPANION_FOLDERS or self._is_companion(parts[-1]):
                 continue
             if _COMPRESSED.sub("", "/".join(parts[:2])) not in self._seen:  # of a deeper one, its folder
-                yield f"{self._folder}/{printable(relative)}: listed in the manifest, but not there"
+                yield f"{self._folder}/{printable(relative)}: listed in the manifest, but missing"
 
 
 def _says_nothing(entry: os.DirEntry[str]) -> bool:

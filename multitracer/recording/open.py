@@ -53,7 +53,7 @@ def open_recording(
     Raises
     ------
     MultiTracerError
-        If nothing can be read. In a folder, a file that cannot be read is passed over with a warning as long
+        If nothing can be read. In a folder, a file that cannot be read is skipped with a warning as long
         as another one can.
     """
     return read_recording(find_inputs(*paths), window=window, max_packets=max_packets, progress=progress)
@@ -109,7 +109,7 @@ def _between(
     yield from parts
     if _is_emptied(whole, parts):
         recording.notes.append(
-            "no TCP segment lies between --from and --to; the numbers are those of nothing"
+            "no TCP segment lies between --from and --to; all numbers are of an empty capture"
         )
 
 
@@ -138,7 +138,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
     for part in recording.parts:
         cut.add(part.point, part.capture.between(*bounds_ns))
     if _is_emptied(recording.captures, cut.captures):
-        cut.notes.append("no TCP segment lies between begin and end; the numbers are those of nothing")
+        cut.notes.append("no TCP segment lies between begin and end; all numbers are of an empty capture")
     return cut, bounds_ns
 
 
@@ -155,7 +155,7 @@ def warn_of_empty(recording: Recording, window: Window) -> None:
 def _captures(
     recording: Recording, max_packets: int | None, progress: Progress | None
 ) -> Iterator[tuple[Point, Capture]]:
-    """Read the capture points one after the other; one that cannot be read is passed over in a folder."""
+    """Read the capture points one after the other; one that cannot be read is skipped in a folder."""
     failure: MultiTracerError | None = None
     read = False
     for point in recording.inputs.points:

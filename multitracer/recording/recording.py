@@ -53,7 +53,7 @@ class Recording:
     sender_point : str or None
         The capture point that the user says is at the sender of most data, the others being at the receiver.
     notes : list of str
-        What was passed over or cannot be told, a sentence each; it grows while logs are parsed.
+        What was skipped or is unknown, a sentence each; it grows while logs are parsed.
     """
 
     inputs: Inputs
@@ -155,7 +155,9 @@ class Recording:
         yield
         for path, state in before.items():
             if not os.path.isfile(path) or _STATE(os.stat(path)) != state:  # noqa: PTH113, PTH116
-                self.notes.append(f"{path}: changed while it was read; these are its records of that moment")
+                self.notes.append(
+                    f"{path}: changed while it was read; its records up to that moment are used"
+                )
 
     def warn_once(self, sentence: str) -> None:
         """Add a warning, unless it is there."""
@@ -166,7 +168,7 @@ class Recording:
         """Take note of a folder's file that cannot be used; one that the user named must be readable."""
         if self.folder is None:
             raise error
-        self.notes.append(f"{error}; passed over")
+        self.notes.append(f"{error}; skipped")
 
     @cached_property
     def hosts(self) -> HostLogs:
@@ -279,7 +281,7 @@ def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:
         yield f"{log.path}: {warning}"
     reasons = [provenance.get("damaged") for provenance in provenances]
     for reason in dict.fromkeys(reason for reason in reasons if reason):
-        yield f"{log.path}: damaged: {reason}; what precedes it is used"
+        yield f"{log.path}: damaged: {reason}; the part before it is used"
 
 
 def _speed(stated: object) -> float | None:

@@ -1,4 +1,4 @@
-"""The transactions of a recording, and what tells its arm of an experiment apart from others."""
+"""The transactions of a recording, and what distinguishes its arm of an experiment from others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def source_of(recording: Recording) -> Source:
     tables = []
     for log, table in recording.tables(LAYER, TRANSACTIONS.name):
         for reason, lines in (table.provenance.get("skipped") or {}).items():
-            recording.warn_once(f"{log.path}: {lines:,} lines passed over: {reason}")
+            recording.warn_once(f"{log.path}: {lines:,} lines skipped: {reason}")
         tables.append(table)
     return Source(recording.name, Table.concatenate(TRANSACTIONS, tables), _facts(recording), recording.speed)
 

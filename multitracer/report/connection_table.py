@@ -33,7 +33,7 @@ _HEADS = (
     ("Took", True, "First to last segment"),
     ("Bytes →", True, "Unique payload bytes from the initiator"),
     ("Bytes ←", True, "Unique payload bytes from the responder"),
-    ("Retransmitted", True, "Segments sent again, both ways, and their share of the data segments"),
+    ("Retransmitted", True, "Retransmitted segments, both directions, and their share of the data segments"),
     ("RTT median", True, "By Karn's rule, in the direction with more bytes"),
     ("RTT worst", True, "By Karn's rule, in the direction with more bytes"),
     ("End", False, "How the connection ended in this capture"),

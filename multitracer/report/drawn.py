@@ -1,4 +1,4 @@
-"""The directions of connections that a report draws, and what is said of them."""
+"""The directions of connections that a report draws, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Drawn:
 
     @property
     def is_at_receiver(self) -> bool:
-        """Whether the capture was made near the receiver: what was sent in vain, nobody saw there."""
+        """Whether the capture was made near the receiver: what was sent needlessly, nobody saw there."""
         return bool(self.direction["vantage"] == Vantage.NEAR_RECEIVER)
 
     def _row(self, *, reverse: bool) -> Row:

@@ -1,4 +1,4 @@
-"""What happened, the dearest first: each incident with its first cause, its cost, and what belongs to it."""
+"""What happened, largest cost first: each incident with its first cause, its cost, and what belongs to it."""
 
 from __future__ import annotations
 

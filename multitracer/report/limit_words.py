@@ -30,10 +30,10 @@ _LEAST_SAID = 0.0005
 """Share below which a tenth of a percent would read nothing."""
 _LIMITS = {
     Limit.HANDSHAKE: "the connection was being opened",
-    Limit.OUTAGE: "nothing came through, and a repetition failed too",
+    Limit.OUTAGE: "nothing came through, and a retransmission failed too",
     Limit.LINK: "the bottleneck had its data queued or in service",
     Limit.RECOVERY: "new data waited for the repair of lost ones",
-    Limit.RECEIVER_WINDOW: "what was on its way filled the window that the receiver offered",
+    Limit.RECEIVER_WINDOW: "data in flight filled the window that the receiver offered",
     Limit.SENDER_BUFFER: "the send buffer was full, and no window was",
     Limit.APPLICATION: "the sending TCP had nothing to send",
     Limit.SLOW_START: "the congestion window was still growing",
@@ -48,8 +48,8 @@ _PARTS = {
     Part.ACCESS: "the link waited for its turn on a shared channel",
     Part.ARQ: "the link repeated frames or waited for itself",
     Part.TIMER: "the retransmission timer had to expire first",
-    Part.FAST: "new data waited for a repetition that ACKs had asked for",
-    Part.ZERO: "the receiver offered no room at all",
+    Part.FAST: "new data waited for a retransmission that ACKs had requested",
+    Part.ZERO: "the receiver offered a window of zero",
     Part.WRITES: "the program wrote at its own pace",
     Part.THINK: "the program had not begun its answer",
     Part.PEER: "it waited for the peer's next request",

@@ -35,7 +35,7 @@ def provenance_section(
     command : str
         As the user gave it; "" leaves it out.
     notes : sequence of str
-        What was passed over when the input was opened.
+        What was skipped when the input was opened.
     hashes : dict
         From `digests`.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Row
 
 _SAYS = {
-    "good": "✓ Trust: good. Nothing that matters speaks against these numbers.",
+    "good": "✓ Trust: good. Nothing important contradicts these numbers.",
     "caution": "! Trust: caution. Read the numbers with this in mind:",
     "poor": "✗ Trust: poor. The capture does not support firm conclusions:",
 }

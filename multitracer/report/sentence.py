@@ -46,7 +46,7 @@ def _took(direction: Row) -> str:
 def _twice(direction: Row) -> str:
     again = direction["retransmitted_bytes"]
     if direction["capture_duplicates"]:
-        return "many packets were captured twice, so what was sent twice is not told"
+        return "many packets were captured twice, so retransmissions are not counted"
     if direction["vantage"] == Vantage.NEAR_RECEIVER:
         filled = direction["out_of_order"]
         holes = f", {count(filled, 'segment')} behind later ones" if filled else ""

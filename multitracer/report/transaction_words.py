@@ -85,7 +85,7 @@ def _part(verdict: str, rows: list[Row], sizes: list[int], first: Arm, second: A
     if verdict == "slower":
         return f"took {_range(ratios)} times as long as {second.name} {where}"
     if verdict == "alike":
-        return f"cannot be told apart from {second.name} {where}"
+        return f"cannot be distinguished from {second.name} {where}"
     if verdict == "failed":
         return f"failed {where} ({_lost(rows, '')})"
     if verdict == "other failed":

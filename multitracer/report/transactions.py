@@ -70,7 +70,7 @@ class Measured:
     command : str
         The command line.
     notes : sequence of str
-        What was passed over when the input was read.
+        What was skipped when the input was read.
     links : mapping of str to str
         Reports of the sessions' captures: name, file beside the page.
     """
@@ -225,7 +225,7 @@ def _difference(row: Row) -> tuple[str, str]:
 def _environment(arms: Sequence[Arm], charts: list[Document]) -> list[Markup]:
     measured = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
     if not measured:
-        why = "Nothing is known of the radio: no modem was asked while these transactions ran."
+        why = "The state of the radio is unknown: no modem was polled while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
     charts += [both_themes(partial(panels, measured)), both_themes(partial(overlay, measured))]
     place = len(charts) - 2

@@ -123,7 +123,7 @@ def _opening(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | N
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
-    """Return what is said first; None if there is nothing to explain: no data, or no times."""
+    """Return the first sentence; None if there is nothing to explain: no data, or no times."""
     group = group_of(recording) if connection is None else None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:

@@ -1,6 +1,11 @@
-"""A measurement with both its ends over a modelled link; and the radio joined to its transactions.
+"""A measurement with both its ends on one machine, over a modelled link; and the radio joined to it.
 
-Read `radio_join.py` for what a measurement in the field uses too, `virtual.py` for one in virtual time,
-`real.py` for one under the kernel's TCP. The programs at the ends of that one should begin at once, so
-nothing is imported here.
+A plan of `measure`, a link of `channel` and a seed come in; out comes a session folder as of a measurement in
+the field, with the truth about the link beside it. `virtual.py` runs it in virtual time (`world.py` jumps
+from event to event), `real.py` under the kernel's TCP in network namespaces. `radio_join.py` puts the modem's
+readings into the line of each transaction; measurements in the field use it, too.
+
+What must hold: in virtual time the same plan, scenario and seed give the same octets. Both ways use the
+clients, the servers and the log formats of `measure` and `collectors`, unchanged. However a real run ends, no
+process and no namespace stays behind. The programs at its ends must start quickly: nothing is imported here.
 """

@@ -106,7 +106,7 @@ class Course:
         if self._interruption.signal is not None:
             return f"interrupted by {self._interruption.signal.name}"
         if self._link.is_dropped:
-            self._problem = "the call was dropped; the same command goes on in a new one"
+            self._problem = "the call was dropped; the same command continues in a new one"
         elif self._server.has_ended:
             self._problem = f"the server ended: {_last_words(self._server)}"
         elif self._client.has_ended:

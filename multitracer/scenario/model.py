@@ -1,4 +1,4 @@
-"""What a run is told: hosts, link, traffic and script."""
+"""What a run is given: hosts, link, traffic and script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The applications of a run: what each host is told, when they may begin, and when the run is over."""
+"""The applications of a run: what each host is given, when they may begin, and when the run is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two hosts: network namespaces, the TUN device of each, and what the kernel is told of TCP there."""
+"""Two hosts: network namespaces, the TUN device of each, and what is set of TCP there."""
 
 from __future__ import annotations
 

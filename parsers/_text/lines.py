@@ -16,7 +16,7 @@ _MOST_WARNINGS = 100
 
 @dataclass(slots=True)
 class Lines:
-    """The lines of one log, and the books on them.
+    """The lines of one log, and the counts of them.
 
     Iterating yields each line as text, without its end; a byte that is no UTF-8 becomes U+FFFD. A last line
     that has no end was cut, and a number that was cut is another number: it is not yielded but kept in `cut`.
@@ -72,7 +72,7 @@ class Lines:
             self.warnings.append(text)
 
     def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
-        """Return the books as a table's provenance."""
+        """Return the counts as a table's provenance."""
         cut = f"the last line is cut after {len(self.cut)} bytes" if self.cut else None
         return {
             "path": path,

@@ -31,7 +31,7 @@ def test_open_with_a_stretch_cuts_the_logs_too(sample_session: Path) -> None:
 def test_a_stretch_that_holds_nothing_says_so(sample_session: Path) -> None:
     whole = mt.open(sample_session)
     late = whole.between(1000)
-    assert late.warnings == ["no TCP segment lies between begin and end; the numbers are those of nothing"]
+    assert late.warnings == ["no TCP segment lies between begin and end; all numbers are of an empty capture"]
     assert late.tcp_state.empty
     assert late.warnings[1:] == ["no row of tcp_state lies between begin and end"]
     assert whole.warnings == []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RATE_BPS, DELAY_NS, QUEUE_BYTES, SENT_BYTES = 4_000_000, 15_000_000, 30_000, 800_000
 MTU, THINK_S, ANSWER_BYTES, TICK_MS = 1500, 0.4, 60_000, 10
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.realtime]  # recordings that a busy machine disturbs are skipped
 
 
 @pytest.fixture(scope="module")

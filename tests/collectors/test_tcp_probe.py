@@ -67,6 +67,7 @@ def merged_in_backlog() -> int:
     return int(dict(zip(names, values, strict=True))["TCPBacklogCoalesce"])
 
 
+@pytest.mark.realtime  # within 100 ms
 def test_log_holds_the_events_of_the_chosen_port_on_the_monotonic_clock(log: Path) -> None:
     with connection() as (client, server), connection() as (other, _):
         port = server.getsockname()[1]
@@ -161,6 +162,7 @@ def test_kill_leaves_whole_records_and_the_next_start_cleans_up(log: Path) -> No
         someone_elses.rmdir()
 
 
+@pytest.mark.realtime  # a reader that waits too long loses some
 def test_19000_events_a_second_are_recorded_without_loss(log: Path) -> None:
     with connection() as ends, running("tcp_probe", log, "--port", ends[1].getsockname()[1]) as child:
         before, merged = sum(map(segments_in, ends)), merged_in_backlog()

@@ -150,8 +150,10 @@ def test_each_arm_has_its_own_panels(both: list[Arm]) -> None:
 def test_without_a_modem_the_panels_say_why_they_are_empty() -> None:
     (arm,) = arms_of([Source("a", transactions({64: [1.0, 2.0]}))])
     texts = written(panels([arm]))
-    assert sum("no modem was asked" in text.replace("<br>", " ") for text in texts) == 3
-    assert "no modem was asked" in " ".join(written(overlay([arm]))).replace("\xa0", " ").replace("<br>", " ")
+    assert sum("no modem was polled" in text.replace("<br>", " ") for text in texts) == 3
+    assert "no modem was polled" in " ".join(written(overlay([arm]))).replace("\xa0", " ").replace(
+        "<br>", " "
+    )
 
 
 def test_where_all_were_dropped_the_figures_still_draw() -> None:

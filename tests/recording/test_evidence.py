@@ -85,8 +85,8 @@ def test_a_log_that_the_manifest_lists_and_that_is_gone_is_named(folder: Path, t
         ),
     )
     warnings = _warnings_everywhere(folder, tmp_path)
-    assert [sentence.endswith("listed in the manifest, but not there") for sentence in warnings] == [True] * 3
-    assert f"{folder}/mobile/tcp_state.jsonl: listed in the manifest, but not there" in warnings
+    assert [sentence.endswith("listed in the manifest, but missing") for sentence in warnings] == [True] * 3
+    assert f"{folder}/mobile/tcp_state.jsonl: listed in the manifest, but missing" in warnings
 
 
 def test_a_folder_in_a_hosts_folder_and_a_dead_link_are_named(folder: Path) -> None:
@@ -95,9 +95,9 @@ def test_a_folder_in_a_hosts_folder_and_a_dead_link_are_named(folder: Path) -> N
     (folder / "fixed").symlink_to(folder / "mobile")
     (folder / "mobile" / "tcp-1.pcap").symlink_to(folder / "absent")
     assert sorted(open_recording(folder).warnings) == [
-        f"{folder}/fixed: a link to a folder, or to nothing; passed over",
-        f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; passed over",
-        f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; passed over",
+        f"{folder}/fixed: a link to a folder, or to nothing; skipped",
+        f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; skipped",
+        f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; skipped",
     ]
 
 
@@ -124,7 +124,7 @@ def test_what_precedes_the_end_of_a_cut_archive_is_used(folder: Path) -> None:
     session = mt.open(folder)
     assert 4_000 < len(session.markers) < 5_000
     (told,) = (sentence for sentence in session.warnings if "markers" in sentence)
-    assert told.endswith("; what precedes it is used")
+    assert told.endswith("; the part before it is used")
     assert "gzip data: it ends in the middle at byte " in told
 
 
@@ -159,7 +159,7 @@ def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch:
 
     monkeypatch.setattr(parsers, "read_capture", read_while_it_grows)
     warnings = open_recording(folder).warnings
-    assert warnings[0] == f"{capture}: changed while it was read; these are its records of that moment"
+    assert warnings[0] == f"{capture}: changed while it was read; its records up to that moment are used"
 
 
 def test_a_filter_that_leaves_nothing_says_so(folder: Path) -> None:

@@ -195,7 +195,7 @@ def test_changed_logs_are_named(tmp_path: Path) -> None:
     assert [s.removeprefix(f"{tmp_path}/") for s in sentences[:3]] == [
         "other: its content is not what was recorded (SHA-256 differs)",
         "longer: 4 bytes, 3 when it was recorded",
-        "gone: listed in the manifest, but not there",
+        "gone: listed in the manifest, but missing",
     ]
     assert "leads out of the folder" in sentences[3]
     assert len(sentences) == 4

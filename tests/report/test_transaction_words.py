@@ -23,4 +23,4 @@ def test_transports_whose_interval_holds_one_are_not_called_equal() -> None:
     sources = [Source(p, transactions({64: _WIDE}, protocol=p), {}) for p in ("tcp", "centauruscomm")]
     tcp, other = arms_of(sources)
     said = comparison_sentence(tcp, other, compare(tcp, other))
-    assert "TCP cannot be told apart from CentaurusComm at 64 bytes" in said
+    assert "TCP cannot be distinguished from CentaurusComm at 64 bytes" in said

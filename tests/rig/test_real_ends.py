@@ -50,7 +50,7 @@ def test_a_run_that_is_told_to_end_ends_in_order(number: signal.Signals, status:
     with measuring(folder, "cdpd", *FAST, protocol="centauruscomm", sessions=500) as child:
         until(lambda: len(transactions(folder)) > 1, child)
         child.send_signal(number)
-        assert "the same command goes on" in finished(child, status=status)
+        assert "the same command continues" in finished(child, status=status)
         assert left_behind(child.pid) == []
     variables = document(folder, "manifest.json")["variables"]
     assert [run["ended"] for run in variables["runs"]] == [f"interrupted by {number.name}"]

@@ -226,4 +226,4 @@ def test_a_damaged_call_is_read_as_far_as_it_goes(damaged: Path) -> None:
     assert 0.4 < packets[0] / packets[1] < 0.6
     assert link_logs(damaged).keys() == {"mobile"}
     shown = call("inspect", damaged).stdout
-    assert "fixed/tcp-0.pcap.gz: listed in the manifest, but not there" in shown.replace("\n", " ")
+    assert "fixed/tcp-0.pcap.gz: listed in the manifest, but missing" in shown.replace("\n", " ")

@@ -124,7 +124,12 @@ def progress(group: Group, axis: Axis, coverage: Coverage) -> Progress:
 
 
 def first_units(axis: Axis) -> Array:
-    """Return each direction's first unit as captured: before any ACK, what is beyond it is outstanding."""
+    """Return each direction's first unit as captured: before any ACK, what is beyond it is outstanding.
+
+    Returns
+    -------
+    ndarray of int64, units, shape (n_directions,)
+    """
     first = axis.reference.copy()
     sends = np.flatnonzero(np.diff(axis.pieces.bounds))
     first[sends] = axis.pieces.start[axis.pieces.bounds[:-1][sends]]
@@ -155,7 +160,13 @@ def _over_holes(direction: Array, value: Array, coverage: Coverage, group: Group
 
 
 def max_flight(axis: Axis, coverage: Coverage, ack_progress: Progress) -> Array:
-    """Return the most units outstanding in each direction: highest end sent less highest ACK seen."""
+    """Return the most units outstanding in each direction: highest end sent less highest ACK seen.
+
+    Returns
+    -------
+    ndarray of int64, units, shape (n_directions,)
+        0 and more.
+    """
     most = np.zeros(len(axis.reference), dtype=np.int64)
     np.maximum.at(most, ack_progress.direction, ack_progress.flight)
     sends = np.flatnonzero(np.diff(axis.pieces.bounds))

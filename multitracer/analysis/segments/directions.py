@@ -278,7 +278,12 @@ def _absent_round_trips(examination: Examination, rows: dict[str, Array]) -> Non
 
 
 def beginning_acknowledged(examination: Examination) -> Array:
-    """Return which directions have their first unit acknowledged."""
+    """Return which directions have their first unit acknowledged.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_directions,)
+    """
     acks = examination.axis.acks
     acknowledged = np.zeros(examination.group.directions, dtype=bool)
     answered = np.flatnonzero(np.diff(acks.bounds))
@@ -331,6 +336,10 @@ def is_dsack(blocks: Table, ack: Array) -> Array:
     """Return which blocks would be D-SACKs as the first of their segment (RFC 2883, section 4).
 
     That is: they begin below the cumulative ACK, or lie within the block that follows.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_blocks,)
     """
     row, left, right = blocks["row"], blocks["left"], blocks["right"]
     duplicate = np.less((left - ack[row]).view(np.int32), 0)

@@ -1,4 +1,4 @@
-"""The same packet captured twice: not a retransmission, told apart by the IPv4 identification.
+"""The same packet captured twice: not a retransmission, distinguished by the IPv4 identification.
 
 tcptrace's trick: a copy that TCP sends again is a new IP packet with a new identification; a packet that
 passes two capture points, or one point twice, keeps it. An identification of 0 says nothing (RFC 6864 lets
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Array) -> Array:
-    """Return which late pieces are the very packet that last began at their first unit."""
+    """Return which late pieces are the very packet that last began at their first unit.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_late,)
+        Over `coverage.late`.
+    """
     late = coverage.late
     if not len(late):
         return np.zeros(0, dtype=bool)

@@ -61,7 +61,13 @@ def _arrivals(examination: Examination) -> _Moments:
 
 
 def new_bytes(examination: Examination) -> Array:
-    """Return of each position the payload that was seen for the first time."""
+    """Return of each position the payload that was seen for the first time.
+
+    Returns
+    -------
+    ndarray of int32, bytes, shape (n_segments,)
+        0 and more, in the order of the group.
+    """
     coverage, pieces = examination.coverage, examination.axis.pieces
     new = examination.group.payload.copy()
     new[pieces.position[coverage.late]] -= coverage.old_payload.astype(np.int32)

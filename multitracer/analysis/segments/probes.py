@@ -26,13 +26,23 @@ if TYPE_CHECKING:
 
 
 def zero_windows(group: Group) -> Array:
-    """Return the positions of plain segments that offer a window of 0."""
+    """Return the positions of plain segments that offer a window of 0.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
     closed = np.flatnonzero(group.window == 0)
     return closed[group.plain(closed)]
 
 
 def window_probes(group: Group, closed: Array) -> Array:
-    """Return the positions of 1-byte probes of a closed window; `closed` offer a window of 0."""
+    """Return the positions of 1-byte probes of a closed window; `closed` offer a window of 0.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
     candidates = np.flatnonzero(group.payload == 1) if len(closed) else closed
     asks_closed = np.zeros(group.directions, dtype=bool)
     asks_closed[group.direction_of(closed) ^ 1] = True
@@ -42,7 +52,12 @@ def window_probes(group: Group, closed: Array) -> Array:
 
 
 def window_is_closed(group: Group, position: Array) -> Array:
-    """Return whether the other direction's last segment before each position offers a window of 0."""
+    """Return whether the other direction's last segment before each position offers a window of 0.
+
+    Returns
+    -------
+    ndarray of bool, shape of `position`
+    """
     timeline = Timeline.of(group.rows, group.bounds)
     answer = timeline.last_before(group.direction_of(position) ^ 1, group.rows[position])
     plain = (group.flags[answer] & BEGIN_OR_END) == 0
@@ -67,7 +82,13 @@ def without_refused(pieces: Pieces, probes: Array, group: Group) -> Pieces:
 
 
 def keep_alives_with_byte(axis: Axis, coverage: Coverage, group: Group) -> Array:
-    """Return which late pieces are keep-alives of 1 byte."""
+    """Return which late pieces are keep-alives of 1 byte.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_late,)
+        Over `coverage.late`.
+    """
     late, position = coverage.late, axis.pieces.position[coverage.late]
     before = coverage.reach[late - 1]
     alive: Array = group.plain(position) & (axis.pieces.start[late] == before - 1)
@@ -86,7 +107,12 @@ def _all_acknowledged(acks: Acks, group: Group, position: Array, reach: Array) -
 
 
 def empty_keep_alives(axis: Axis, coverage: Coverage, group: Group) -> Array:
-    """Return the positions of keep-alives (or Linux window probes) that carry no byte."""
+    """Return the positions of keep-alives (or Linux window probes) that carry no byte.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+    """
     empty = np.flatnonzero(group.units == 0)
     pieces = axis.pieces
     last = np.searchsorted(pieces.position, empty) - 1

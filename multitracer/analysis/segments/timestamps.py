@@ -24,6 +24,10 @@ def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
     ACK covers that segment.
+
+    Returns
+    -------
+    segment, ack : ndarray of int64, shape (n_samples,)
     """
     group, axis, segments = examination.group, examination.axis, capture.segments
     pieces, acks = axis.pieces, axis.acks

@@ -33,6 +33,11 @@ def announced_shift(columns: dict[str, Array]) -> Array:
     """Return by how many bits each direction's windows are scaled as announced (RFC 7323, section 2.2).
 
     Scaling needs the option in both SYNs; where one of them was not captured, it is believed.
+
+    Returns
+    -------
+    ndarray of int64, bits, shape (n_directions,)
+        0 to 14.
     """
     scale = columns["window_scale"].astype(np.int64)
     partner = scale.reshape(-1, 2)[:, ::-1].ravel()

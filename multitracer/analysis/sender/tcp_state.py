@@ -52,7 +52,12 @@ def number_sockets(state: Table) -> Array:
 
 
 def ends_of(rows: Table) -> Array:
-    """Return both ends of each row of TCP_STATE or TCP_EVENTS as one comparable value."""
+    """Return both ends of each row of TCP_STATE or TCP_EVENTS as one comparable value.
+
+    Returns
+    -------
+    ndarray of bytes (S38), shape (n_rows,)
+    """
     return _keys(*(rows[name] for name in _ENDPOINTS))
 
 

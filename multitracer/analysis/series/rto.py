@@ -44,7 +44,7 @@ def reconstruct_rto(samples: Table, *, profile: RtoProfile = RFC_6298) -> Table:
     ----------
     samples : Table
         RTT_SAMPLES of one direction and one provenance, in order of their answers. Negative ones, which only
-        a clock that went back can give, are passed over.
+        a clock that went back can give, are skipped.
     profile : RtoProfile
 
     References

@@ -201,7 +201,7 @@ def _other(table: Table) -> Array:
 
 
 def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
-    """Return the arms of all sessions, TCP's first, named by what tells them apart.
+    """Return the arms of all sessions, TCP's first, named by what distinguishes them.
 
     A name begins with the protocol and holds, of facts of the session, connection and labels, what differs
     between arms of that protocol; if that is not enough, also the session.
@@ -211,7 +211,7 @@ def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
     sources : sequence of Source
     pool : bool
         Take for one arm what nothing but the session tells apart: an experiment that was done in several
-        runs. What nobody told apart by a label is taken for the same.
+        runs. What nobody distinguished by a label is taken for the same.
     """
     split = [(source, rows) for source in sources for rows in _split(source.table)]
     split = _pooled(split) if pool else split

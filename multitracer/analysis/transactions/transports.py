@@ -1,4 +1,4 @@
-"""Two transports beside each other, size by size: ratio and difference of their RTT, and of its distribution.
+"""Two transports compared, size by size: ratio and difference of their RTT, and of its distribution.
 
 The ratio is that of the medians; its interval is a percentile bootstrap of both arms (`bootstrap.py`), each
 resampled by itself, for the transactions of two runs are no pairs. A ratio below 1 is a valid result.

@@ -104,7 +104,7 @@ def _of_amount(files: list[SourceFile]) -> Iterator[_Weighed]:
         yield Severity.CAUTION, Note("no-packets", 0, text)
     elif any(file.stopped for file in files):
         read = counted(packets, "packet")
-        text = f"Only the first {read} were read, as was asked; what may follow is missing."
+        text = f"Only the first {read} were read, as requested; later packets are missing."
         yield Severity.CAUTION, Note("stopped", packets, text)
 
 
@@ -172,7 +172,7 @@ _MARKED = (
     (
         Mark.LENGTH_FROM_CAPTURE,
         "ip-length-zero",
-        "have an IP length of 0 (segmentation offload); their payload is what the record's length leaves.",
+        "have an IP length of 0 (segmentation offload); their payload is taken from the record's length.",
         2.0,
     ),
     (
@@ -224,7 +224,7 @@ def _steps(numbers: Counted) -> Iterator[_Weighed]:
         largest = float(steps[np.argmax(np.abs(steps))]) / NS_PER_S
         text = (
             f"The capture's clock stepped {counted(len(steps), 'time')}, by {largest:+,.3f} s at most, "
-            "while the TCP timestamps of a sender ran on: times before and after do not compare."
+            "while the TCP timestamps of a sender ran on: times before and after cannot be compared."
         )
         yield Severity.POOR, Note("clock-step", len(steps), text)
 

@@ -236,6 +236,6 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
 
 
 def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return what tells each packet, and how many with the same identity came before it."""
+    """Return what identifies each packet, and how many with the same identity came before it."""
     key = identities(segments, rows, fields)
     return key, copies(key)[0]

@@ -30,6 +30,10 @@ def early(copies: Copies) -> Array:
     """Return which were reported sooner than the shortest round trip after they were sent.
 
     Or acknowledged before they were sent.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     there = (copies.report < copies.nowhere) & ~sacked_before(copies)
     soon = copies.after_ns(copies.report) < sooner_than_answers_ns(copies)
@@ -41,6 +45,10 @@ def ignored(copies: Copies) -> Array:
 
     An ACK that crosses a retransmission within the host is younger. With header compression a damaged ACK
     passes the capture, and TCP discards it for its checksum, with the SACK blocks in it.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     first = np.minimum(copies.answer, copies.unread)
     long_before: Array = -copies.after_ns(first) > CROSSING_NS
@@ -51,6 +59,10 @@ def sacked_before(copies: Copies) -> Array:
     """Return which a SACK had reported before they were sent, and the receiver kept them.
 
     After a timeout a sender may have dropped its scoreboard (RFC 2018, section 8); many have none.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     before: Array = copies.sacked < copies.row
     return before
@@ -64,6 +76,10 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     the left edge this says nothing: the ACK of what moved it may have been delayed until both had arrived.
     It cannot have been where data from above had arrived before it; those are acknowledged at once.
     An echo is the retransmission's only if its timestamp is not the earlier copy's, too: clocks are coarse.
+
+    Returns
+    -------
+    earlier, itself : ndarray of bool, shape (n_copies,)
     """
     answer, row = copies.answer, copies.row
     stamped = has(copies.of_rows("marks", row), Mark.HAS_TIMESTAMPS)
@@ -110,6 +126,10 @@ def f_rto(copies: Copies, proved: Array, *, within_ns: Array | int = 0) -> Array
         Of which retransmissions an earlier copy is known to have arrived.
     within_ns : int or ndarray of float64
         So soon nothing is answered, as of `sooner_than_answers_ns`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     report = copies.report
     there = (report < copies.nowhere) & (report > copies.row)
@@ -139,7 +159,12 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
 
 
 def sooner_than_answers_ns(copies: Copies) -> Array:
-    """Return a time within which nothing is answered; 0 if no round trip was measured."""
+    """Return a time within which nothing is answered; 0 if no round trip was measured.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape (n_copies,)
+    """
     soon_ns: Array = np.maximum(SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0) - _JITTER_NS, 0)
     return soon_ns
 
@@ -149,6 +174,10 @@ def held(copies: Copies) -> Array:
 
     The ACK that moves the left edge covers data which were never resent: so they were held, the hole's filler
     was acknowledged at once (RFC 5681, section 4.2), and what was sent behind the filler came too late.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     answer, row = copies.answer, copies.row
     there = (answer < copies.nowhere) & (answer > row)
@@ -170,6 +199,10 @@ def before_any_answer(copies: Copies) -> Array:
     Each copy that arrives in vain is acknowledged at once. If everything sent was acknowledged, and fewer
     such ACKs repeat that number than there were copies to elicit them, then one of the copies elicited the
     first: the later ones account for the repetitions, those before had no answer.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     answered = (copies.answer < copies.nowhere) & (copies.answer > copies.row)
     could = np.flatnonzero(answered & ~early(copies))
@@ -196,7 +229,12 @@ def _repetitions(copies: Copies, answer: Array) -> Array:
 
 
 def hole(copies: Copies) -> Array:
-    """Return of which the earlier copy was overtaken: what was sent after it was reported before it."""
+    """Return of which the earlier copy was overtaken: what was sent after it was reported before it.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
     known = (copies.earlier < copies.nowhere) & (copies.report > copies.row)
     last = np.minimum(copies.report, copies.nowhere) - 1
     highest = copies.highest[np.minimum(copies.earlier, copies.nowhere - 1)]
@@ -208,6 +246,10 @@ def lost_behind(copies: Copies) -> Array:
     """Return behind which, at the left edge, all was lost: the next data had to be resent and answered too.
 
     Were only the ACKs late, those of the next data would follow at once, not a round trip after their copy.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     answered = (copies.min_rtt_ns != NA) & (copies.answer < copies.nowhere) & (copies.answer > copies.row)
     lacking = copies.reached[np.minimum(copies.answer, copies.nowhere - 1)]
@@ -226,10 +268,14 @@ def lost_behind(copies: Copies) -> Array:
 
 
 def behind_proved(copies: Copies, proved: Array) -> Array:
-    """Return which continue a run of copies, each where the last ended, of which one before came in vain.
+    """Return which continue a run of copies, each where the last ended, of which one before came needlessly.
 
     Then the ACKs of the first copies are arriving, at the pace of the link: a narrow one spaces them as far
     apart as answers to the second copies would be.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     begins = np.append(True, copies.begin[1:] != copies.end[:-1])[: len(copies)]
     since = np.maximum.accumulate(np.where(begins, np.arange(len(copies)), 0))

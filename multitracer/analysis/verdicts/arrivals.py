@@ -66,6 +66,10 @@ def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, revers
     """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     came = np.where(came == NA, len(receiver), came)
     back = came_at(copies.segments, receiver, reverse=not reverse)

@@ -68,7 +68,7 @@ class Copies:
         ----------
         talks : Talks
         at_sender : bool
-            Whether they were captured at the data's sender; elsewhere nothing tells which ACKs came there
+            Whether they were captured at the data's sender; elsewhere it is unknown which ACKs came there
             damaged.
         """
         segments, own = talks.segments, talks.own

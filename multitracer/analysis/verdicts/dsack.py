@@ -23,6 +23,10 @@ def dsacked(copies: Copies) -> Array:
 
     A D-SACK reports the last copy of its range that was sent at least the shortest round trip before, and
     of which no later D-SACK is left; so of several copies each has its own.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_copies,)
     """
     reported, sacks = copies.nowhere.copy(), copies.talks.sacks
     mine = np.flatnonzero(sacks["dsack"] & copies.back[sacks["row"]])
@@ -51,7 +55,12 @@ def dsacked(copies: Copies) -> Array:
 
 
 def peers_send_sack(copies: Copies) -> Array:
-    """Return per talk whether the receiver of its data was seen to send SACK blocks."""
+    """Return per talk whether the receiver of its data was seen to send SACK blocks.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_talks,)
+    """
     rows = copies.talks.sacks["row"]
     return copies.talks.have(rows[copies.back[rows]])
 
@@ -60,6 +69,10 @@ def undisputed(copies: Copies, reported: Array) -> Array:
     """Return which were answered, late enough, by a receiver that would have called them duplicates.
 
     A SYN or a FIN alone is never called one: a block reports data.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     answered = peers_send_sack(copies)[copies.talk] & (copies.min_rtt_ns != NA)
     answered &= (copies.answer < copies.nowhere) & (copies.answer > copies.row)
@@ -70,7 +83,12 @@ def undisputed(copies: Copies, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Copies, reported: Array) -> Array:
-    """Return of which the first ACK answers a copy in vain: this one, or a later copy of its range."""
+    """Return of which the first ACK answers an unneeded copy: this one, or a later copy of its range.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
     in_vain = (reported == copies.answer) & (reported < copies.nowhere)
     _, which = np.unique(np.stack([copies.begin, copies.answer]), axis=1, return_inverse=True)
     last = np.full(len(copies), -1)

@@ -1,4 +1,4 @@
-"""What SACK blocks said of each retransmission, and which of them no longer held.
+"""What SACK blocks reported of each retransmission, and which of them no longer held.
 
 A receiver may throw away what it has reported (RFC 2018, section 8); then its acknowledgment comes to a stop
 within what it had reported. A sender may have been unable to read a report: it sends what an ACK covers again

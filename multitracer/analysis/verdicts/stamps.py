@@ -33,7 +33,13 @@ _TICKS_APART = 1 << 33
 
 
 def since(stamps: Array, origin: Array) -> Array:
-    """Return how many ticks timestamps are after another; less than 2^31 lie between (RFC 7323, 5.2)."""
+    """Return how many ticks timestamps are after another; less than 2^31 lie between (RFC 7323, 5.2).
+
+    Returns
+    -------
+    ndarray of int64, ticks, same shape
+        From -2^31 to 2^31 - 1.
+    """
     ticks: Array = (stamps - origin).view(np.int32).astype(np.int64)
     return ticks
 
@@ -78,7 +84,12 @@ class Stamped:
 
 
 def tick_ns(stamped: Stamped) -> Array:
-    """Return per talk how long a tick of the host that sent them is; NA if that cannot be told."""
+    """Return per talk how long a tick of the host that sent them is; NA if that is unknown.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_talks,)
+    """
     segments, first, last = stamped.talks.segments, stamped.first, stamped.last
     ticks = since(segments["tsval"][last], segments["tsval"][first])
     span_ns = segments["time_ns"][last] - segments["time_ns"][first]

@@ -118,7 +118,13 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
 
 
 def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
-    """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`."""
+    """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_copies,)
+        0 and more.
+    """
     segments = copies.segments
     back = np.flatnonzero(copies.back & (segments["ack_bytes"] != NA))
     duplicate = np.zeros(len(copies.segments) + 1, dtype=np.int64)
@@ -151,7 +157,14 @@ def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
 
 
 def causes(copies: Copies, trigger: Trigger) -> tuple[Array, Array]:
-    """Return Cause and Evidence of each retransmission by the rules of this file."""
+    """Return Cause and Evidence of each retransmission by the rules of this file.
+
+    Returns
+    -------
+    cause : ndarray of uint8, shape (n_copies,)
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
+    """
     cause = np.zeros(len(copies), dtype=np.uint8)
     sender = _Sender(copies, trigger)
     probes = _probes(copies, trigger)
@@ -168,7 +181,7 @@ def causes(copies: Copies, trigger: Trigger) -> tuple[Array, Array]:
 
 
 def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
-    """Return per talk whether its sender was seen to probe; None if nothing tells."""
+    """Return per talk whether its sender was seen to probe; None if it is unknown."""
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
     timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)

@@ -1,4 +1,4 @@
-"""What is said of a retransmission: why it was sent, whether it had to be, and how that is known."""
+"""The words for a retransmission: why it was sent, whether it had to be, and how that is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The books of one direction of the link: every character that went in is somewhere.
+"""The balance of one direction of the link: every character that went in is somewhere.
 
 Counted independently of each other: what the sender's relay took, where the frames on the air said their
 characters stand in its stream, what a reset threw away before it was ever sent, and what the receiver's
@@ -93,7 +93,7 @@ class Ledger:
         self._received_before = received
 
     def balance(self, *, written: int, unsent: int, received: int, unread: int) -> Balance:
-        """Return the books now.
+        """Return the balance now.
 
         Parameters
         ----------

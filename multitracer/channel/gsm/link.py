@@ -231,7 +231,7 @@ class GsmLink:
             end.rlp.count_idle()
 
     def balance(self) -> Balance:
-        """Return the books of both directions; call `events` of both sides before."""
+        """Return the balance of both directions; call `events` of both sides before."""
         up, down = (self._balance(side) for side in SIDES)
         return up + down
 

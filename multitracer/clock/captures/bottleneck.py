@@ -99,7 +99,12 @@ def _guess(own: Spacing | None, other: Spacing | None) -> float:
 
 
 def arrivals_without_jump(side: Side, steps: list[Step]) -> Array:
-    """Return one direction's arrivals in the longest time without a jump of the clock that stamped them."""
+    """Return one direction's arrivals in the longest time without a jump of the clock that stamped them.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape (n_packets,)
+    """
     clock: ClockLabel = "b" if side.way.sign > 0 else "a"
     number = np.zeros(len(side.way), dtype=np.int64)
     known = np.ones(len(side.way), dtype=bool)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LEAST_PACKETS = 3
 """In each direction; with fewer nothing is said of the clocks."""
 _MOST_PAIRS_OF_HOSTS = 512
+"""Bounds the time on a capture of a port scan; pairs with most packets come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
 
 
 def _signs(a: Capture, rows: Array, difference: Array) -> Array:
-    """Return +1 for packets from A's side, -1 for those to it, 0 where that cannot be told.
+    """Return +1 for packets from A's side, -1 for those to it, 0 where that is unknown.
 
     Of each pair of hosts the way round is taken in which a packet and the next one back have both taken
     time; only neighbours are compared, so that a clock that jumps misleads nobody.

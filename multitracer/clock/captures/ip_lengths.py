@@ -15,12 +15,20 @@ if TYPE_CHECKING:
 
 _IP_BYTES = {4: 20, 6: 40}
 _FARTHEST_BYTES = 1 << 17
+"""Two windows without scaling: a larger gap is no hole, but a number gone astray."""
 _APART = 1 << 40
+"""Far beyond the 2^32 of sequence space: flows that lie so far apart in one array never mix."""
 _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
+"""RFC 9293, 3.1; RFC 7323, 3.2 with two NOPs; RFC 2018, 3 with two NOPs."""
 
 
 def ip_lengths(capture: Capture, rows: Array) -> Array:
-    """Return the length of each IP packet, float64; options by what the segment says of them."""
+    """Return the length of each IP packet, float64; options by what the segment says of them.
+
+    Returns
+    -------
+    ndarray of float64, bytes, shape of `rows`
+    """
     segments, flows = capture.segments, capture.flows
     version = flows["ip_version"][segments["flow"][rows] >> 1]
     size = np.where(version == 6, _IP_BYTES[6], _IP_BYTES[4]) + _TCP_BYTES
@@ -54,7 +62,7 @@ def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Arra
     Returns
     -------
     ndarray of float64, shape (n_packets,)
-        Bytes between the segment and all that was sent before it; 0 where that cannot be told.
+        Bytes between the segment and all that was sent before it; 0 where that is unknown.
     """
     payload = payload_bytes.astype(np.int64)
     gap = _ahead(flow, seq, payload)

@@ -37,9 +37,10 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
 _LEAST_PAIRS = 20
 """With fewer exact pairs there is no order to keep."""
 _ASTRAY_ROWS = 2_000
+"""IP identifications come round after 65,536; 2,000 rows keep that far off and let a long queue pass."""
 _MOST_ROWS = 1 << 18
 """Of more packets some runs are looked at: the clocks of two hosts need no more evidence."""
-_RUN_ROWS = 1 << 10
+_RUN_ROWS = 1 << 10  # a run must hold both directions and some round trips. Not measured
 _ENOUGH = 0.95
 """Of the packets that could be paired: the weaker identities are not tried for the rest."""
 
@@ -56,7 +57,12 @@ def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = E
 
 
 def copies(key: Array) -> tuple[Array, Array]:
-    """Return how many packets with the same identity came before each one, and how many there are."""
+    """Return how many packets with the same identity came before each one, and how many there are.
+
+    Returns
+    -------
+    number, total : ndarray of int64, shape of `key`
+    """
     ordered = np.sort(key)
     if not (ordered[1:] == ordered[:-1]).any():
         return np.zeros(len(key), dtype=np.int64), np.ones(len(key), dtype=np.int64)
@@ -70,7 +76,12 @@ def copies(key: Array) -> tuple[Array, Array]:
 
 
 def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
-    """Return the indexes of equal (identity, copy) at both points, in order of the near one."""
+    """Return the indexes of equal (identity, copy) at both points, in order of the near one.
+
+    Returns
+    -------
+    near, far : ndarray of int64, shape (n_matched,)
+    """
     near_name, far_name = (
         key + copy.astype(np.uint64) * _MIX for key, copy in ((near_key, near_copy), (far_key, far_copy))
     )

@@ -29,14 +29,18 @@ if TYPE_CHECKING:
     Zones = Sequence[tuple[int, int]]
 
 _REACH = 12
+"""More would carry one wrong match farther; fewer miss the queue of a burst. Not measured."""
 _CAUTION = 0.002
+"""On top of two standard errors of the rate, for bytes that are not seen (padding). Not measured."""
 _FEW = 6
-_STRAY = 0.01
+"""Packets that must agree before a delay counts as the least: one or two may be mistaken matches."""
+_STRAY = 0.01  # share of mistaken matches that is tolerated. Not measured
 _TILT = 0.02
-_APART_NS = 1e6
+"""Of the longest wait: an error of the rate tilts the delays of long waits. Not measured."""
+_APART_NS = 1e6  # a host's own jitter: stamps 1 ms apart are no sign of a queue
 _STRETCH = 2 * _REACH
 """Packets: a mistake reaches no farther than this."""
-_WITNESSES = 3
+_WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
 _RANGE = ("seq", "payload_bytes")
 
 
@@ -170,7 +174,13 @@ def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
 
 
 def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
-    """Return the waits, 0 for the few that cannot be: a segment that was lost had been counted."""
+    """Return the waits, 0 for the few that cannot be: a segment that was lost had been counted.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape of `waited_ns`
+        0 and more.
+    """
     rest = np.sort(flat_ns - waited_ns)
     few = min(max(_FEW, int(_STRAY * len(rest))), len(rest) - _FEW - 1)
     for k in range(few, 0, -1):

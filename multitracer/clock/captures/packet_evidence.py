@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _LONGEST_DELAY_NS = 10 * NS_PER_S
+"""A packet that was under way for longer may be drawn in the wrong interval; no number rests on it."""
 
 
 def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> list[Estimate]:

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
-_LARGEST = 5e-4
-_GRID = 2001
+_LARGEST = 5e-4  # 500 ppm, the most that NTP takes for a clock's rate (RFC 5905)
+_GRID = 2001  # 0.5 ppm a step; the line that follows refines it
 _UNLIKE, _ROUND_NS = 0.02, 1e5
+"""Slots at both ends may differ by 2 %; nominal slots are multiples of 0.1 ms. Not measured."""
 _OUTLIER = 0.12
 """Of a slot: arrivals farther off were held up by something else."""
 _CORRELATED = 6.0
 """A host that is late is late for several packets in a row: so much larger is the error."""
-_LEAST_ARRIVALS = 30
+_LEAST_ARRIVALS = 30  # with fewer a line through slots tells next to nothing. Not measured
 _MOST_IN_PERIODOGRAM = 1024
 """Arrivals over the whole time that find the rate; all of them refine it."""
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _FEWEST = 12
 """Packets of a direction in a stretch; fewer tell no slope."""
 _SURE = 4.0
-_SLACK = 5e-6
+"""Standard errors: two witnesses that lie farther apart contradict each other (chance: 6 in 100,000)."""
+_SLACK = 5e-6  # 5 ppm: what a quartz changes with the temperature of a room during a recording
 _STAMPING_NS = 40_000.0
 """Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
 _NO_CHANCE = 6.0

@@ -29,20 +29,23 @@ CLOCKS: tuple[ClockLabel, ClockLabel] = ("a", "b")
 SMALLEST_STEP_NS = 20e6
 """Smaller jumps are left alone: drift and queues look like them."""
 MOST_STEPS = 64
+"""Bounds the time; a clock that is set more often is reported as a saw-tooth by the doctor."""
 _BESIDE, _LASTING, _AROUND = 5, 15, 60
 """Packets on each side of a place: to measure a jump, to see that it lasts, to know the noise."""
-_FEWEST = 3
+_FEWEST = 3  # packets on a side: the median of three survives one that is wrong
 _CANDIDATES = 80
-_MOST_PLACES = 24
+"""Bounds the time: the largest changes come first, and after each step they are looked for anew."""
+_MOST_PLACES = 24  # bounds the time, as above; a jump is among the first few or not found at all
 _SIGMAS, _SURE = 5.0, 20.0
 """By how much the clearer direction has to jump beyond what it does of itself."""
 _ALIKE = 0.04
 """How far the least delays of the two directions may be from telling the same jump."""
 _PART = 0.5
 """So much of a jump has to show in the packets right beside it, and in the least delays of a minute."""
-_MINUTE_NS = 60e9
-_MAD_SIGMA = 1.4826
+_MINUTE_NS = 60e9  # a queue drains within a minute, a clock that was set stays
+_MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _WINDOWS = (1, 2, 5, 20, 80, 320)
+"""Packets, each about four times the one before: from next to the jump to behind a long queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,12 @@ def placed(ways: Ways, step: Step) -> Step:
 
 
 def rows_of(way: Way, clock: ClockLabel) -> Array:
-    """Return the rows of packets in the capture of one clock."""
+    """Return the rows of packets in the capture of one clock.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_packets,)
+    """
     return way.row if clock == "a" else way.other_row
 
 
@@ -161,20 +169,36 @@ def without(ways: Ways, step: Step) -> Ways:
 
 
 def after(way: Way, step: Step) -> Array:
-    """Return which packets the jumping clock stamped after its jump."""
+    """Return which packets the jumping clock stamped after its jump.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_packets,)
+    """
     later: Array = rows_of(way, step.clock) >= step.row
     return later
 
 
 def certainly(way: Way, step: Step) -> tuple[Array, Array]:
-    """Return which packets the jumping clock stamped before its jump for certain, and which after."""
+    """Return which packets the jumping clock stamped before its jump for certain, and which after.
+
+    Returns
+    -------
+    before, after : ndarray of bool, shape (n_packets,)
+    """
     rows = rows_of(way, step.clock)
     first, last = step.zone
     return rows < first, rows >= last
 
 
 def stretches(way: Way, steps: list[Step]) -> list[Array]:
-    """Return which packets were certainly stamped after none of the jumps, after one, and so on."""
+    """Return which packets were certainly stamped after none of the jumps, after one, and so on.
+
+    Returns
+    -------
+    list of ndarray of bool, shape (n_packets,)
+        One more than there are jumps.
+    """
     number, known = np.zeros(len(way), dtype=np.int64), np.ones(len(way), dtype=bool)
     for step in steps:
         before, later = certainly(way, step)

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from multitracer.clock.model.relation import Relation
     from multitracer.tables import Array
 
-_SURE_ERROR_S = 0.5
+_SURE_ERROR_S = 0.5  # half of the least distance between two faults (a leap second)
 _BESIDES = "whole-seconds"
 """A fault that others may come with."""
 _SETS_THE_AHEAD = ("tai", "gps")
 _FEWEST_RESETS = 4
+"""Three steps the same way happen by hand; four are a program that sets the clock."""
 
 
 def examine(stamps: Stamps) -> list[Complaint]:

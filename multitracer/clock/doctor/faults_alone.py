@@ -27,7 +27,8 @@ _SMALLEST_STEP_NS = 10 * NS_PER_MS
 """Capture queues mix packets by less than that; a clock that is set moves by more."""
 _SMALLEST_APART_NS = NS_PER_MS
 _TEETH = 5
-_MOST_FALLS = 1_000
+"""A pattern that comes five times is none by chance; also the least packets of a direction."""
+_MOST_FALLS = 1_000  # bounds the time on a log in disorder
 
 
 def whole_seconds(stamps: Stamps) -> Complaint | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GPS_EPOCH_S = 315_964_800
 """1980-01-06T00:00:00Z in seconds since 1970."""
-_TAI_LESS_GPS_S = 19
+_TAI_LESS_GPS_S = 19  # IS-GPS-200, 3.3.4: GPS time was UTC on 1980-01-06, when TAI was 19 s ahead
 _TAI_LESS_UTC_S = (
     (datetime(1999, 1, 1, tzinfo=UTC), 32),
     (datetime(2006, 1, 1, tzinfo=UTC), 33),
@@ -28,15 +28,16 @@ _TAI_LESS_UTC_S = (
     (datetime(2015, 7, 1, tzinfo=UTC), 36),
     (datetime(2017, 1, 1, tzinfo=UTC), 37),
 )
-_QUARTER_S = 900
+"""IERS Bulletin C: no leap second since 2017."""
+_QUARTER_S = 900  # zones lie on quarters of an hour (UTC+05:45)
 _WIDEST_ZONE_S = 14 * 3600
 """UTC+14 is the farthest zone; two logs may differ by 26 h, but one of a pair is nearly always in UTC."""
 _FINE_S = 0.5
 """A scale's constant must be met this closely: two clocks that are set by hand differ by anything."""
-_COARSE_S = 2.0
+_COARSE_S = 2.0  # clocks set by hand or by a network's zone message are right to some seconds
 _MOST_COARSE_S = 300.0
 """A difference that is known no better says nothing of quarters of an hour."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # of POSIX time
 
 
 @dataclass(frozen=True, slots=True)

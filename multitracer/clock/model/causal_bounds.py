@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     Cloud = tuple[Array, Array]
 
-_HALVINGS = 60
-_FEWEST = 2
+_HALVINGS = 60  # halves any range of float64 down to its last digit
+_FEWEST = 2  # two bounds on a side: one alone may be a mistaken pair
 _MOST_STRAY = 3
 """Besides one in a hundred: events that were paired wrongly."""
-_STAMPING_NS = 20_000.0
+_STAMPING_NS = 20_000.0  # hosts stamp packets some ten microseconds late; the same in `one_way`
 
 
 def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, slack_ns: float) -> Estimate:

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 64
+"""Points a block: the square root of some thousand, at which both passes cost about the same."""
 
 
 def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
-    """Return the indexes of the vertices of the lower convex hull, in order of time."""
+    """Return the indexes of the vertices of the lower convex hull, in order of time.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_vertices,)
+    """
     candidates = _candidates(time_ns, delay_ns)
     hull: list[int] = []
     x, y = time_ns.tolist(), delay_ns.tolist()

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 Path = tuple[Relation, ...]
 
-_MOST_ENDS = 32
+_MOST_ENDS = 32  # bounds the time: of many intervals the first show whether a path holds
 _FOR_EVER_NS = 1 << 59
+"""18 years: relations that always hold (one kernel) say that they last longer."""
 
 
 @dataclass(slots=True)

@@ -111,6 +111,6 @@ def _bounded(estimate: Estimate, stamps: Array, half: Array, points: Evidence) -
     return replace(
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, least)),
-        notes=("the probes' two ways are taken to be equally long; the error holds if they are not",),
+        notes=("the probes are assumed to take equally long both ways; the error holds if they do not",),
         points=points,
     )

@@ -1,4 +1,4 @@
-"""Clocks that nothing else is measured by: those of TCP timestamps and of modems, each related to its host.
+"""Free-running clocks: those of TCP timestamps and of modems, each related to its host.
 
 They count from an origin of their own, so that only their rate and their steps tell anything.
 """

@@ -27,7 +27,7 @@ def relate_gps(position: Table) -> list[Estimate]:
     Parameters
     ----------
     position : Table
-        `position`; rows without a time of the fix, or with it only, are passed over.
+        `position`; rows without a time of the fix, or with it only, are skipped.
 
     Raises
     ------

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 METHOD = "link log: packets handed over"
-_SLACK_NS = 2e6
-_LEAST = 5
+_SLACK_NS = 2e6  # two processes of one host stamp a packet a little apart. Not measured
+_LEAST = 5  # with fewer packets one that is mistaken decides
 _SENT = ("packet_queued", "ppp_sent")
 _RECEIVED = ("ppp_received",)
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 METHOD = "slots of the link"
 PHASE_SHARE = 0.05
 """Both sides are taken to stamp a slot at the same place in it, to this share of its length (assumption)."""
-_FEWEST = 50
-_WINDOWS = 200
-_SIGMAS = 1.96
+_FEWEST = 50  # one second of 20 ms slots
+_WINDOWS = 200  # parts whose medians make the line; each has ten slots or more. Not measured
+_SIGMAS = 1.96  # 95 % of a normal distribution
 _MAD_SIGMA = 1.4826
 """From the median deviation to the standard deviation of normal noise."""
 _OF_A_MEDIAN = 1.2533
@@ -89,5 +89,5 @@ def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),
         evidence=int(np.count_nonzero(estimate.covers(stamps))),
-        notes=(f"where in a slot each side stamps it is taken to agree to {phase_ns / 1e6:.1f} ms",),
+        notes=(f"both sides are assumed to stamp the same point of a slot, to {phase_ns / 1e6:.1f} ms",),
     )

@@ -1,4 +1,4 @@
-"""A clock that is only heard: its stamps arrive after a delay that nothing measures.
+"""A clock that is only received: its stamps arrive after a delay that nothing measures.
 
 The rate is known well, from the line that all stamps stay below and the level on which most of the promptest
 lie. The offset is known up to the least delay, which has to be assumed: its half is added, and is its
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
-LEAST_STAMPS = 20
+LEAST_STAMPS = 20  # with fewer the promptest stamp is chance
 _CAUTION = 2.0
-_WIDTH_95 = 1.96
+"""Delays of neighbours are not independent, so errors are larger. Not measured; cf. 1.6 in `skew`."""
+_WIDTH_95 = 1.96  # 95 % of a normal distribution
 _STAMPING_NS = 20_000.0
+"""Hosts stamp packets some ten microseconds late; the same in `causal_bounds`."""
 
 
 def one_way_estimate(
@@ -80,6 +82,6 @@ def one_way_estimate(
         method=method,
         evidence=len(from_ns),
         lower_ns=base + round(-level),
-        notes=(f"the promptest stamp is taken to have been under way for {delay_ns / 1e6:.0f} ms at most",),
+        notes=(f"the fastest stamp is assumed to have travelled for {delay_ns / 1e6:.0f} ms at most",),
         points=Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.BACKWARD, dtype=np.int8)),
     )

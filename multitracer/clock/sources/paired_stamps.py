@@ -26,7 +26,7 @@ UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""
 _MOST_STEPS = 1_000
 """A clock that is set more often is none."""
-_SIGMAS = 1.96
+_SIGMAS = 1.96  # 95 % of a normal distribution
 
 
 def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list[Estimate]:

@@ -30,7 +30,7 @@ ONE_KERNEL = "one kernel"
 """Method of a relation of two hosts that share their clocks."""
 _METHOD = "bracketed readings"
 _DISCIPLINED = "the kernel's own bound (NTP)"
-_MOST_HOSTS = 64
+_MOST_HOSTS = 64  # a session has two or three; bounds the time on a log that invents them
 _LONGEST_BRACKET_NS = 1_000_000_000
 """A reading that took longer says nothing; the machine slept or was stopped in between."""
 

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 
-_BLER_PCT = 80.0
+_BLER_PCT = 80.0  # with four of five blocks wrong hardly a packet gets through. Not measured
 _ZERO_LEVEL_DBM = -113.0
 """The lowest value of RXLEV and of +CSQ: that or less (TS 27.007, 8.5)."""
 _NOT_REGISTERED = (0, 2, 3, 4)
 """<stat> of TS 27.007, 7.2, of a modem that no network serves."""
 _QUICK = 0.1
+"""Quantile of the answers: the least may be a mistaken pair, the median stands in the queue."""
 
 
 def relate_radio(capture: Capture, radio: Table) -> list[Estimate]:

@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 
 METHOD = "radio stalls and ACK gaps"
 LARGEST_SHIFT_NS = 60 * NS_PER_S
-_RASTER_NS = 20 * NS_PER_MS
-_MOST_CELLS = 1 << 20
-_FEWEST_STALLS = 5
-_SHUFFLES = 100
+"""Clocks of phones are right to a minute, and chance grows with the shifts that are tried."""
+_RASTER_NS = 20 * NS_PER_MS  # a block of GSM data, finer than any radio log
+_MOST_CELLS = 1 << 20  # bounds memory and time: 5.8 h at 20 ms, then the raster grows
+_FEWEST_STALLS = 5  # fewer than five meet by chance at some shift
+_SHUFFLES = 100  # a peak above the best of 100 shuffled logs is chance in about 1 of 101 recordings
 _BESIDE_NS = NS_PER_S
 """Shifts nearer than this to the peak are the same answer."""
 _LEAST_RATIO, _LEAST_EXCESS, _LEAST_SHARE = 1.5, 1.1, 0.4
 """Over the next best shift, over chance, and of the stalls that have to meet."""
-_WIDTH_95 = 1.96
-_MAD_SIGMA = 1.4826
+_WIDTH_95 = 1.96  # 95 % of a normal distribution
+_MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _DRIFT_PPM = 100.0
 """What the rates of two quartzes may differ by: stalls do not tell."""
 

@@ -42,7 +42,7 @@ def relate_state(capture: Capture, state: Table) -> list[Estimate]:
     capture : Capture
         Captured at the host whose variables were read; clock `from`.
     state : Table
-        `tcp_state`, its clock is `to`. Rows without `snd_una` are passed over.
+        `tcp_state`, its clock is `to`. Rows without `snd_una` are skipped.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The clock behind a host's TCP timestamps (RFC 7323, section 5.4), heard at a capture point.
+"""The clock behind a host's TCP timestamps (RFC 7323, section 5.4), seen at a capture point.
 
 Timestamps tick at a rate of their own, usually 1, 10, 100, 250 or 1000 Hz, from an origin that may differ for
 each connection. The slope of their values over the capture's clock is the skew of the two (Kohno, Broido and
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 METHOD = "TCP timestamps"
 USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
+"""RFC 7323, 5.4 allows 1 to 1000; most are the HZ of a kernel."""
 _NEAR = 0.02
 """A host's clock is not farther from its nominal rate; a measured rate farther off is of another kind."""
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 METHOD = "centauruscomm"
 _FARTHEST_S = 1e9
 """Clocks farther apart than 32 years are damage."""
-_LONGEST_NAME = 100
-_NOTE = "both programs count on from the time of day at their start; steps of their hosts' clocks do not show"
+_LONGEST_NAME = 100  # names are shown and sorted; a log may hold anything
+_NOTE = (
+    "both programs count from the time of day at their start; later steps of their hosts' clocks do not show"
+)
 
 
 def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:

@@ -12,6 +12,12 @@ Rules of the file, those of the account with what such a link logs
 4. As everywhere: a gap takes the class of what ended it.
 
 What the link carried and the far capture does not show was lost behind the link, and was `wasted`.
+
+Why these rules. An outage goes first because a side that sends into it delivers nothing, whatever its log
+says. A burst has no fixed place for a packet, so its time is split in proportion to the pieces in it. Time
+without a burst has two reasons that help differently: a busy channel (`access`: the cell) and a slow or
+repeated answer (`arq`: the radio); the log says for which of them a side waited. What is left is TCP's
+own silence, and what ended a silence is what it waited for.
 """
 
 from __future__ import annotations
@@ -196,7 +202,7 @@ class _BurstLog:
         return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
 
     def _why_lost(self, rows: Array, rest: Array) -> Array:
-        """Return why what was carried in vain did not arrive.
+        """Return why what was carried needlessly did not arrive.
 
         The far log tells what was lost behind the link; the data link's setting up anew threw the rest away.
         """
@@ -222,7 +228,7 @@ class _BurstLog:
 
 
 def _key(events: Table, rows: Array) -> Array:
-    """Return what tells packets apart; below -1 where the log does not say."""
+    """Return what distinguishes packets; below -1 where the log does not say."""
     ip_id, seq = events["ip_id"][rows], events["seq"][rows]
     return np.where((ip_id == NA) | (seq == NA), -2 - rows, (ip_id << _KEY_BITS) | np.maximum(seq, 0))
 

@@ -9,7 +9,7 @@ Rules of the file
 - A copy of which neither is known left no trace: it follows the one before it, after the time of its octets
   at the transfer's rate. Copies but the last are `redundant`; with the receiver's capture, copies that did
   not arrive are `wasted`.
-- What the link itself did (arq, xoff, outage) cannot be told apart from `useful`.
+- What the link itself did (arq, xoff, outage) cannot be distinguished from `useful`.
 - One direction alone, or a capture made at the receiver, does not tell when the sender waited: all of the
   time is `unknown` then.
 """
@@ -160,7 +160,7 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_v
 
 
 def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, in_vain: Array) -> Array:
-    """Return which part of the copies in vain fits between the known departures around each segment.
+    """Return which part of the unneeded copies fits between the known departures around each segment.
 
     Parameters
     ----------
@@ -255,7 +255,12 @@ def _acknowledged_end(transfer: Transfer) -> int:
 
 
 def next_occupying(transfer: Transfer, rows: Array) -> Array:
-    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does."""
+    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does.
+
+    Returns
+    -------
+    ndarray of int64, shape of `rows`
+    """
     table = transfer.sender
     occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]
     at = np.searchsorted(occupying, np.where(rows == NA, len(table), rows))

@@ -88,7 +88,12 @@ def _rest(transfer: Recorded, joined: Join) -> tuple[Array, Array]:
 
 
 def opens_or_closes(transfer: Recorded, rows: Array) -> Array:
-    """Return which segments without payload are SYN or FIN, or the ACK that ends the handshake."""
+    """Return which segments without payload are SYN or FIN, or the ACK that ends the handshake.
+
+    Returns
+    -------
+    ndarray of bool, shape of `rows`
+    """
     flags = transfer.sender["flags"]
     marked: Array = (flags[rows] & np.uint16(Flag.SYN | Flag.FIN)) != 0
     syn_acks = transfer.acks[(flags[transfer.acks] & np.uint16(Flag.SYN)) != 0]

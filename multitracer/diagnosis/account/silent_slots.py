@@ -29,7 +29,7 @@ _UNLOGGED_SLOTS = 5
 
 
 class Silence:
-    """The stretches between two places among the slots in which no data frame was sent, or one in vain.
+    """The stretches between two places among the slots in which no data frame was sent, or an unneeded one.
 
     Attributes
     ----------

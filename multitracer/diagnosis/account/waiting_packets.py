@@ -1,7 +1,7 @@
 """Rule 3 of the account: when packets waited for the link, and when the far end had stopped it.
 
-The books of the queue begin with the log, before the SYN: a packet waits from the slot after it entered the
-interface queue until the first transmission of its last octet, or until a reset flushes it.
+The balance of the queue begins with the log, before the SYN: a packet waits from the slot after it entered
+the interface queue until the first transmission of its last octet, or until a reset flushes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ _CLEARS = ("reset_started", "reset_done", "call_dropped", "disconnected")
 
 
 def backlog(joined: Join) -> tuple[Array, Array]:
-    """Return the stretches of slots [begin, end) in which a packet of any flow waited, disjoint."""
+    """Return the stretches of slots [begin, end) in which a packet of any flow waited, disjoint.
+
+    Returns
+    -------
+    begin, end : ndarray of int64, slots, shape (n_stretches,)
+    """
     near = joined.transfer.near
     assert near is not None
     queued = near.rows("packet_queued")
@@ -55,7 +60,13 @@ def _left(joined: Join, near: LinkSide, queued: Array) -> Array:
 
 
 def stops(side: LinkSide) -> tuple[Array, Array, Array]:
-    """Return the stretches of slots in which the far end had stopped this one, and the event of each."""
+    """Return the stretches of slots in which the far end had stopped this one, and the event of each.
+
+    Returns
+    -------
+    begin, end, event : ndarray of int64, shape (n_stops,)
+        Slots, and the row of the event.
+    """
     begins, ends, rows = [], [], []
     tick = side.events["tick"]
     for stop, go in _STOPS:

@@ -82,7 +82,7 @@ class Losses(NamedTuple):
 
 
 def losses(case: Case) -> Losses | None:
-    """Return what is known of a transfer's losses; None without delays, or where the link's log tells."""
+    """Return what is known of a transfer's losses; None without delays, or if the link was logged."""
     delays = None if case.is_link_logged else case.delays
     if delays is None:
         return None

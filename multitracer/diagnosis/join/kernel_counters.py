@@ -21,7 +21,7 @@ _MOST_LINES = 10_000
 def counters_of(recording: Recording) -> dict[str, dict[str, int]]:
     """Return by how much each counter grew on each host whose folder holds nstat's two readings.
 
-    What is damaged is passed over with a warning of the recording.
+    What is damaged is skipped with a warning of the recording.
     """
     if recording.folder is None:
         return {}
@@ -45,5 +45,5 @@ def _reading(recording: Recording, folder: Path, name: str) -> dict[str, int] | 
         counters = json.loads(text)["kernel"]
         return {counter: count for counter, count in counters.items() if type(count) is int}
     except (MultiTracerError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        recording.notes.append(f"{paths[0]}: not what nstat writes ({error}); passed over")
+        recording.notes.append(f"{paths[0]}: not what nstat writes ({error}); skipped")
         return None

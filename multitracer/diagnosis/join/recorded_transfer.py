@@ -166,7 +166,7 @@ class Recorded:
 
     @property
     def speed(self) -> float:
-        """How much faster than real time the link ran; 1 where nothing tells."""
+        """How much faster than real time the link ran; 1 where it is unknown."""
         return self.layers.speed
 
     @property

@@ -163,7 +163,7 @@ def _key(ip_id: Array, seq: Array) -> Array:
 
 
 def _event_key(side: LinkSide, rows: Array) -> Array:
-    """Return what tells packets apart: of TCP id and sequence number, of others id, else length."""
+    """Return what distinguishes packets: of TCP id and sequence number, of others id, else length."""
     ip_id, seq = side.events["ip_id"][rows], side.events["seq"][rows]
     tcp = _key(np.maximum(ip_id, 0), seq)
     other = np.where(ip_id != NA, _NO_TCP + ip_id, _NO_ID + side.events["ip_bytes"][rows])

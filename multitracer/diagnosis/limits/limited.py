@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
-_NO_DATA_HERE = "no data arrived where it was captured; whether any were sent the other end knows"
+_NO_DATA_HERE = "no data arrived where it was captured; only the other end knows whether any were sent"
 
 
 @dataclass(frozen=True)

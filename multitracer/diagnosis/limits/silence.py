@@ -79,7 +79,7 @@ def _silence(seen: Observed, answer: int) -> tuple[int, int, bool]:
 
 
 def _part(seen: Observed, tries: Array, silence: tuple[int, int, bool]) -> Part:
-    """Return what failed, as far as the other capture tells."""
+    """Return what failed, as far as the other capture shows."""
     lost = seen.sends.lost[tries]
     if (lost == 0).any():
         return Part.ACKS

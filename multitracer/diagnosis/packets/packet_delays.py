@@ -64,7 +64,7 @@ class Delays(NamedTuple):
 
 
 def data_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
-    """Return the delays of full segments; None where no capture tells them."""
+    """Return the delays of full segments; None if no capture shows them."""
     if transfer.data_pairs is not None and transfer.receiver is not None:
         full = segments.payload_bytes >= _FULL * segments.payload_bytes.max(initial=0)
         return _of_segments(transfer, segments, full)

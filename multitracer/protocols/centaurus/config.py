@@ -11,6 +11,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 SEGMENT_BYTES = 512
 """Segment size without the extension: with all headers below the 576 bytes that every IPv4 host takes."""
 MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES = 64, 1400
+"""docs/centauruscomm.md; the largest fits the 1,500 of Ethernet with IPv6 and UDP."""
 MAX_SLOTS = 4096
 """Segments of one message: the bitmap of a PROCEED, 512 bytes, then fits a datagram too."""
 

@@ -15,10 +15,11 @@ from multitracer.protocols.centaurus.config import MAX_SEGMENT_BYTES
 from multitracer.protocols.centaurus.messages import PK_OVERHEAD
 from multitracer.protocols.centaurus.packet import HEADER_BYTES, TAG_BYTES
 
-_FLAG, _ESCAPE, _XOR = b"\x7e", b"\x7d", 0x20
+_FLAG, _ESCAPE, _XOR = b"\x7e", b"\x7d", 0x20  # as in PPP: RFC 1662, 4.2
 _SPECIAL = re.compile(rb"[\x7d\x7e]")
 _ESCAPED = re.compile(rb"\x7d(.)", re.DOTALL)
 MAX_FRAME_BYTES = 1 + HEADER_BYTES + PK_OVERHEAD + MAX_SEGMENT_BYTES + TAG_BYTES
+"""Station, header and the longest body with its tag."""
 
 
 class Frame(NamedTuple):

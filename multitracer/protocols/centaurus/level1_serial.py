@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.packet import Packet
 
-_LOST_AFTER = 3
+_LOST_AFTER = 3  # polls without an answer: one or two are lost to noise. Ours; not measured
 _PROBE_PAUSES = 5
 """While slaves are known, a probe of another station follows the last one after this many `probe_ns`."""
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.packet import Packet
 
-_EVICTION_TRIES = 16
-_HALF_OPEN_A_STEP = 32
+_EVICTION_TRIES = 16  # bounds the work per packet under a flood of addresses
+_HALF_OPEN_A_STEP = 32  # bounds the work per step: the rest waits for the next one
 
 
 def host_of(address: Address) -> Address:

@@ -16,7 +16,7 @@ from multitracer.protocols.centaurus.config import MAX_SEGMENT_BYTES, MAX_SLOTS,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NO_TOKEN = 0
+NO_TOKEN = 0  # reserved: a token is never 0
 
 
 class Reason(IntEnum):
@@ -127,6 +127,7 @@ _NOPE = struct.Struct("!2sBBH")
 
 PK_OVERHEAD = _PK.size
 _MAX_PADDING = 256
+"""Octets of 0 that make a first packet as long as its answer (docs/centauruscomm.md)."""
 
 
 def encode(message: Message) -> bytes:

@@ -8,6 +8,7 @@ from multitracer.protocols.centaurus.bitmap import Bitmap, slots_of
 from multitracer.protocols.centaurus.config import SEGMENT_BYTES
 
 _FRUITLESS_LIMIT = 2
+"""One may be chance, two mean a path that passes no long packets. RFC 8899, 5.1.2 takes 3."""
 
 
 @dataclass(slots=True)

@@ -12,13 +12,13 @@ import struct
 import zlib
 from typing import NamedTuple
 
-VERSION = 1
-_FROM_INITIATOR, _SEALED = 1, 2
+VERSION = 1  # of the wire format in docs/centauruscomm.md
+_FROM_INITIATOR, _SEALED = 1, 2  # docs/centauruscomm.md: bits of the first octet
 _FLAGS = _FROM_INITIATOR | _SEALED
 _HEADER = struct.Struct("!BIQI")
 _UNSUMMED = struct.Struct("!BIQ")
 HEADER_BYTES = _HEADER.size
-TAG_BYTES = 16
+TAG_BYTES = 16  # HMAC-SHA-256 cut to 128 bits (RFC 2104, section 5: at least half)
 
 
 class Packet(NamedTuple):

@@ -6,6 +6,7 @@ import heapq
 from typing import Generic, Protocol, TypeVar
 
 _SLACK = 64
+"""Cancelled timers in the heap before it is made again: keeps small heaps from being remade often."""
 
 
 class Timed(Protocol):

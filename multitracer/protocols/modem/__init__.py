@@ -1,7 +1,12 @@
 """What modems say of their radio: a conversation in AT commands, and the decoding of its answers.
 
-Read first: `conversation.py` (questions, answers, and what comes unasked), then `decode.py`. One module per
-vendor decodes its commands; which commands are asked of which modem is data (collectors/profiles).
+Bytes of a serial line come in; `conversation.py` pairs questions with answers and keeps what comes unasked.
+`decode.py` turns an answer into values of the table `radio`, in the units of 3GPP (dBm, dB, %). Read these
+two first. One module per vendor decodes its commands; `standard.py` those of TS 27.007, `tools.py` the output
+of mmcli and qmicli. Which commands are asked of which modem is data (collectors/profiles).
+
+What must hold: a modem may answer anything. Answers are bounded; a value that is not understood or cannot be
+is NA, never 0, and its raw text stays in the log.
 """
 
 from multitracer.protocols.modem.conversation import Answer, Conversation, Unsolicited

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.modem.conversation import Answer
     from multitracer.protocols.modem.grammar import Reading
 
-MOST_LINES = 256
+MOST_LINES = 256  # bounds memory: the longest known answer (all neighbour cells) has some dozens
 _REGISTRATIONS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
 _LINES: dict[str, Callable[[Fields], list[Reading]]] = {
     "+CSQ": standard.csq,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 2000
 """Characters; a longer line is no answer of any command asked here."""
-MOST_FIELDS = 64
+MOST_FIELDS = 64  # bounds memory: the longest line of a profile has some 30 fields
 _PREFIXED = re.compile(r"([+!#^*%$][A-Z0-9_]{1,15})\s*:\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r'\s*(?:"([^"]*)"|([^,]*))\s*(?:(,)|$)')
 _COMMAND = re.compile(r"AT([+!#^*%$&]?[A-Z0-9]+)", re.IGNORECASE)

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 _LONG_LTE_FIELDS = 20
 """With CQI and transmit power, as RM500 and EM12 write it; their SINR is in dB."""
 _LARGEST_SINR_DB = 40
+"""Beyond it the value is in fifths of a dB above -20 (Quectel's manuals; 0 to 250)."""
 _POWER = (-160.0, 0.0)
-_QUALITY = (-50.0, 20.0)
-_SINR = (-50.0, 60.0)
+"""dBm: wider than TS 36.133, 9.1.4 and TS 38.133, 10.1.6 report (-156 to -31)."""
+_QUALITY = (-50.0, 20.0)  # dB: wider than TS 36.133, 9.1.7 and TS 38.133 (RSRQ -43 to 20)
+_SINR = (-50.0, 60.0)  # dB: wider than TS 38.133 (SINR -23 to 40)
 
 
 def qeng(fields: Fields) -> list[Reading]:

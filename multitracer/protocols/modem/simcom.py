@@ -13,8 +13,8 @@ from multitracer.protocols.modem.grammar import Fields, reported
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
 
-_POWER = (-160.0, 0.0)
-_QUALITY = (-50.0, 60.0)
+_POWER = (-160.0, 0.0)  # dBm, as in `quectel`
+_QUALITY = (-50.0, 60.0)  # dB, RSRQ and SINR: wider than TS 36.133 and TS 38.133 report
 _TECHNOLOGY = {"GSM": "GSM", "WCDMA": "UMTS", "LTE": "LTE", "CDMA": "CDMA", "EVDO": "EVDO"}
 
 

@@ -23,7 +23,9 @@ TECHNOLOGY = {
 _STAT = re.compile(r"\d{1,2}")
 _ACT = re.compile(r"\d{1,3}")
 _NOWHERE_AREA = (0, 0xFFFE, 0xFFFF, 0xFFFFFF)
+"""TS 24.008, 10.5.1.3: LACs that name no area; firmware writes all ones for 'none'."""
 _NOWHERE_CELL = (0, 0xFFFFFFF, 0xFFFFFFFF)
+"""28 bits of an E-UTRA cell or 32 bits, all ones: firmware's 'none'."""
 
 
 def csq(fields: Fields) -> list[Reading]:

@@ -1,7 +1,7 @@
 """Answers of Telit modems: #RFSTS, #SERVINFO, #MONI.
 
 Source: Telit AT reference guides (GM862, UC864, LE910) and recorded lines. One name stands for the layouts of
-three technologies, which are told apart by their fields. The subscriber's number (IMSI) is passed over.
+three technologies, which are distinguished by their fields. The subscriber's number (IMSI) is skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.modem.grammar import Reading
 
-_POWER = (-160.0, 0.0)
+_POWER = (-160.0, 0.0)  # dBm, as in `quectel`
 _IMSI = re.compile(r"\d{14,15}")
 _CELL = re.compile(r"(S|N\d)\s+(.*)")
 _LEVEL = re.compile(r"(-?\d{1,3})dbm", re.IGNORECASE)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.modem.grammar import Reading
 
-_GSM, _UMTS = 2, 3
-_LTE = (4, 6, 7, 8, 9)
+_GSM, _UMTS = 2, 3  # u-blox AT manual, +UCGED: <rat>
+_LTE = (4, 6, 7, 8, 9)  # the same, values of E-UTRA
 
 
 def ucged(lines: Sequence[str]) -> list[Reading]:

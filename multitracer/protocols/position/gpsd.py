@@ -27,7 +27,7 @@ _COLUMNS = {
     "track": ("heading_deg", 360.0),
     "eph": ("error_m", 1e6),
 }
-_LATEST_NS = 1 << 62
+_LATEST_NS = 1 << 62  # half of int64: leaves room for differences; the year 2116
 
 
 class ReportError(RemoteProtocolError):

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     Fix = dict[str, Any]
     """Columns of POSITION, and `tod_ns` (time of day) and `day` (since 1970), where they are known."""
 
-KNOT_MPS = 1852 / 3600
-DAY_NS = 86_400 * NS_PER_S
+KNOT_MPS = 1852 / 3600  # one nautical mile (1,852 m) an hour
+DAY_NS = 86_400 * NS_PER_S  # without leap seconds, as POSIX
 _MOST_WAITING = 10_000
+"""Bounds memory: fixes without a date wait for one; at 1 Hz nearly three hours."""
 LONGEST = 256
 """Characters; the standard says 82, receivers say more."""
 _SENTENCE = re.compile(r"\$([A-Z][!-+\--~ ]{2,80})(?:,([^*$]{0,240}))?\*([0-9A-Fa-f]{2})")

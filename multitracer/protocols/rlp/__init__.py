@@ -1,7 +1,12 @@
 """The GSM radio link protocol (3GPP TS 24.022), versions 0 and 1; begin with `entity.py`.
 
-`RlpEntity` is one end of a link, `RlpConfig` and `Parameters` are its options; `decode` and `RlpFrame`
-are the frames, for whoever only reads them. What an entity tells is in `multitracer.protocols.link_events`.
+`RlpEntity` is one end of a link: once per slot of the channel it gives a frame and takes one, or None for a
+frame that the radio destroyed. `RlpConfig` and `Parameters` are its options; `decode` and `RlpFrame` are the
+frames, for whoever only reads them. What an entity reports is in `multitracer.protocols.link_events`.
+
+What must hold: octets come out in the order in which they went in, none twice; a reset or a disconnection is
+the only way to lose some, and both ends report it. The slot is the clock: timers count slots, not time. What
+arrives never raises.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an RLP entity is told once: its role, its parameters, and how it behaves where it may choose."""
+"""What an RLP entity is given once: its role, its parameters, and how it behaves where it may choose."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
-_REFLECTED = 0xAD85DD
-_ONES = 0xFFFFFF
+_REFLECTED = 0xAD85DD  # TS 24.022, 4.4: the generator polynomial of degree 24, bits reversed
+_ONES = 0xFFFFFF  # 24 bits: the register's start
 RESIDUE = 0xF36E49
 """What `fcs24` yields over a whole frame, FCS included, when the frame is intact."""
 
@@ -20,7 +20,7 @@ def _byte_remainder(octet: int) -> int:
     return octet
 
 
-_STEP = tuple(_byte_remainder(octet) for octet in range(256))
+_STEP = tuple(_byte_remainder(octet) for octet in range(256))  # CRC by octets
 
 
 @cache
@@ -40,6 +40,7 @@ def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
 
 
 _TABLES = {length: position_tables(length) for length in (27, 69)}
+"""Octets before the FCS of frames of 240 and 576 bits."""
 
 
 def fcs24(data: bytes) -> int:

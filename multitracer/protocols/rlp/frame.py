@@ -17,18 +17,18 @@ from typing import NamedTuple
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
 from multitracer.protocols.rlp.fcs import fcs24
 
-MODULUS = 62
+MODULUS = 62  # TS 24.022, 5.2: N(S) and N(R) run from 0 to 61
 FRAME_OCTETS = (30, 72)
 """240 bits each 20 ms (TCH/F9.6) and 576 bits each 40 ms (TCH/F14.4)."""
-COMMAND = 1
-POLL_FINAL = 1 << 9
-S_FRAME = 62 << 3
+COMMAND = 1  # TS 24.022, 5.2: the C/R bit
+POLL_FINAL = 1 << 9  # TS 24.022, 5.2: the P/F bit
+S_FRAME = 62 << 3  # TS 24.022, 5.2: N(S) of a supervisory frame
 U_FRAME = 63 << 3
 """Header bits that build frames: C/R, P/F, and the two reserved values of N(S)."""
-HEADER_OCTETS = 2
-FCS_OCTETS = 3
-_SUPERVISORY = 62
-_UNNUMBERED = 63
+HEADER_OCTETS = 2  # TS 24.022, 4: 16 bits (24 from version 2 in 576-bit frames)
+FCS_OCTETS = 3  # TS 24.022, 4: 24 bits
+_SUPERVISORY = 62  # TS 24.022, 5.2: N(S) 111110
+_UNNUMBERED = 63  # TS 24.022, 5.2: N(S) 111111
 
 
 class FrameError(RemoteProtocolError):

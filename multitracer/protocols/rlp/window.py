@@ -154,7 +154,7 @@ class SendWindow:
 
 
 class ReceiveWindow:
-    """V(R), what was received beyond it, and what has been asked for again.
+    """V(R), what was received beyond it, and what has been requested again.
 
     Parameters
     ----------

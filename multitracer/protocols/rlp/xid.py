@@ -13,8 +13,8 @@ from enum import IntEnum
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp.frame import MODULUS, FrameError
 
-_END = 0
-_MS_PER_UNIT = 10
+_END = 0  # TS 24.022, 5.2.2.6
+_MS_PER_UNIT = 10  # the same: T1, T2 and T4 in units of 10 ms
 
 
 class _Type(IntEnum):

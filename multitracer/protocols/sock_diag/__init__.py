@@ -1,8 +1,12 @@
 """Linux `sock_diag`: the kernel's own view of TCP sockets, as bytes in and values out.
 
-Read first: `netlink.py` (questions and answers), then `tcp_info.py` (the struct inside an answer),
-`bytecode.py` (filters that run in the kernel) and `words.py` (states and their numbers). Nothing here opens
-a socket: `collectors.tcp_info` does. Source: linux/inet_diag.h, linux/tcp.h, linux/netlink.h.
+Out go questions: which sockets, by `bytecode.py` (filters that run in the kernel). In come answers: a
+socket's ends and state (`netlink.py`) and its `struct tcp_info` (`tcp_info.py`). `words.py` has the states
+and their numbers. Nothing here opens a socket: `collectors.tcp_info` does.
+
+What must hold: an older kernel's struct is shorter, a newer one's is longer; fields that are absent are
+absent, and none moves. Values keep the kernel's names and units (microseconds, bytes, segments). Source:
+linux/inet_diag.h, linux/tcp.h, linux/netlink.h.
 """
 
 from multitracer.protocols.sock_diag.bytecode import filter_bytecode

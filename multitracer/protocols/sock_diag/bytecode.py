@@ -18,13 +18,14 @@ from multitracer.protocols.sock_diag.words import Family
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_JUMP = 1
-_SOURCE = 7
-_DESTINATION = 8
+_JUMP = 1  # linux/inet_diag.h: INET_DIAG_BC_JMP
+_SOURCE = 7  # INET_DIAG_BC_S_COND
+_DESTINATION = 8  # INET_DIAG_BC_D_COND
 _FAMILY = {4: Family.INET, 6: Family.INET6}
-_ANY_PORT = -1
-_OPERATION_BYTES = 4
+_ANY_PORT = -1  # struct inet_diag_hostcond: any port
+_OPERATION_BYTES = 4  # sizeof(struct inet_diag_bc_op)
 _MOST_BYTES = 0xFFFF - _OPERATION_BYTES
+"""The length of a netlink attribute has 16 bits and counts its header."""
 
 Network = IPv4Network | IPv6Network
 

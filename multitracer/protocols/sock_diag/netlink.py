@@ -19,7 +19,7 @@ from multitracer.protocols.sock_diag.words import Family, TcpState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IpVersion = Literal[4, 6]
+IpVersion = Literal[4, 6]  # the version field of the IP header
 
 NETLINK_SOCK_DIAG = 4
 """The protocol number of the netlink socket that carries these messages."""
@@ -31,7 +31,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 
 
 class _Message(IntEnum):
-    """Types of netlink messages; BY_FAMILY is sock_diag's question and its answer."""
+    """Types of netlink messages (linux/netlink.h: NLMSG_*; linux/sock_diag.h: SOCK_DIAG_BY_FAMILY)."""
 
     NOOP = 1
     ERROR = 2
@@ -41,7 +41,7 @@ class _Message(IntEnum):
 
 
 class _Attribute(IntEnum):
-    """INET_DIAG_*: what an answer holds beside the socket."""
+    """What an answer holds beside the socket (linux/inet_diag.h: INET_DIAG_INFO, _VEGASINFO, _CONG)."""
 
     INFO = 2
     VEGAS = 3
@@ -49,12 +49,14 @@ class _Attribute(IntEnum):
 
 
 _REQUEST_FLAG, _DUMP, _DUMP_INTERRUPTED = 0x01, 0x300, 0x10
+"""linux/netlink.h: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR."""
 _FAMILY: dict[IpVersion, Family] = {4: Family.INET, 6: Family.INET6}
 _VERSION: dict[int, IpVersion] = {family: version for version, family in _FAMILY.items()}
-_MAPPED = b"\0" * 10 + b"\xff\xff"
+_MAPPED = b"\0" * 10 + b"\xff\xff"  # RFC 4291, 2.5.5.2
 
 _WANTED = 1 << (_Attribute.INFO - 1) | 1 << (_Attribute.VEGAS - 1) | 1 << (_Attribute.CONGESTION - 1)
-_BYTECODE = 1
+"""linux/inet_diag.h: bit n - 1 asks for extension n."""
+_BYTECODE = 1  # linux/inet_diag.h: INET_DIAG_REQ_BYTECODE
 
 ACTIVE = (
     TcpState.ESTABLISHED,
@@ -68,7 +70,7 @@ ACTIVE = (
 )
 """The states in which a socket has a sender's variables."""
 
-_ANY_ACTIVE = sum(1 << state for state in ACTIVE)
+_ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as idiag_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
     datagram : bytes
         What one `recv` returned.
     sequence : int, optional
-        Answers to other questions than this one are passed over (a late answer to one that was given up).
+        Answers to other questions than this one are skipped (a late answer to one that was given up).
 
     Raises
     ------

@@ -1,8 +1,12 @@
 """A TCP of our own, sans-IO, in the words of the RFCs.
 
-Read `connection.py` first: it is one end of a connection, made of a `sender.py` (windows, recovery,
-timers) and a `receiver.py` (reassembly, ACKs). `congestion/` holds one algorithm a file, `packet.py`
-turns segments into bytes and back, `profile.py` is what differs from one implementation to the next.
+Packets and `now_ns` come in; packets, the application's bytes and the next deadline come out. Read
+`connection.py` first: it is one end of a connection, made of a `sender.py` (windows, recovery, timers) and a
+`receiver.py` (reassembly, ACKs). `congestion/` holds one algorithm a file, `packet.py` turns segments into
+bytes and back, `profile.py` is what differs from one implementation to the next, `linux.py` what Linux does.
+
+What must hold: the stream that is delivered equals the stream that was written, whatever the network does.
+Sequence numbers are unwrapped in `connection.py` and nowhere else. No packet raises; a wrong call does.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MSS_BYTES = 536
 """What a peer takes that says nothing."""
-_TIMESTAMP_BYTES = 12
-_MAX_WINDOW_SHIFT = 14
+_TIMESTAMP_BYTES = 12  # RFC 7323, appendix A: with two NOPs
+_MAX_WINDOW_SHIFT = 14  # RFC 7323, 2.3
 
 
 class Options:

@@ -17,15 +17,15 @@ from enum import IntEnum
 from multitracer.capture import Flag, IpProtocol
 from multitracer.errors import RemoteProtocolError
 
-IP_HEADER_BYTES = 20
-TCP_HEADER_BYTES = 20
+IP_HEADER_BYTES = 20  # RFC 791, 3.1, without options
+TCP_HEADER_BYTES = 20  # RFC 9293, 3.1, without options
 
 
 _IP = struct.Struct("!BBHHHBBH4s4s")
 _TCP = struct.Struct("!HHIIHHHH")
 _TIMESTAMPS = struct.Struct("!BBBBII")
-_DONT_FRAGMENT = 0x4000
-_TTL = 64
+_DONT_FRAGMENT = 0x4000  # RFC 791, 3.1
+_TTL = 64  # RFC 1700: the default; Linux' too
 
 
 class Ecn(IntEnum):

@@ -154,7 +154,7 @@ class TimedSegments:
         return self._sent[0][1] if self._sent else None
 
     def clear(self) -> None:
-        """Forget all: an ACK can no longer be told apart."""
+        """Forget all: an ACK can no longer be distinguished."""
         self._sent.clear()
 
     def resent(self, begin: int, end: int) -> None:

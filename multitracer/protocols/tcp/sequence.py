@@ -6,7 +6,7 @@ codec's border knows the initial sequence number and the modulus (RFC 9293, sect
 
 from __future__ import annotations
 
-MODULUS = 1 << 32
+MODULUS = 1 << 32  # RFC 9293, 3.4
 
 
 def unwrap(number: int, *, near: int) -> int:

@@ -19,7 +19,7 @@ from multitracer.protocols.vj.header import (
     read_fields,
 )
 
-_NO_SLOT = -1
+_NO_SLOT = -1  # slot ids are 0 to 255 (RFC 1144)
 _FRAGMENT = 0x3FFF
 """More-fragments bit and fragment offset."""
 

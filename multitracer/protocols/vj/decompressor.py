@@ -17,7 +17,7 @@ from multitracer.protocols.vj.header import (
     read_fields,
 )
 
-_LONGEST_PACKET = 0xFFFF
+_LONGEST_PACKET = 0xFFFF  # RFC 791, 3.1: the total length has 16 bits
 
 
 class VjError(RemoteProtocolError):

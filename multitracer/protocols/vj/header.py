@@ -8,11 +8,11 @@ from typing import NamedTuple
 from multitracer.capture import Flag, IpProtocol
 
 PUSHED_OR_URGENT = int(Flag.PSH | Flag.URG)
-IP_OCTETS = 20
-TCP_OCTETS = 20
+IP_OCTETS = 20  # RFC 791, 3.1, without options
+TCP_OCTETS = 20  # RFC 9293, 3.1, without options
 SLOTS = 16
 """MAX_STATES of the reference implementation."""
-MOST_SLOTS = 256
+MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
 
 
 class Change(IntFlag):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "connection-refused"
-HELP = "Start the server, or ask for the right port; a firewall may refuse in its name."
+HELP = "Start the server, or use the right port; a firewall may also refuse in its name."
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ def _silent(case: Case, dead: DeadTime) -> Finding:
     idle_s = paused_s(case.transfer, first_unanswered(case.transfer, dead))
     sentence = (
         f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, the tries of {dead.failed} "
-        "timeouts among them, were never answered, as when a box on the way has forgotten an idle connection."
+        "timeouts among them, were never answered, as if a box on the way had forgotten the idle connection."
     )
     cost_s = case.link_s(dead.begin_ns, dead.end_ns)
     evidence = rows("sender", dead.tries)

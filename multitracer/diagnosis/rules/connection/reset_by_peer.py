@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "reset-by-peer"
-HELP = "The log of the program at that end: it ended or ran into a limit; or a box on the way spoke for it."
+HELP = "The log of the program at that end: it ended or ran into a limit; or a box on the way sent the reset."
 
 
 def find(case: Case) -> Iterator[Finding]:

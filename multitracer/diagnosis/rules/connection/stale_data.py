@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "stale-data"
-HELP = "A shorter queue before the link: what stands in it cannot be called back."
+HELP = "A shorter queue before the link: data that wait in it cannot be withdrawn."
 _LEAST_SEGMENTS = 2
 
 

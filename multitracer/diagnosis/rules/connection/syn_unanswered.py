@@ -24,9 +24,7 @@ def find(case: Case) -> Iterator[Finding]:
     times = case.transfer.sender["time_ns"]
     began_ns, ended_ns = int(times[opening.syns[0]]), int(times[opening.syns[-1]])
     cost_s = case.link_s(began_ns, ended_ns)
-    sentence = (
-        f"Nobody answered: {len(opening.syns)} SYNs were sent within {cost_s:.1f} s and nothing came back."
-    )
+    sentence = f"No answer: {len(opening.syns)} SYNs were sent within {cost_s:.1f} s and nothing came back."
     numbers = {"syn_sent": len(opening.syns), "waited_s": cost_s}
     evidence = rows("sender", opening.syns)
     yield Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence, numbers=numbers)

@@ -50,7 +50,7 @@ def find(case: Case) -> Iterator[Finding]:
     sentence = (
         f"Up to {int(flight[deep].max()):,} bytes were on their way: the round trip grew from "
         f"{unloaded_s:.1f} s to "
-        f"{rtt_s[worst]:.1f} s, and whoever else uses this link waits behind them."
+        f"{rtt_s[worst]:.1f} s, and all other traffic on this link waits behind them."
     )
     evidence = rows("sender", [int(sampled[np.argmin(rtt_s)]), int(sampled[worst])])
     yield Finding(KIND, began, ended, 0.0, None, evidence, sentence)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "client-think-time"
-HELP = "A client that asks sooner, or for several things at once."
+HELP = "A client that sends its requests sooner, or several at once."
 _LOSSY = 0.03
 """Share of the time that the repair of data took."""
 _ROUND_TRIPS = 2.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "pacing"
-HELP = "Nothing: a paced sender keeps queues short. What it takes for the path's rate decides how fast it is."
+HELP = "Nothing: a paced sender keeps queues short. Its estimate of the path's rate decides its speed."
 _WINDOWS = (Limit.LINK, Limit.CONGESTION_WINDOW)
 """While these hold there are data to send, and no window of the receiver: the sender's own rule decides."""
 _LEAST = 0.2
@@ -68,8 +68,8 @@ def _shares(seen: Observed, own: Array) -> tuple[float, float]:
 
 def _finding(case: Case, spans: Spans, timed: float, sent: Array) -> Finding:
     sentence = (
-        f"The sender paced its segments, as BBR does: {timed:.0%} of {len(sent):,} full ones left when no "
-        "ACK had set them free, and none in a burst. That is no fault."
+        f"The sender paced its segments, as BBR does: {timed:.0%} of {len(sent):,} full ones left without an "
+        "ACK that released them, and none in a burst. That is no fault."
     )
     limited = held(case.limited, Limit.CONGESTION_WINDOW)
     numbers = {"paced_share": timed, "congestion_window_share": limited.share if limited else 0.0}

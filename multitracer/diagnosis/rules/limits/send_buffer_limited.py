@@ -30,6 +30,6 @@ def find(case: Case) -> Iterator[Finding]:
     instead = "" if seen is None or seen.state is not None else ", or the congestion window stood still"
     sentence = (
         f"The send buffer was full for {limit.seconds:.1f} s, {limit.share:.0%} of the time{instead}: "
-        "ACKs alone set new data free, and never more than they covered."
+        "only ACKs released new data, and never more than they covered."
     )
     yield limit.finding(KIND, sentence)

@@ -37,7 +37,7 @@ def find(case: Case) -> Iterator[Finding]:
         return
     largest_s = float(waited_s.max())
     sentence = (
-        f"The receiver had no room at all for {total_s:.1f} s, {count(len(waited_s), 'time')} "
+        f"The receiver offered a window of zero for {total_s:.1f} s, {count(len(waited_s), 'time')} "
         f"(up to {largest_s:.2g} s): its program did not read what had arrived."
     )
     numbers = {

@@ -105,7 +105,7 @@ def _finding(case: Case, watched: _Watched, shared: Array, own_ns: Array) -> Fin
     sentence = (
         f"Something else used the link between {case.at_s(int(time[0])):.1f} and "
         f"{case.at_s(int(time[-1])):.1f} s: for {took_s:.1f} s packets that stood behind each other arrived "
-        f"apart, and {theirs:.0%} of the link's time was not ours."
+        f"apart, and {theirs:.0%} of the link's time went to others."
     )
     numbers = {"shared_s": took_s, "others_share": theirs}
     evidence = rows("sender", watched.row[shared])

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "ack-loss"
-HELP = (
-    "Look at the way back: its queue, its radio, header compression; with more ACKs a lost one is harmless."
-)
+HELP = "Look at the path of the ACKs: queue, radio, header compression; more ACKs make one lost ACK harmless."
 
 
 def find(case: Case) -> Iterator[Finding]:

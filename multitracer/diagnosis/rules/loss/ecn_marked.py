@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "ecn-marked"
-HELP = "Nothing: this is how a queue should say that it is full."
+HELP = "Nothing: in this way a queue should signal that it is full."
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def find(case: Case) -> Iterator[Finding]:
         return
     began_ns, ended_ns = (int(table["time_ns"][echoes[i]]) for i in (0, -1))
     sentence = (
-        f"A router on the way marked packets instead of dropping them: {len(echoes):,} ACKs told of it, and "
+        f"A router on the way marked packets instead of dropping them: {len(echoes):,} ACKs reported it, and "
         f"the sender slowed down {len(slowed):,} times."
     )
     numbers = {"marked_acks": len(echoes), "slowed_down": len(slowed)}

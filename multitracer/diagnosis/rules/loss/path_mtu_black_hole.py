@@ -36,7 +36,7 @@ def _finding(case: Case, dead: DeadTime) -> Finding:
     lasted_s = case.link_s(dead.begin_ns, dead.end_ns)
     sentence = (
         f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, {dead.failed} tries among them, "
-        "while smaller packets passed: the path carries less than its ends believe, and nobody tells them."
+        "while smaller packets passed: the path carries less than its ends assume, and no message says so."
     )
     numbers = {"vanished_bytes": full, "tries": dead.failed, "dead_s": lasted_s}
     payload = int(table["payload_bytes"][dead.tries].sum())
@@ -54,7 +54,7 @@ def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
     )
     sentence = (
         f"After {lasted_s:.1f} s in which no data came, no segment was larger than {smaller:,} bytes, where "
-        f"{largest:,} had been usual: the path carries less than its ends believed, and nobody told them."
+        f"{largest:,} had been usual: the path carries less than its ends assumed, and no message said so."
     )
     numbers = {"vanished_bytes": largest, "passed_bytes": smaller, "dead_s": lasted_s}
     around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)

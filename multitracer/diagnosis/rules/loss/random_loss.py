@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "random-loss"
-HELP = "A better signal, cable or port; a congestion control that takes no loss for a full queue (BBR)."
+HELP = "A better signal, cable or port; a congestion control that does not slow down for each loss (BBR)."
 _LEAST_ROUNDS = 5
 """From the first loss to the last: a slow start that overshoots a short queue loses for two or three ..."""
 _DEEP_NS = 5 * NS_PER_MS

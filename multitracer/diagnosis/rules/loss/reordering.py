@@ -46,7 +46,9 @@ def find(case: Case) -> Iterator[Finding]:
     began_ns, ended_ns = (int(table["time_ns"][late.row[i]]) for i in (0, -1))
     far = f", by up to {late.extent} others" if late.extent != NA else ""
     payload = int(table["payload_bytes"][needless].sum())
-    repairs = f"TCP sent {payload:,} bytes again in vain because of it" if len(needless) else "it did no harm"
+    repairs = (
+        f"TCP sent {payload:,} bytes again needlessly because of it" if len(needless) else "it did no harm"
+    )
     share = len(late.row) / len(case.transfer.data)
     sentence = f"{len(late.row):,} packets ({share:.2%}) were overtaken on the way{far}; {repairs}."
     numbers = {
@@ -75,7 +77,7 @@ def _late(case: Case) -> _Late:
 
 
 def _is_ambiguous(table: Table, sent: Array) -> Array:
-    """Return which packets were sent again as they are, with nothing that tells the copies apart.
+    """Return which packets were sent again as they are, with nothing that distinguishes the copies.
 
     No IP identification (IPv6) and no timestamps: which of them arrived nobody knows.
     """

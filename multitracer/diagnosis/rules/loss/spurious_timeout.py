@@ -48,8 +48,8 @@ def find(case: Case) -> Iterator[Finding]:
         payload = int(sender["payload_bytes"][resent].sum())
         words = evidence_words(int(verdicts["evidence"][place]))
         sentence = (
-            f"The retransmission timer went off {case.at_s(began_ns):.1f} s into the transfer though "
-            f"nothing was lost; {payload:,} bytes were sent again in vain (evidence: {words})."
+            f"The retransmission timer expired {case.at_s(began_ns):.1f} s into the transfer though "
+            f"nothing was lost; {payload:,} bytes were sent again needlessly (evidence: {words})."
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)

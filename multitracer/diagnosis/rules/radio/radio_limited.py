@@ -56,7 +56,7 @@ def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
     """Yield which readings are bad, which are known, and what that means."""
     serving = radio["role"] != "neighbour"
     rssi, bler, busy = (radio[name] for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
-    yield rssi <= _ZERO_LEVEL_DBM, serving & ~np.isnan(rssi), "there was no signal to speak of"
+    yield rssi <= _ZERO_LEVEL_DBM, serving & ~np.isnan(rssi), "there was almost no signal"
     yield (
         bler >= _HIGH_BLER_PCT,
         serving & ~np.isnan(bler),

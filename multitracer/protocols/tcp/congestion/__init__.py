@@ -1,4 +1,11 @@
-"""Congestion controls, one a file; read `base.py` first, then `reno.py`."""
+"""Congestion controls, one a file; read `base.py` first, then `reno.py`.
+
+The sender tells an algorithm what was acknowledged, lost or timed out, with the time; the algorithm answers
+with the congestion window and the threshold, in bytes. It sees no packets and has no timers.
+
+What must hold: the window is at least one segment; RFC 5681 bounds how it grows and shrinks, except where an
+algorithm's own document says otherwise (RFC 9438 for CUBIC, Brakmo, O'Malley and Peterson 1994 for Vegas).
+"""
 
 from __future__ import annotations
 

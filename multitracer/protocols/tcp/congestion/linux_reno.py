@@ -20,7 +20,7 @@ from multitracer.protocols.tcp.congestion.newreno import NewReno
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.congestion.base import Acked
 
-_LEAST_SEGMENTS = 2
+_LEAST_SEGMENTS = 2  # net/ipv4/tcp_cong.c: tcp_reno_ssthresh returns at least 2
 _DUPLICATES = 3
 """Duplicate ACKs that begin a recovery (net.ipv4.tcp_reordering)."""
 

@@ -13,8 +13,8 @@ from multitracer.protocols.tcp.congestion.newreno import NewReno
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.congestion.base import Acked
 
-ALPHA_SEGMENTS, BETA_SEGMENTS, GAMMA_SEGMENTS = 2, 4, 1
-_MIN_SAMPLES = 3
+ALPHA_SEGMENTS, BETA_SEGMENTS, GAMMA_SEGMENTS = 2, 4, 1  # net/ipv4/tcp_vegas.c: alpha, beta, gamma
+_MIN_SAMPLES = 3  # net/ipv4/tcp_vegas.c: cntRTT must exceed 2, a delayed ACK may be one of them
 
 
 class Vegas(NewReno):
