@@ -28,7 +28,7 @@ RADIO = Schema(
         Column("asked_ns", "int64", "the value was measured later, or had been waiting", "ns since 1970"),
         Column("answered_ns", "int64", "the value was measured earlier", "ns since 1970"),
         _LINE,
-        Column("source", "U16", "what said it: +CSQ, +QENG, !GSTATUS, mmcli, csv, ..."),
+        Column("source", "U16", "the command or tool: +CSQ, +QENG, !GSTATUS, mmcli, csv, ..."),
         Column("role", "U9", "serving, secondary (carrier aggregation, EN-DC) or neighbour"),
         Column("rat", "U8", "CDPD, GSM, EDGE, UMTS, HSPA, CDMA, EVDO, LTE, NB-IoT, NR, BT; empty if unknown"),
         Column("state", "U16", "of the connection, in the modem's word: NOCONN, CONNECT, LIMSRV, ..."),

@@ -88,7 +88,7 @@ TCP_EVENTS = Schema(
         Column("event", "uint8", "TcpEvent: 1 retransmission, 2 change of ca_state"),
         *_ENDPOINTS,
         *_numbers(
-            ("state", "TcpState, where the trace point tells it", ""),
+            ("state", "TcpState, if the trace point has it", ""),
             ("ca_state", "CaState entered", ""),
             ("left_host", "1 if a retransmission was handed to the link, 0 if the host dropped it", ""),
         ),

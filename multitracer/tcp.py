@@ -148,7 +148,7 @@ CONNECTIONS = Schema(
         Column(
             "initiator_by",
             "uint8",
-            f"what tells who began it (Initiator), assumed unless 0: {_codes(Initiator)}",
+            f"how it is known who began it (Initiator), assumed unless 0: {_codes(Initiator)}",
         ),
         Column("handshake_seen", "bool", "SYN, SYN-ACK and the ACK of it were captured"),
         Column("close", "uint8", f"how it ended here (Close): {_codes(Close)}"),

@@ -127,7 +127,7 @@ _SEEN_FROM = {
 
 
 def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
-    """Show how well the channel was used, where the link's log tells."""
+    """Show how well the channel was used, if the link was logged."""
     from multitracer.diagnosis.diagnose import channel_use
 
     sentence = channel_use(diagnosis)

@@ -1,4 +1,4 @@
-"""All that is concluded of a transfer: its account and its findings, largest cost first."""
+"""All that is concluded about a transfer: its account and its findings, largest cost first."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def headline(diagnosis: Diagnosis) -> str:
 
 
 def channel_use(diagnosis: Diagnosis) -> str:
-    """Return how well the channel was used (paper 004), and what cost most; empty where no link log tells."""
+    """Return how well the channel was used (paper 004), and what cost most; empty without a link log."""
     account = diagnosis.account
     if account.inferred or not len(diagnosis.transfer.data):
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from multitracer.analysis.intervals import distinct, first_painters
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
+
+Side = Literal["left", "right"]
+"""Which end of equal values a search finds (numpy.searchsorted)."""
 
 
 def spread(first: Array, last: Array) -> tuple[Array, Array]:

@@ -77,7 +77,7 @@ class Headline(NamedTuple):
 
 
 def headline_of(limited: Limited) -> Headline:
-    """Return what is said first of one transfer."""
+    """Return the first sentence of one transfer."""
     sums = by_limit(limited.shares)
     limit = next(iter(sums))
     main = next(row for row in limited.shares if row.limit is limit)

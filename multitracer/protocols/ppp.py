@@ -16,7 +16,7 @@ from multitracer.errors import LocalProtocolError
 
 
 class PppProtocol(IntEnum):
-    """Protocol numbers of PPP frames (IANA PPP numbers; RFC 1332, RFC 5072, RFC 1661)."""
+    """Protocol numbers of PPP frames (IANA, Point-to-Point Protocol Field Assignments)."""
 
     IP = 0x0021
     VJ_COMPRESSED = 0x002D

@@ -23,7 +23,7 @@ _ORDER = (
 
 
 def account_bar(diagnosis: Diagnosis) -> list[Markup]:
-    """Return how the channel was used, the bar and its legend; empty where no link log tells."""
+    """Return how the channel was used, the bar and its legend; empty without a log of the link."""
     sentence = channel_use(diagnosis)
     if not sentence:
         return []

@@ -134,7 +134,10 @@ def acknowledged_with_dsack(arrivals: Table) -> Array:
 
 
 def test_slow_start_adds_no_more_than_its_packet_acknowledges(run: Run) -> None:
-    """An ACK that also selectively acknowledges adds more, and leaves the open state."""
+    """An ACK that also selectively acknowledges adds more, and leaves the open state.
+
+    A D-SACK counts as delivered, too (tcp_dsack_seen): on a busy machine a tail loss probe is one too many.
+    """
     cwnd = run.probes["cwnd_segments"]
     una = (run.probes["snd_una"] - run.probes["snd_una"][0]) % 2**32 + 1
     ends = np.unique(run.segments["end_bytes"][~run.segments["reverse"]])
@@ -143,7 +146,8 @@ def test_slow_start_adds_no_more_than_its_packet_acknowledges(run: Run) -> None:
     within = before_any_loss[:-1] & before_any_loss[1:]
     grown = np.diff(cwnd)[within]
     assert (grown > 0).any()
-    assert (grown <= acknowledged[within]).all()
+    needless = np.isin(una[1:], acknowledged_with_dsack(run.arrivals))
+    assert (grown <= (acknowledged + needless)[within]).all()
 
 
 def test_polling_agrees_with_tcp_probe_within_its_interval(run: Run) -> None:

@@ -70,6 +70,12 @@ def test_either_part_may_be_empty_but_not_both(suite: Path) -> None:
     assert run(suite, "-k", "neither") == 5
 
 
+def test_who_chooses_by_markers_gets_these_once(suite: Path) -> None:
+    assert run(suite, "-m", "not realtime") == 0
+    assert (suite / "order").read_text() == "beside "
+    assert len((suite / "run.jsonl").read_text().splitlines()) == 1
+
+
 def test_each_test_that_ran_is_noted_with_its_outcome(suite: Path) -> None:
     run(suite)
     parallel, serial = map(json.loads, (suite / "run.jsonl").read_text().splitlines())

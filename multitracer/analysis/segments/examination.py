@@ -1,4 +1,4 @@
-"""The one kernel: everything that is said of the segments of a group of connections, found step by step."""
+"""The one kernel: everything about the segments of a group of connections, computed step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readings of a sender's variables need before they stand beside its packets.
+"""What the readings of a sender's variables need before they are joined with its packets.
 
 tcp_probe logs windows in segments without the segment's size, and the state *before* the segment that made it
 fire; it does not log the congestion state at all. Here windows become bytes, each value moves to the segment

@@ -1,4 +1,4 @@
-"""The same packets at two capture points, told by what routers, relays and header compression leave alone.
+"""The same packets at two capture points, by fields that routers, relays and header compression keep.
 
 Rules of the file
 -----------------

@@ -96,7 +96,7 @@ def _is(table: Table, rows: Array, kind: int) -> Array:
 
 
 def _lost(transfer: Transfer, rows: Array) -> Array:
-    """Return of each segment whether it was lost, as the other capture tells."""
+    """Return of each segment whether it was lost, as the other capture shows."""
     found = np.full(len(transfer.sender), NA, dtype=np.int8)
     pairs = transfer.data_pairs
     if pairs is not None:

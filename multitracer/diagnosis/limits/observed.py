@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import Limit, View
     from multitracer.diagnosis.packets.wire_segments import WireSegments
+    from multitracer.diagnosis.ranges import Side
     from multitracer.tables import Array, Table
 
-Side = Literal["left", "right"]
 _NOTHING = np.empty(0, dtype=np.int64)
 
 

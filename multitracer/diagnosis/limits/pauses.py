@@ -168,7 +168,7 @@ def _unsent(seen: Observed, each: Gaps) -> tuple[Array, Array]:
 
 
 def _cut(each: Gaps, chosen: Array, part: Array, requested_ns: Array, reaction_ns: int) -> Pauses:
-    """Return the chosen gaps; where the peer asked in one, its wait and ours are told apart."""
+    """Return the chosen gaps; where the peer asked in one, its wait and ours are distinguished."""
     begin, end, what, requested_ns = each.begin[chosen], each.end[chosen], part[chosen], requested_ns[chosen]
     parted = requested_ns != NA
     turn = np.where(parted, np.where(end - requested_ns > reaction_ns, requested_ns, end), end)

@@ -7,7 +7,7 @@ from the log of the sender's TCP; where there is none they are missing (NA), nev
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.ranges import Side
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -138,7 +139,7 @@ class SenderView:
         later = self._looked_up(column, stamps, side="left", shift=0)
         return np.where(at_once, self._looked_up(column, stamps, side="right", shift=-1), later)
 
-    def _looked_up(self, column: str, stamps: Array, *, side: Literal["left", "right"], shift: int) -> Array:
+    def _looked_up(self, column: str, stamps: Array, *, side: Side, shift: int) -> Array:
         time, value = self._series(column)
         if not len(time):
             return np.full(len(stamps), NA, dtype=np.int64)

@@ -57,7 +57,7 @@ class _Pieces(NamedTuple):
 
 
 def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None) -> WireSegments:
-    """Return the segments of a transfer; as its sender sent them where no capture tells what arrived.
+    """Return the segments of a transfer; as its sender sent them if no capture shows what arrived.
 
     Parameters
     ----------

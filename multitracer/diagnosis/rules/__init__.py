@@ -76,7 +76,7 @@ RULES = _rules()
 
 
 def findings(case: Case) -> list[Finding]:
-    """Return what all rules find, the dearest first, each with what would help."""
+    """Return what all rules find, largest cost first, each with what would help."""
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
         for rule in RULES

@@ -13,7 +13,7 @@ from enum import IntEnum
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp.frame import MODULUS, FrameError
 
-_END = 0  # TS 24.022, 5.2.2.6
+_END = 0  # TS 24.022, 5.2.2.6: ends the parameters
 _MS_PER_UNIT = 10  # the same: T1, T2 and T4 in units of 10 ms
 
 

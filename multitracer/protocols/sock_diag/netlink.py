@@ -31,7 +31,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 
 
 class _Message(IntEnum):
-    """Types of netlink messages (linux/netlink.h: NLMSG_*; linux/sock_diag.h: SOCK_DIAG_BY_FAMILY)."""
+    """Types of netlink messages (linux/netlink.h: NLMSG_*); BY_FAMILY is sock_diag's question and answer."""
 
     NOOP = 1
     ERROR = 2
@@ -41,7 +41,7 @@ class _Message(IntEnum):
 
 
 class _Attribute(IntEnum):
-    """What an answer holds beside the socket (linux/inet_diag.h: INET_DIAG_INFO, _VEGASINFO, _CONG)."""
+    """INET_DIAG_*: what an answer holds beside the socket."""
 
     INFO = 2
     VEGAS = 3
