@@ -112,6 +112,11 @@ def test_endless_loss_costs_no_message_silently(
 
 
 @settings(max_examples=60)
+@example(  # a copy that comes 5 s late is no answer to the last question: clocks seemed 5 s apart
+    [("a", 0, 0, 0), ("a", 0, 0, 0), ("b", 0, 1, 17347), ("b", 0, 0, 0), ("b", 0, 0, 0)],
+    [(0, 0, None), (0, 0, None), (2, 2604, None), (0, 0, None), (1, 1305, None), (0, 0, None)],
+    Extension(2),
+)
 @given(MESSAGES, FATES, EXTENSIONS)
 def test_request_and_reply_survive_in_both_turns(
     messages: list[tuple[str, int, int, int]], fates: list[tuple[int, int, int | None]], extensions: Extension

@@ -58,7 +58,7 @@ class CentaurusSession:
     is_queued: bool = False
     is_over: bool = False
     asked_ns: int | None = None
-    """When the control message left that has no answer yet."""
+    """When the first copy of the control message left that has no answer yet."""
     due_ns: int | None = None
     best: tuple[int, int] | None = None
     """Uncertainty and offset of the tightest comparison of clocks."""
@@ -78,7 +78,11 @@ class CentaurusSession:
         self.received_bytes += octets
 
     def compare(self, clock_ns: int, now_ns: int) -> None:
-        """Compare clocks: the peer's read `clock_ns` between our question and its answer, now."""
+        """Compare clocks: the peer's read `clock_ns` between our question and its answer, now.
+
+        The caller leaves out what is older than anything heard before: a late copy answers nothing. A question
+        that was repeated counts from its first copy, because nobody knows which one was answered.
+        """
         if self.asked_ns is None:
             return
         half_ns = (now_ns - self.asked_ns + 1) // 2

@@ -140,7 +140,7 @@ class Worker(ABC):
             return None
         session.sent_bytes += len(octets)
         session.awaits_sent = True
-        if not isinstance(message, Pk):
+        if not isinstance(message, Pk) and session.asked_ns is None:
             session.asked_ns = now_ns
         self.counters.packets_sent += 1
         return Outgoing(octets, session.address, session)
@@ -188,8 +188,9 @@ class Worker(ABC):
         self, session: CentaurusSession, packet: Packet, message: Message, octets: int, now_ns: int
     ) -> None:
         """Hand a valid packet of a session to Level II."""
+        is_newest = packet.clock_ns > session.clock_ns
         session.on_packet(octets, packet.clock_ns, now_ns)
-        if session.level2.receive(message, now_ns):
+        if session.level2.receive(message, now_ns) and is_newest:
             session.compare(packet.clock_ns, now_ns)
         self._after(session, now_ns)
 
