@@ -12,7 +12,7 @@ import numpy as np
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
-from multitracer.diagnosis.packets.packet_delays import Delays, data_delays, lost_places
+from multitracer.diagnosis.packets.packet_delays import Delays, all_delays, data_delays, lost_places
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.units import NS_PER_S
 
@@ -82,6 +82,14 @@ class Case:
     def delays(self) -> Delays | None:
         """How long the data waited; None if no capture shows it."""
         return data_delays(self.transfer, self.segments)
+
+    @cached_property
+    def usual_delays(self) -> Delays | None:
+        """The same; of segments of all sizes where most are not full and both ends were captured."""
+        full = self.delays
+        if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
+            return full
+        return all_delays(self.transfer, self.segments)
 
     @cached_property
     def segments(self) -> WireSegments:

@@ -14,6 +14,7 @@ import numpy as np
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
 from multitracer.diagnosis.bottleneck.loss_causes import Losses
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
 from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
 from multitracer.diagnosis.packets.packet_delays import all_delays
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -42,7 +43,14 @@ _HALF = 0.7
 _SOON = 2
 """... in the longest round trips: a queue that was full then would have lost that one, too ..."""
 _JITTER_NS = 10 * NS_PER_MS
-"""... and by no less: radio delays packets by some milliseconds more or less."""
+"""... and by no less: radio delays packets by some milliseconds more or less ..."""
+_BELOW_RANK = 0.85
+"""... and if its place among all waits is no higher: those at a full queue of Wi-Fi lie at 0.9 and more."""
+_CHANCE_RANK = 0.75
+_FULL, _FAR = 0.93, 0.5
+"""Parts of the longest wait from which on a queue was full, and below which it was far from it."""
+_STEADY, _LEAST_PIECES = 1.2, 8
+"""By so much the link's time for a segment may vary: else a full queue does not always take as long."""
 _LEAST_SHARE = 0.02
 """Of all runs of losses that were repaired."""
 
@@ -62,14 +70,38 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_deep = longest_ns >= _DEEPER * limit_ns
     few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
-    longer_ns = _longest_around(case, delays, lost[first])
-    few |= (last - first >= _LEAST_RUN) & (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
+    in_a_row = last - first >= _LEAST_RUN
+    few |= in_a_row & _is_below(case, delays, lost[first], waited)
+    if _is_drop_tail(case, delays, waited, longest_ns):
+        few |= (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS) & _is_usual(delays, waited)
     least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
-    order = np.sort(delays.queue_ns)
-    rank = np.searchsorted(order, waited[few]) / len(order)
-    return Losses(lost[few[run]], waited[few], rank, longest_ns)
+    return Losses(lost[few[run]], waited[few], _rank(delays, waited[few]), longest_ns)
+
+
+def _rank(delays: Delays, waited: Array) -> Array:
+    """Return the place of waits among all, 0 to 1."""
+    return np.searchsorted(np.sort(delays.queue_ns), waited) / len(delays.queue_ns)
+
+
+def _is_usual(delays: Delays, waited: Array) -> Array:
+    return np.asarray(_rank(delays, waited) <= _CHANCE_RANK)
+
+
+def _is_drop_tail(case: Case, delays: Delays, waited: Array, longest_ns: float) -> bool:
+    """Return whether losses show a queue that drops when it is full, of one length all the time.
+
+    Then it is no managed queue, and what it was far from full with was not lost to it.
+    """
+    if np.count_nonzero(waited >= _FULL * longest_ns) < _LEAST_RUNS or len(delays.changes):
+        return False
+    gaps = arrival_gaps(case)
+    pieces = None if gaps is None else busy_pieces(case, gaps)
+    if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
+        return False
+    low, high = np.quantile(pieces.service_ns, (0.1, 0.9))
+    return bool(high <= _STEADY * low)
 
 
 def _is_repaired(case: Case, place: Array) -> Array:
@@ -114,14 +146,16 @@ def _service_ns(case: Case) -> float:
     return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
 
 
-def _longest_around(case: Case, delays: Delays, place: Array) -> Array:
-    """Return the longest wait of what came through soon before or after each place."""
+def _is_below(case: Case, delays: Delays, place: Array, waited: Array) -> Array:
+    """Return which waits are far shorter than one that came through soon before or after each place."""
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     width_ns = _SOON * int(rtt.max(initial=0))
     sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
     first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
     first = np.minimum(first, len(delays.time_ns) - 1)
-    return np.asarray(-span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1)))
+    longer_ns = -span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1))
+    far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
+    return np.asarray(far & (_rank(delays, waited) <= _BELOW_RANK))
 
 
 def _is_small_flight(case: Case, place: Array) -> Array:

@@ -80,8 +80,8 @@ class CentaurusSession:
     def compare(self, clock_ns: int, now_ns: int) -> None:
         """Compare clocks: the peer's read `clock_ns` between our question and its answer, now.
 
-        The caller leaves out what is older than anything heard before: a late copy answers nothing. A question
-        that was repeated counts from its first copy, because nobody knows which one was answered.
+        The caller leaves out what is older than anything heard before: a late copy answers nothing. A
+        question that was repeated counts from its first copy: nobody knows which one was answered.
         """
         if self.asked_ns is None:
             return

@@ -28,6 +28,8 @@ _ROUND_TRIPS = 1.5
 _ROUND_TRIPS_FULL = 3.3
 """Of the unloaded path that the queue adds, at the median and when it is full. A sender needs a queue of one,
 and a loss-based one fills what there is: this is more than any needs, with room for bursts."""
+_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS = 0.200, 2.0
+"""Grade D, and more than any sender needs at the median: then it need not have been fuller."""
 _LEAST_PACKETS = 10
 """That wait at the median: a queue must hold an initial window (RFC 6928) however slow the link is."""
 _LEAST_SAMPLES = 20
@@ -55,7 +57,8 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding for each way whose queue is too long."""
     for queue in _queues(case):
         often = queue.added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
-        if often and queue.longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s:
+        full = queue.longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s
+        if often and (full or queue.added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)):
             yield _finding(case, queue)
 
 
@@ -64,7 +67,7 @@ def _queues(case: Case) -> Iterator[_Queue]:
         yield from _at_receiver(case)
         return
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    data = case.delays
+    data = case.usual_delays
     if data is None or not (rtt > 0).any():
         return
     unloaded_s = case.link_s(0, int(rtt[rtt > 0].min()))

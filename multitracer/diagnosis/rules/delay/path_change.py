@@ -5,28 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.packet_delays import all_delays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from multitracer.diagnosis.packets.packet_delays import Delays
 
 KIND = "path-change"
 HELP = "The routing, or the handover, of that moment; nothing at the two ends."
 
 
-def _delays(case: Case) -> Delays | None:
-    """Return the delays of full segments; of all where most are smaller and both ends were captured."""
-    delays = case.delays
-    if delays is None or not delays.is_one_way or 2 * len(delays.row) >= len(case.segments):
-        return delays
-    return all_delays(case.transfer, case.segments)
-
-
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each lasting step of the least delay."""
-    delays = None if case.is_link_logged else _delays(case)
+    delays = None if case.is_link_logged else case.usual_delays
     if delays is None:
         return
     for at, step_ns in zip(delays.changes.tolist(), delays.steps_ns.tolist(), strict=True):

@@ -24,7 +24,9 @@ _PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
 _SHORTER = 0.25
 _SHARED, _ALONE = 1.4, 1.1
 """Times the link's own time for a segment: with others, and without."""
-_NEXT = 3
+_LONGEST = 4
+"""Shorter gaps, by so many of which a gap counts at most: a path that becomes longer makes one long gap."""
+_NEXT = 5
 """Even pieces whose median is the link's own time there."""
 _LEAST_GAPS = 24
 _LEAST_SHARED, _LEAST_ALONE = 0.09, 0.2
@@ -92,8 +94,8 @@ def _watched(gaps: Gaps) -> _Watched | None:
     known = queued.sum(axis=1) >= width // 2
     if not known.any():
         return None
-    took = (gap * many * queued).sum(axis=1)[known]
-    count = (many * queued).sum(axis=1)[known]
+    usual = np.minimum(gap, _LONGEST * service[:, np.newaxis])
+    took, count = (usual * many * queued).sum(axis=1)[known], (many * queued).sum(axis=1)[known]
     middle = in_pieces(np.arange(len(gaps.gap_ns)), width)[known, width // 2]
     return _Watched(gaps.time_ns[middle], gaps.row[middle], took, service[known], took / count, count)
 
