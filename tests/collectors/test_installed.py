@@ -64,7 +64,7 @@ def capturing(folder: Path, environment: dict[str, str], *options: str) -> Itera
 
 
 def blocks(language: str) -> list[str]:
-    section = PAGE.read_text().partition("## A collector of your own")[2].partition("\n## ")[0]
+    section = PAGE.read_text().partition("## Write your own collector")[2].partition("\n## ")[0]
     return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
 
