@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Table
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.realtime]  # what a late host sends late is told otherwise
 COUNTERS = {
     Cause.TIMEOUT: "TcpExtTCPTimeouts",
     Cause.FAST: "TcpExtTCPFastRetrans",

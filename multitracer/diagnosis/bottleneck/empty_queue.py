@@ -49,6 +49,8 @@ _BELOW_RANK = 0.85
 _CHANCE_RANK = 0.75
 _FULL, _FAR = 0.93, 0.5
 """Parts of the longest wait from which on a queue was full, and below which it was far from it."""
+_ALIKE = 0.1
+"""Between the quartiles of such waits, as part of the middle one: 0.003 where the path had become longer."""
 _STEADY, _LEAST_PIECES = 1.2, 8
 """By so much the link's time for a segment may vary: else a full queue does not always take as long."""
 _LEAST_SHARE = 0.02
@@ -73,7 +75,7 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     in_a_row = last - first >= _LEAST_RUN
     few |= in_a_row & _is_below(case, delays, lost[first], waited)
     if _is_drop_tail(case, delays, waited, longest_ns):
-        few |= (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS) & _is_usual(delays, waited)
+        few |= _far(delays, waited, longest_ns)
     least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
@@ -85,8 +87,14 @@ def _rank(delays: Delays, waited: Array) -> Array:
     return np.searchsorted(np.sort(delays.queue_ns), waited) / len(delays.queue_ns)
 
 
-def _is_usual(delays: Delays, waited: Array) -> Array:
-    return np.asarray(_rank(delays, waited) <= _CHANCE_RANK)
+def _far(delays: Delays, waited: Array, longest_ns: float) -> Array:
+    """Return which waits are far from the longest; none if they are alike, as at another full queue."""
+    far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
+    far &= _rank(delays, waited) <= _CHANCE_RANK
+    if not far.any():
+        return np.asarray(far)
+    low, middle, high = np.quantile(waited[far], (0.25, 0.5, 0.75))
+    return np.asarray(far & (high - low >= _ALIKE * middle))
 
 
 def _is_drop_tail(case: Case, delays: Delays, waited: Array, longest_ns: float) -> bool:
