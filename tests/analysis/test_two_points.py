@@ -62,6 +62,16 @@ def test_of_copies_that_look_alike_the_first_was_lost() -> None:
     assert (seen.delays_ns == 5 * MS).all()
 
 
+def test_a_copy_that_left_after_the_arrival_is_not_what_arrived() -> None:
+    """Without the times the last of two would be it: a delay of -95 ms, and all others seem late."""
+    packets = [Segment(**(p.__dict__ | {"ip_id": 0})) for p in sent(4)]
+    needless = Segment(**(packets[1].__dict__ | {"time_ns": 110 * MS}))
+    near, far = both([*packets, needless], later(packets, 5))
+    seen = compare(near, 1, far, 1, reverse=False)
+    assert (seen.delays_ns == 5 * MS).all()
+    assert seen.count(Outcome.MATCHED) == 4
+
+
 def test_segments_that_offload_cut_are_lost_by_their_bytes() -> None:
     long = [Segment(0, 1 + 300 * i, 300, ip_id=10 + i, time_ns=30 * i * MS) for i in range(4)]
     short = sent(12, first_id=50)
