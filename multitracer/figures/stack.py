@@ -183,7 +183,13 @@ def points(series: Series, unit: Unit, origin_ns: int) -> Props:
 
 
 def frame_words(series: Series) -> Array | None:
-    """Return "frame 1234" of each point, with its answer and its file where there are such; None without."""
+    """Return "frame 1234" of each point, with its answer and its file where it has them.
+
+    Returns
+    -------
+    ndarray of str, shape (n_points,), or None
+        None for a series without frames.
+    """
     if series.frame is None:
         return None
     words = np.char.add("frame ", series.frame.astype("U"))

@@ -37,7 +37,7 @@ def repeated_acks(group: Group, axis: Axis, coverage: Coverage, ip_id: Array) ->
 
     Parameters
     ----------
-    ip_id : ndarray of uint16
+    ip_id : ndarray of uint16, shape (n_segments,)
         IPv4 identification of the capture's segments (by row); 0 says nothing.
     """
     ack, window = group.ack, group.window

@@ -36,7 +36,15 @@ class _Moments(NamedTuple):
 
 
 def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
-    """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place."""
+    """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place.
+
+    Parameters
+    ----------
+    examination : Examination
+    rows : dict of str to ndarray, each of shape (n_directions_of_group,)
+        The group's part of the columns of DIRECTIONS.
+    capture : Capture
+    """
     sends = np.bincount(_senders(examination), minlength=examination.group.directions) > 0
     arrived = sends & (rows["vantage"] == Vantage.NEAR_RECEIVER)
     for chosen, by, moments in (

@@ -171,7 +171,12 @@ class Arm:
 
 
 def dropped(table: Table) -> Array:
-    """Return which transactions did not go as they should, or tell no RTT."""
+    """Return which transactions failed, or have no RTT.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_transactions,)
+    """
     failed: Array = (table["outcome"] != "ok") | np.isnan(table["rtt_s"])
     return failed
 
@@ -181,6 +186,10 @@ def efficiency(table: Table) -> Array:
 
     Bytes at the receivers where they are known; else, as from a sender's trace, bytes of both messages over
     those that the senders' transports sent (`efficiency_sent`, which cannot see what was lost on the way).
+
+    Returns
+    -------
+    ndarray of float64, shape (n_transactions,)
     """
     known = table["efficiency"].copy()
     if bool(np.isnan(known).all()):

@@ -139,7 +139,7 @@ def cdf_gap(ours: Array, theirs: Array) -> tuple[float, float]:
 
     Parameters
     ----------
-    ours, theirs : ndarray of float64
+    ours, theirs : ndarray of float64, s, shapes (n_ours,), (n_theirs,)
         Sorted; inf for what was dropped.
 
     Returns

@@ -34,6 +34,11 @@ def clock_steps(numbers: Counted) -> Array:
     """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
 
     A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_steps,)
+        Below 0 where the clock was set back; empty where nothing can be seen.
     """
     packets = np.where(numbers.directions["timestamps"], numbers.directions["packets"], 0)
     if not len(packets) or packets.max() < _LEAST_SEGMENTS:

@@ -188,8 +188,13 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
     ----------
     near, far : Table
         SEGMENTS or TCP_SEGMENTS of both points.
-    near_rows, far_rows : ndarray of int64
+    near_rows, far_rows : ndarray of int64, shapes (n_near,), (n_far,)
         Rows in them, of one direction of one connection.
+
+    Returns
+    -------
+    near, far : ndarray of int64, shape (n_matched,)
+        Positions in `near_rows` and `far_rows`.
     """
     return _joined(near, near_rows, far, far_rows, _fields(near, near_rows, far, far_rows))
 

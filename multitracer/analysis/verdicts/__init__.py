@@ -114,13 +114,13 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
     Parameters
     ----------
     segments, sacks : Table
-        TCP_SEGMENTS and TCP_SACK_BLOCKS of the connections, one behind the other.
-    bounds : ndarray of int64
+        TCP_SEGMENTS and TCP_SACK_BLOCKS of the connections, one after the other.
+    bounds : ndarray of int64, shape (n_connections + 1,)
         Connection c has rows bounds[c]:bounds[c + 1].
-    side : ndarray of int64
+    side : ndarray of int64, shape (n_directions,)
         The directions: 2 c for what the initiator of connection c sent, 2 c + 1 for what came back.
-    vantage : ndarray of uint8
-        Where the capture was made, as seen from each of them.
+    vantage : ndarray of uint8, shape of `side`
+        A `Vantage`: where the capture was made, as seen from each of them.
     """
     tables = []
     near = np.isin(vantage, _AT_SENDER)

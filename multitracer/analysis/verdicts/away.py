@@ -116,17 +116,26 @@ def _pause(copies: Copies) -> tuple[Array, Array, Array]:
 
 
 def passed_before(copies: Copies) -> Array:
-    """Return which had been acknowledged, or reported by a SACK, when they passed."""
+    """Return which had been acknowledged, or reported by a SACK, when they passed.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
     before: Array = copies.report < copies.row
     return before
 
 
 def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
-    """Return of which no ACK seems to have reached the sender before their own; and of which that is open.
+    """Return for which copies no earlier ACK seems to have reached the sender, and for which that is open.
 
-    Of those that had been acknowledged when they passed. What the sender echoes next tells. Else when it goes
-    on: sooner than an answer to the retransmission lets it, then an earlier ACK came through; as soon as that
-    does, then none did; later, either may have been late.
+    Of those that had been acknowledged when they passed. The timestamp that the sender echoes next decides.
+    Without one, the time when it goes on does: sooner than an answer to the retransmission allows, then an
+    earlier ACK came through; as soon as it allows, then none did; later, either may have been late.
+
+    Returns
+    -------
+    lost, open : ndarray of bool, shape (n_copies,)
     """
     row, far_ns = copies.row, _far_round_trip_ns(copies.talks)[copies.talk]
     path_ns = far_ns + np.maximum(copies.min_rtt_ns, 0)

@@ -39,8 +39,10 @@ def by_events(copies: Copies, events: Table, cause: Array, evidence: Array) -> N
     copies : Copies
     events : Table
         JOINED_EVENTS of this sender.
-    cause, evidence : ndarray
-        As concluded from packets.
+    cause : ndarray of uint8, shape (n_copies,)
+        A `Cause`, as concluded from packets.
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
     """
     if not len(copies):
         return
@@ -133,6 +135,10 @@ def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, ev
     ----------
     state : Table
         JOINED_STATE of this sender; tcp_probe's rows, which show the state before a segment, are left out.
+    cause : ndarray of uint8, shape (n_copies,)
+        A `Cause`, as concluded so far.
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
     """
     polled = state.take(state["method"] != ReadBy.TCP_PROBE)
     polled = polled.take(np.argsort(polled["time_ns"], kind="stable"))

@@ -130,15 +130,15 @@ def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
 
 
 def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
-    """Return whether the delays bear the waits out that a rate implies.
+    """Return whether the delays agree with the waits that a rate implies.
 
     With a rate that is too slow, packets that should have waited long would have been the quicker the longer
     they should have waited: such spacing came from the sender or from jitter, not from the link.
 
     Parameters
     ----------
-    flat_ns, waited_ns : ndarray, shape (n_packets,)
-        Delays as packets of no length would have them; how long each waited, at the least.
+    flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
+        Delays as packets of no length would have them; how long each waited, at the least (0 and more).
     """
     longest = float(waited_ns.max())
     rest = flat_ns - waited_ns
@@ -175,6 +175,11 @@ def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
 
 def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
     """Return the waits, 0 for the few that cannot be: a segment that was lost had been counted.
+
+    Parameters
+    ----------
+    flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
+        Delays as packets of no length would have them; how long each waited, at the least.
 
     Returns
     -------

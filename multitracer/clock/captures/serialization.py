@@ -96,8 +96,8 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
 
     Parameters
     ----------
-    arrived_ns, size_bytes : ndarray, shape (n_packets,)
-        Of one direction. Of any stretch of time the link needs no less than its bytes take, but for jitter.
+    arrived_ns, size_bytes : ndarray of int64 or float64, shape (n_packets,)
+        Of one direction. But for jitter, any stretch of time is at least as long as its bytes take.
     """
     order = np.argsort(arrived_ns, kind="stable")
     arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])

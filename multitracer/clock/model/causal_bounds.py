@@ -36,12 +36,12 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
 
     Parameters
     ----------
-    from_ns, to_ns : ndarray of int64
+    from_ns, to_ns : ndarray of int64, shape (n_events,)
         Stamps of each event by the two clocks.
-    direction : ndarray of int8
+    direction : ndarray of int8, shape (n_events,)
         An `EventDirection`: FORWARD where `from` saw it first, BACKWARD where `to` did.
     method : str
-        What the estimate calls itself.
+        The name of the estimate's method.
     slack_ns : float
         By how much events may contradict each other, since stamps are not exact.
 

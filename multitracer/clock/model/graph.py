@@ -124,7 +124,14 @@ class ClockGraph:
 
 
 def along(path: Path, stamps: Array) -> Placement:
-    """Return stamps of the first clock of a path on its last one, errors added as squares."""
+    """Return stamps of the first clock of a path on its last one, errors added as squares.
+
+    Parameters
+    ----------
+    path : Path
+    stamps : ndarray of int64, ns, shape (n,)
+        NOT_A_TIME where missing: such a stamp is UNPLACED.
+    """
     time_ns = np.asarray(stamps, dtype=np.int64)
     squares = np.where(time_ns == NOT_A_TIME, np.nan, 0.0)
     status = np.where(time_ns == NOT_A_TIME, Status.UNPLACED, Status.PLACED).astype(np.uint8)

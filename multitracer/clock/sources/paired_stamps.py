@@ -34,12 +34,12 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
     Parameters
     ----------
-    from_ns, to_ns : ndarray of int64
+    from_ns, to_ns : ndarray of int64, shape (n_pairs,)
         Stamps of the same instants, in the order in which they were taken.
-    error_ns : ndarray of int64
+    error_ns : ndarray of int64, shape (n_pairs,)
         By how much each difference may be off, at most.
     method : str
-        What the estimates call themselves.
+        The name of the estimates' method.
 
     Raises
     ------
@@ -92,12 +92,12 @@ def fitted(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> lis
 
     Parameters
     ----------
-    from_ns, to_ns : ndarray of int64
+    from_ns, to_ns : ndarray of int64, shape (n_pairs,)
         Stamps of the same instants, in any order.
-    error_ns : ndarray of int64
+    error_ns : ndarray of int64, shape (n_pairs,)
         Half-width of the 95 % interval of each difference.
     method : str
-        What the estimates call themselves.
+        The name of the estimates' method.
 
     Raises
     ------

@@ -44,7 +44,7 @@ _DRIFT_PPM = 100.0
 
 
 def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> Array:
-    """Return the gaps between arrivals that are stalls, shape (n_stalls, 2): begin and end, int64 ns.
+    """Return the gaps between arrivals that are stalls.
 
     Parameters
     ----------
@@ -52,6 +52,11 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
         When ACKs (or any packets from the far side) were captured.
     least_ns : float, optional
         Shortest stall; by default five times the 90th percentile of the gaps, and at least 100 ms.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_stalls, 2)
+        Begin and end of each.
     """
     time = np.sort(arrival_ns)
     gap = np.diff(time)
@@ -64,13 +69,18 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
 
 
 def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
-    """Return the times in which a log's readings were bad, shape (n_stalls, 2): int64 ns.
+    """Return the times in which a log's readings were bad.
 
     Parameters
     ----------
     time_ns : ndarray of int64, shape (n_readings,)
     bad : ndarray of bool, shape (n_readings,)
         Whether nothing could come through: BLER near 100 %, RSSI at its zero level, no registration, ...
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_stalls, 2)
+        Begin and end of each.
 
     Notes
     -----
