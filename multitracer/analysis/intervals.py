@@ -1,4 +1,4 @@
-"""Algorithms on arrays of ranges: unwrapping, painting, minima over spans. They know nothing of TCP.
+"""Algorithms on arrays of ranges: unwrapping, painting, minima over spans. They are independent of TCP.
 
 Every function is linear or n log n in the number of rows and works on all rows at once, so that a capture
 made to be slow (a hundred thousand holes, a million connections) costs what any other capture costs.

@@ -79,7 +79,7 @@ class Series:
         )
 
     def between(self, from_ns: int | None, to_ns: int | None) -> Series:
-        """Return the points with from_ns <= time <= to_ns; None leaves that side open."""
+        """Return the points with from_ns <= time <= to_ns; None is no bound."""
         first = 0 if from_ns is None else np.searchsorted(self.time_ns, from_ns, "left")
         last = len(self) if to_ns is None else np.searchsorted(self.time_ns, to_ns, "right")
         return self if (first, last) == (0, len(self)) else self.take(np.arange(first, last))

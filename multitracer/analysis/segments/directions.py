@@ -158,7 +158,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count probes without a byte as what the window says they are."""
+    """Count probes without a byte as window probes or keep-alives, by the window."""
     closed = (
         window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
     )
@@ -168,7 +168,7 @@ def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count what the direction's own ACKs and windows say, and what was outstanding."""
+    """Count the direction's own ACKs and windows, and what was outstanding."""
     group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),
@@ -199,7 +199,7 @@ def _windows(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
-    """Sum the holes that nothing filled."""
+    """Sum the holes that were never filled."""
     holes = examination.coverage.holes
     owner = examination.group.direction_of(examination.axis.pieces.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
@@ -307,7 +307,7 @@ def beginning_acknowledged(examination: Examination) -> Array:
 
 
 def announce(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
-    """Write what options say of each direction into `columns`, in place: they are few, so all at once.
+    """Write what the options of each direction announce into `columns`, in place, all at once.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def _acknowledged(examination: Examination) -> _Moments:
 
 
 def _payload_range(examination: Examination) -> tuple[Array, Array]:
-    """Return where each direction's payload begins and ends on the axis; nothing where it has none."""
+    """Return where each direction's payload begins and ends on the axis; an empty range if it has none."""
     group, pieces = examination.group, examination.axis.pieces
     carries = np.flatnonzero(group.payload[pieces.position] > 0)
     position, owner = pieces.position[carries], group.direction_of(pieces.position[carries])

@@ -1,4 +1,4 @@
-"""Each segment under one word: what `kind` says in bits, settled so that each has exactly one class."""
+"""Each segment under one word: the bits of `kind`, reduced so that each segment has exactly one class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The segments of connections with what the analysis says of each: TCP_SEGMENTS, by the one kernel."""
+"""The segments of connections with the results of the analysis for each: TCP_SEGMENTS."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
 
 
 def _is_unknown(examination: Examination, rows: dict[str, Array], capture: Capture) -> Array:
-    """Return which directions may be scaled without that a whole SYN says by how much."""
+    """Return which directions may be scaled although no whole SYN announces the shift."""
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
     whole = syn[~has(capture.segments["marks"][group.rows[syn]], Mark.HEADER_CUT)]

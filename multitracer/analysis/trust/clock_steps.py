@@ -61,7 +61,7 @@ def _seen_by(numbers: Counted, direction: int) -> Array | None:
 
 
 def _disagreements(elapsed: Array, ticks: Array) -> Array | None:
-    """Return where `elapsed` differs from what the ticks say by more than rates and resolution explain."""
+    """Return where `elapsed` differs from the ticks by more than rates and resolution explain."""
     calm = np.abs(elapsed) < SMALLEST_STEP_NS
     spent, ticked = int(elapsed[calm].sum()), int(ticks[calm].sum())
     rate = ticked * NS_PER_S / spent if spent > 0 else 0.0

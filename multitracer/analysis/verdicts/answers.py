@@ -159,7 +159,7 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
 
 
 def sooner_than_answers_ns(copies: Copies) -> Array:
-    """Return a time within which nothing is answered; 0 if no round trip was measured.
+    """Return a time that is too short for any answer; 0 if no round trip was measured.
 
     Returns
     -------

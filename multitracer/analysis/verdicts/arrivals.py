@@ -1,4 +1,4 @@
-"""Evidence of what arrived: by the receiver's trace, or by whoever else knows the fate of each segment."""
+"""Evidence of what arrived: by the receiver's trace, or by another log of the fate of each segment."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def trigger_away(copies: Copies) -> Trigger:
 
 
 def _known_at_far_end(copies: Copies, row: Array, far_ns: Array) -> Array:
-    """Return from which row on nothing can have reached the sender before it sent what is at `row`.
+    """Return the first row that cannot have reached the sender before it sent what is at `row`.
 
     What passed later than the way to the sender and back before; and what is newer than the timestamp that
     it echoes. A SYN without ACK has heard nothing.
@@ -85,7 +85,7 @@ def _far_round_trip_ns(talks: Talks) -> Array:
 
 
 def _silent(copies: Copies, una: Array, far_ns: Array) -> Array:
-    """Return before which nothing had passed, either way, for longer than the path's round trip.
+    """Return which follow a silence in both directions that is longer than the path's round trip.
 
     Or what the sender's timestamps show: that so long it had sent nothing, and echoes nothing newer. If it
     does echo something newer, of which more is acknowledged, then that was late, and no timer expired.
@@ -102,7 +102,7 @@ def _silent(copies: Copies, una: Array, far_ns: Array) -> Array:
 
 
 def _pause(copies: Copies) -> tuple[Array, Array, Array]:
-    """Return the row that the sender had sent before, and how long before by its timestamps; 0 if none tells.
+    """Return the sender's previous row, and how long before by its timestamps; 0 if they do not show it.
 
     And whether the retransmission echoes something newer than what it had sent before that.
     """

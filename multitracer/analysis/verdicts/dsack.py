@@ -1,4 +1,4 @@
-"""Evidence by D-SACK (RFC 2883): the receiver itself says that a copy arrived which it did not need."""
+"""Evidence by D-SACK (RFC 2883): the receiver itself reports that a copy arrived which it did not need."""
 
 from __future__ import annotations
 

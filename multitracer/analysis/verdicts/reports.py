@@ -61,7 +61,7 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What they say of each retransmission."""
+    """What SACKs report of each retransmission."""
 
     row: Array
     """By which row they had reported it, and the receiver kept it; `nowhere` if they did not."""

@@ -1,4 +1,4 @@
-"""How long an IP packet was: a capture's segments tell payload and options, from which it follows."""
+"""How long an IP packet was, computed from the payload and the options of a capture's segment."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
 
 
 def is_long(near: Capture) -> bool:
-    """Return whether `match` looks at runs of the packets only, unless told otherwise."""
+    """Return whether `match` looks only at runs of the packets, by default."""
     return len(near.segments) > _MOST_ROWS
 
 

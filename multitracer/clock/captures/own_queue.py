@@ -121,7 +121,7 @@ def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
 
 
 def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
-    """Return which sequence numbers several pure ACKs asked for: duplicate ACKs tell of a loss."""
+    """Return which sequence numbers several pure ACKs requested: duplicate ACKs indicate a loss."""
     segments = capture.segments
     pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
     number, count = np.unique(segments["ack"][pure], return_counts=True)
@@ -152,7 +152,7 @@ def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
 
 
 def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
-    """Return how much higher the least delay may be, if the few packets that tell it were reckoned wrongly.
+    """Return how much higher the least delay may be, if the few packets that give it were computed wrongly.
 
     A packet that was lost unseen and counted makes those behind it look quicker by what it would have needed.
     That happens here and there; the true level is told in several stretches of the transfer, or by packets

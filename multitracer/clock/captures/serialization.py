@@ -1,4 +1,4 @@
-"""How long the slowest link of a way needs for a byte, told by arrivals that it spaced.
+"""How long the slowest link of a direction needs for a byte, by the arrivals that it spaced.
 
 Two segments that leave the sender while the queue is not empty arrive as far apart as the link needs for the
 second one (Keshav 1991, the packet pair). Bytes between two segments of one connection are counted by
@@ -32,7 +32,7 @@ _DEEP = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """What a busy link's arrivals tell of its rate."""
+    """What a busy link's arrivals show of its rate."""
 
     ns_per_byte: float
     error: float

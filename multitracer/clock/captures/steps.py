@@ -337,7 +337,7 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
 
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
-    """Return the jump as one direction tells it in several ways, each with the half-width it claims."""
+    """Return the jump as one direction shows it by several methods, each with its half-width."""
     measures = []
     noise = course.local_noise(row) + 5e3
     for count in _WINDOWS:

@@ -57,7 +57,7 @@ def _candidates(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _below_chords(x: Array, y: Array) -> Array:
-    """Return which points lie below the chord between the least ones of the blocks beside theirs.
+    """Return which points are below the chord between the least points of the two neighbouring blocks.
 
     One on it is no vertex either: where nothing ever queued all delays are alike.
     """

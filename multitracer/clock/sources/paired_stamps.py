@@ -75,7 +75,7 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
 
 def _agreement(low: list[int], high: list[int]) -> list[int]:
-    """Return where the intervals [low, high] have nothing in common any more with those before."""
+    """Return where the intervals [low, high] no longer overlap with all earlier ones."""
     ends = []
     least, most = low[0], high[0]
     for i, (a, b) in enumerate(zip(low, high, strict=True)):

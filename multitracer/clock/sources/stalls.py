@@ -1,4 +1,4 @@
-"""A radio log and a capture, by nothing but their stalls: when the radio is bad, no ACK arrives.
+"""A radio log and a capture, related by their stalls alone: when the radio is bad, no ACK arrives.
 
 Rules of the file
 -----------------
@@ -155,7 +155,7 @@ def _raster(stalls: Array, step: float, cells: int) -> Array:
 
 
 def _correlation(ours: Array, theirs: Array, largest: float) -> tuple[Array, Array]:
-    """Return shifts and the correlation of the stalls at each, about 1 where all meet.
+    """Return shifts and the correlation of the stalls at each, about 1 where all coincide.
 
     Whatever part of the capture the log did not cover counts neither for nor against a shift.
     """
@@ -178,7 +178,7 @@ def _height(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
-    """Return the best shift, and how many times better it is than any that is not beside it."""
+    """Return the best shift, and how many times better it is than any that is not next to it."""
     shifts, height = _correlation(ours, theirs, largest)
     best = int(np.argmax(height))
     longest = float(np.median(ours[:, 1] - ours[:, 0]) + np.median(theirs[:, 1] - theirs[:, 0]))
@@ -200,7 +200,7 @@ def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
-    """Return which of our stalls meets one of theirs at a shift, and how far begins and ends are apart."""
+    """Return which stalls of both logs coincide at a shift, and how far begins and ends are apart."""
     moved = ours + shift
     nearest = np.abs(moved.mean(axis=1)[:, None] - theirs.mean(axis=1)[None, :]).argmin(axis=1)
     apart = theirs[nearest] - moved
