@@ -70,7 +70,7 @@ def _hosts(version: Array, address: Array, port: Array) -> list[tuple[str, int]]
 
 
 def flows_with(flows: Table, host: str, port: int) -> Array:
-    """Return the mask of the flows that have an endpoint, on either side.
+    """Return which flows have an endpoint, on either side: a mask of bool, shape (n_flows,).
 
     Raises
     ------

@@ -51,7 +51,7 @@ class LogSource(Protocol):
 
     @property
     def manifest(self) -> Manifest | None:
-        """What the folder says of itself."""
+        """The manifest of the folder."""
 
     @property
     def name(self) -> str:

@@ -180,7 +180,17 @@ class Table:
 
 
 def between_ns(earlier_ns: Array, later_ns: Array) -> Array:
-    """Return the times from the ones to the others, NOT_A_TIME where one of the two is not known."""
+    """Return the times from the first stamps to the second, NOT_A_TIME where one of the two is not known.
+
+    Parameters
+    ----------
+    earlier_ns, later_ns : ndarray of int64, ns, same shape
+        NOT_A_TIME where missing.
+
+    Returns
+    -------
+    ndarray of int64, ns, same shape
+    """
     unknown = (earlier_ns == NOT_A_TIME) | (later_ns == NOT_A_TIME)
     between: Array = later_ns - earlier_ns
     between[unknown] = NOT_A_TIME

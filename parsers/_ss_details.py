@@ -133,12 +133,17 @@ def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[
 
     Parameters
     ----------
-    columns : dict of str to ndarray
+    columns : dict of str to ndarray, each of shape (n,)
         By name, as `details_of` gives them, and `send_queue_bytes`.
     has_info : ndarray of bool, shape (n,)
         Whether a row has variables at all.
     newest : int
-        The largest place in struct tcp_info that `details_of` met in the log.
+        The largest place in struct tcp_info that `details_of` found in the log.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (n,)
+        NA where a variable is still unknown.
     """
     known = [name for name, field in _ZERO_IF_KNOWN.items() if newest >= _PLACES[field]]
     zeros = {name: _zero(columns[name], has_info) for name in (*_ZERO_ALWAYS, *known)}

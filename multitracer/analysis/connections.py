@@ -72,6 +72,11 @@ class Partition:
 def opens(flags: Array) -> Array:
     """Return which segments may open a connection: those with SYN, and neither RST nor FIN.
 
+    Parameters
+    ----------
+    flags : ndarray of uint16, shape (n_segments,)
+        Bits of `Flag`; never NA.
+
     Returns
     -------
     ndarray of bool, shape (n_segments,)

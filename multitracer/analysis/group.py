@@ -123,6 +123,12 @@ class Timeline:
 def has(flags: Array, flag: Flag | Mark) -> Array:
     """Return which flags (or marks) have the bit.
 
+    Parameters
+    ----------
+    flags : ndarray of uint16, any shape
+        Bits of `Flag` or `Mark`; never NA.
+    flag : Flag or Mark
+
     Returns
     -------
     ndarray of bool, shape of `flags`

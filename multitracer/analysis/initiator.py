@@ -1,4 +1,4 @@
-"""Who began a connection of which neither SYN nor SYN-ACK was captured: an assumption, and what it rests on.
+"""Which host began a connection without captured SYN and SYN-ACK: an assumption, and its reason.
 
 Rules of the file
 -----------------

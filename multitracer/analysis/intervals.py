@@ -1,4 +1,4 @@
-"""Algorithms on arrays of ranges: unwrapping, painting, minima over spans. They know nothing of TCP.
+"""Algorithms on arrays of ranges: unwrapping, painting, minima over spans. They are independent of TCP.
 
 Every function is linear or n log n in the number of rows and works on all rows at once, so that a capture
 made to be slow (a hundred thousand holes, a million connections) costs what any other capture costs.
@@ -22,16 +22,31 @@ _FEW_GROUPS = 8
 
 
 def group_starts(bounds: Array) -> Array:
-    """Return the first position of each group that is not empty; group g is bounds[g]:bounds[g + 1]."""
+    """Return the first position of each group that is not empty; group g is bounds[g]:bounds[g + 1].
+
+    Parameters
+    ----------
+    bounds : ndarray of int64, shape (n_groups + 1,)
+        Positions, ascending from 0.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_filled_groups,), ascending
+    """
     return bounds[:-1][bounds[1:] > bounds[:-1]]
 
 
 def distinct(values: Array) -> Array:
     """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma.
 
+    Parameters
+    ----------
+    values : ndarray of any dtype that sorts, shape (n,)
+        NA counts as a value like others.
+
     Returns
     -------
-    ndarray, dtype of `values`, one-dimensional
+    ndarray, dtype of `values`, shape (n_distinct,)
     """
     ordered = np.sort(values)
     first = np.ones(len(ordered), dtype=bool)
@@ -46,12 +61,17 @@ def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: objec
     ----------
     ufunc : numpy.ufunc
         add, minimum or maximum.
-    values : ndarray, shape (n,)
-        Rows, group after group.
+    values : ndarray of any number type, shape (n,)
+        Rows, group after group. NA is not left out: it counts as its number.
     bounds : ndarray of int64, shape (n_groups + 1,)
         Group g is values[bounds[g]:bounds[g + 1]]; the first bound is 0, the last n.
     empty : scalar
         The result for an empty group.
+
+    Returns
+    -------
+    ndarray, shape (n_groups,)
+        int64 for add, else of the dtype of `values`; in their unit.
     """
     dtype = np.int64 if ufunc is np.add else values.dtype
     result = np.full(len(bounds) - 1, empty, dtype=dtype)
@@ -62,7 +82,17 @@ def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: objec
 
 
 def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
-    """Add shift[g] to each row of group g, in place."""
+    """Add shift[g] to each row of group g, in place.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+        Rows, group after group; never NA.
+    shift : ndarray of int64, shape (n_groups,)
+        In the unit of `values`; may be negative.
+    bounds : ndarray of int64, shape (n_groups + 1,)
+        Group g is values[bounds[g]:bounds[g + 1]].
+    """
     if len(shift) <= _FEW_GROUPS:
         for group, amount in enumerate(shift.tolist()):
             values[bounds[group] : bounds[group + 1]] += amount
@@ -71,18 +101,40 @@ def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
 
 
 def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
-    """Return the rows of the chosen groups, one behind the other, and the bounds of each among them."""
+    """Return the rows of the chosen groups, in the order of `chosen`, and the bounds of each among them.
+
+    Parameters
+    ----------
+    bounds : ndarray of int64, shape (n_groups + 1,)
+        Group g has the rows bounds[g]:bounds[g + 1].
+    chosen : ndarray of int64, shape (n_chosen,)
+        Numbers of groups.
+
+    Returns
+    -------
+    rows : ndarray of int64, shape (n_rows,)
+    bounds : ndarray of int64, shape (n_chosen + 1,)
+        Positions in `rows`, from 0.
+    """
     sizes = np.diff(bounds)[chosen]
     ends = np.cumsum(sizes)
     return np.arange(sizes.sum()) + np.repeat(bounds[chosen] - (ends - sizes), sizes), np.append(0, ends)
 
 
 def steps(values: Array, starts: Array) -> Array:
-    """Return the signed distance of each 32-bit number from the one before it; 0 where a group starts.
+    """Return the signed distance of each 32-bit number from the previous one; 0 where a group starts.
+
+    Parameters
+    ----------
+    values : ndarray of uint32, shape (n,)
+        Sequence numbers, group after group; they wrap around at 2^32.
+    starts : ndarray of int64, shape (n_filled_groups,)
+        Where groups start, as of `group_starts`.
 
     Returns
     -------
     ndarray of int32, shape of `values`
+        From -2^31 to 2^31 - 1.
     """
     distance = np.zeros(len(values), dtype=np.int32)
     np.subtract(values[1:], values[:-1], out=distance[1:].view(np.uint32))
@@ -136,11 +188,18 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
     """Return for each cell the lowest index of a painter whose span covers it, or the number of painters.
 
     Painter i covers the cells left[i] to right[i] - 1, at least one. Spans are cut into two overlapping
-    powers of two, written at the level of their size, then handed down level by level: O(n log n).
+    powers of two, written at the level of their size, then passed down level by level: O(n log n).
+
+    Parameters
+    ----------
+    left, right : ndarray of int64, shape (n_painters,)
+        0 <= left < right <= cells.
+    cells : int
 
     Returns
     -------
     ndarray of int64, shape (cells,)
+        From 0 to n_painters.
     """
     nobody = len(left)
     size = right - left
@@ -158,6 +217,12 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
 
 def span_minimum(values: Array, low: Array, high: Array) -> Array:
     """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value.
+
+    Parameters
+    ----------
+    values : ndarray of any number type, shape (n,)
+    low, high : ndarray of int64, shape (n_spans,)
+        0 <= low < high <= n.
 
     Returns
     -------

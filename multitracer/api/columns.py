@@ -1,4 +1,4 @@
-"""Every table and column that the API, `export` and plug-ins know, with its unit and meaning."""
+"""Every table and column of the API, of `export` and of plug-ins, with its unit and meaning."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
-    """Return what a table says of its columns, if it is one of ours."""
+    """Return the facts that a table holds about its columns, if it is one of ours."""
     facts: dict[str, dict[str, str]] = frame.attrs.get("columns", {})
     return facts
 

@@ -61,7 +61,7 @@ class SessionFigures(Kept):
         return stacked(self._layers(connection, reverse), View(offset_bytes=offset_bytes), theme=theme)
 
     def rtt_size(self, *others: SessionFigures) -> go.Figure:
-        """Return the figure of transactions' RTT against message size, other sessions beside this one.
+        """Return the figure of transactions' RTT against message size, with other sessions for comparison.
 
         Examples
         --------
@@ -72,7 +72,7 @@ class SessionFigures(Kept):
         return rtt_size_figure(self._arms(others))
 
     def rtt_distribution(self, *others: SessionFigures) -> go.Figure:
-        """Return the distribution of transactions' RTT, other sessions beside this one.
+        """Return the distribution of transactions' RTT, with other sessions for comparison.
 
         Examples
         --------

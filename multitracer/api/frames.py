@@ -66,6 +66,6 @@ def explained(columns: Iterable[Column], *, source: str) -> dict[str, dict[str, 
 
 
 def described(frame: pd.DataFrame, name: str, columns: Mapping[str, Column], *, source: str) -> pd.DataFrame:
-    """Give a DataFrame that is no table of ours its explanations."""
+    """Add explanations of its columns to a DataFrame that is none of our tables."""
     frame.attrs = {"table": name, "columns": explained(columns.values(), source=source)}
     return frame

@@ -1,4 +1,4 @@
-"""What a session keeps, so that asking again costs nothing."""
+"""What a session keeps in memory, so that a second call costs nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRANSFERS = 8
 
 
 class Kept:
-    """A recording, with what was found out about the connections that were asked for last.
+    """A recording, with the results for the connections that were used last.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ class Session(SessionTables, SessionFigures):
     # --- one connection ---
 
     def tcp_segments(self, connection: int | None = None) -> pd.DataFrame:
-        """Return one connection's segments with what the analysis says of each.
+        """Return one connection's segments with the results of the analysis for each.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class Session(SessionTables, SessionFigures):
         return framed(TCP_SEGMENTS, [of_part(part, part.analysis.tcp_segments(n))])
 
     def rtt(self, connection: int | None = None) -> pd.DataFrame:
-        """Return one connection's round-trip times; `provenance` says in words how each was found.
+        """Return one connection's round-trip times; `provenance` describes in words how each was found.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The tables of a session, each a DataFrame that says what its columns mean."""
+"""The tables of a session, each a DataFrame whose attributes explain its columns."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class SessionTables(Kept):
         return self._logged("transactions", TRANSACTIONS)
 
     def table(self, layer: str, name: str) -> pd.DataFrame:
-        """Return a table that logs of a layer hold, also one that only a plug-in knows.
+        """Return a table that logs of a layer hold, also one that only a plug-in defines.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ def _time_column(schema: Schema) -> str:
 
 
 def _within(table: Table, bounds_ns: Bounds) -> Table:
-    """Return the rows whose time lies within the bounds; all of a table without times."""
+    """Return the rows whose time is within the bounds; all rows of a table without times."""
     begin_ns, end_ns = bounds_ns
     if not (name := _time_column(table.schema)):
         return table

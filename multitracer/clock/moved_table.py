@@ -1,4 +1,4 @@
-"""A table of one host on the clock of another: its times moved, the raw ones and the errors kept beside."""
+"""A table of one host on the clock of another: times are moved; raw times and errors stay as columns."""
 
 from __future__ import annotations
 

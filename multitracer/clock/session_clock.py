@@ -153,7 +153,7 @@ def _host(source: LogSource, point: Point) -> str:
 def _of_readings(
     source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, probes: bool
 ) -> list[Relation]:
-    """Return what logs of clocks and of claps say; `probes`: whether to look for them in captures."""
+    """Return the relations by logs of clocks and of claps; `probes`: whether to search captures for them."""
     readings, claps = [], []
     for log, tables in source.logs("clock"):
         if CLOCK_READINGS.name in tables:
@@ -171,7 +171,7 @@ def _of_readings(
 
 
 def _add_links(source: LogSource, graph: ClockGraph) -> None:
-    """Add what the logs of both sides of a link say of each other."""
+    """Add the relations between the logs of both sides of a link."""
     logs = []
     for log, tables in source.logs("link"):
         if frames := tables.get("link_frames"):
@@ -183,7 +183,7 @@ def _add_links(source: LogSource, graph: ClockGraph) -> None:
 
 
 def _add_positions(source: LogSource, graph: ClockGraph) -> None:
-    """Add what receivers of GPS say of the clocks of their hosts."""
+    """Add the relations by which GPS receivers place the clocks of their hosts."""
     for log, tables in source.logs("position"):
         if positions := tables.get("position"):
             _add(graph, Clock(log.host), UTC, partial(relate_gps, positions))
@@ -200,7 +200,7 @@ def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
 
 
 def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:
-    """Add what the captures of each two hosts say; unless thorough, only where nothing else relates them."""
+    """Add the relations by captures of each two hosts; unless thorough, only where no other relates them."""
     for one, other in combinations([Clock(host) for host in largest][:_MOST_POINTS], 2):
         if thorough or not _related(graph, one, other):
             near, far = largest[one.host], largest[other.host]

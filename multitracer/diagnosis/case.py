@@ -131,7 +131,14 @@ class Case:
 
 
 def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
-    """Return rows as evidence; of many the first and the last few."""
+    """Return rows as evidence; of many the first and the last few.
+
+    Parameters
+    ----------
+    table : str
+    numbers : ndarray of int64, shape (n,), or list of int
+        Rows of the table.
+    """
     return few([f"{table}:{int(number)}" for number in numbers])
 
 
@@ -142,7 +149,15 @@ def few(places: list[str]) -> tuple[str, ...]:
 
 
 def episodes(times_ns: Array, *, apart_ns: int) -> list[tuple[int, int]]:
-    """Return where runs of sorted stamps begin and end, as [first, last + 1): a longer gap parts them."""
+    """Return where runs of sorted stamps begin and end, as [first, last + 1): a longer gap parts them.
+
+    Parameters
+    ----------
+    times_ns : ndarray of int64, ns, shape (n,)
+        Ascending; never NA.
+    apart_ns : int
+        The longest gap within a run.
+    """
     if not len(times_ns):
         return []
     breaks = np.flatnonzero(np.diff(times_ns) > apart_ns) + 1

@@ -82,7 +82,12 @@ def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: flo
 
 
 def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
-    """Return begin and end of each time that a limit, or a part of it, held; data end a pause."""
+    """Return begin and end of each time that a limit, or a part of it, held; data end a pause.
+
+    Returns
+    -------
+    begin, end : ndarray of int64, ns, shape (n_times,)
+    """
     cells = limited.cells
     mine = cells.limit == limit
     if part is not None:

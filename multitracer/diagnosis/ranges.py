@@ -18,6 +18,14 @@ Side = Literal["left", "right"]
 def spread(first: Array, last: Array) -> tuple[Array, Array]:
     """Return every (i, j) with first[i] <= j < last[i], in order of i, then j.
 
+    Parameters
+    ----------
+    first, last : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    i, j : ndarray of int64, shape (n_pairs,)
+
     Examples
     --------
     >>> spread(np.array([0, 2]), np.array([2, 3]))
@@ -35,7 +43,12 @@ def first_covered(begin: Array, end: Array) -> Array:
     Parameters
     ----------
     begin, end : ndarray of int64, shape (n,)
-        Ranges [begin, end), in order of their coming.
+        Ranges [begin, end), in the order in which they came.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        From 0 to the length of the range.
 
     Examples
     --------
@@ -58,6 +71,15 @@ def first_covered(begin: Array, end: Array) -> Array:
 def merged(begin: Array, end: Array) -> tuple[Array, Array]:
     """Return the union of ranges as disjoint ones in order; empty ranges are left out.
 
+    Parameters
+    ----------
+    begin, end : ndarray of int64, shape (n,)
+        Ranges [begin, end), in any order.
+
+    Returns
+    -------
+    begin, end : ndarray of int64, shape (n_disjoint,)
+
     Examples
     --------
     >>> merged(np.array([5, 0, 7]), np.array([8, 2, 9]))
@@ -74,7 +96,18 @@ def merged(begin: Array, end: Array) -> tuple[Array, Array]:
 
 
 def within(points: Array, begin: Array, end: Array) -> Array:
-    """Return the index of the disjoint range [begin, end) that holds each point, -1 for none."""
+    """Return the index of the disjoint range [begin, end) that holds each point, -1 for none.
+
+    Parameters
+    ----------
+    points : ndarray of int64, shape (n_points,)
+    begin, end : ndarray of int64, shape (n_ranges,)
+        Disjoint and ascending.
+
+    Returns
+    -------
+    ndarray of int64, shape of `points`
+    """
     if not len(begin):
         return np.full(len(points), -1, dtype=np.int64)
     at = np.searchsorted(begin, points, side="right") - 1

@@ -104,7 +104,7 @@ def _as_band(trace: go.Scatter) -> None:
 
 
 def _look_closely(drawn: go.Figure, panel: Panel, axis: int) -> None:
-    """Show the neighbourhood of the envelopes: full queues lie up to a thousand times as far from 0."""
+    """Zoom to the neighbourhood of the envelopes: full queues are up to a thousand times as far from 0."""
     ends = [int(np.abs(s.value).max()) for s in panel.drawn if "envelope" in s.role or s.role == _BOUND]
     farthest = max(int(np.abs(series.value).max()) for series in panel.drawn)
     reach = _CLOSE * max(ends, default=0)

@@ -115,7 +115,7 @@ def _rate(direction: Direction, name: str, rate: Callable[..., Table], window_ns
 
 
 def rate_window_ns(direction: Direction) -> int:
-    """Return the window of the rates: the time of 16 segments, within what the eye can tell apart.
+    """Return the window of the rates: the time of 16 segments, within what the eye can distinguish.
 
     1, 2 or 5 times a power of ten; docs/figures.md.
     """

@@ -87,7 +87,7 @@ class Direction:
         return mask
 
     def has(self, kind: Kind) -> Array:
-        """Mask of the segments of which any of the bits is said."""
+        """Mask of the segments that have any of the bits."""
         mask: Array = (self.segments["kind"] & np.uint32(kind)) != 0
         return mask
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def axis_title(speed: float) -> str:
-    """Return what stands below the time axis of a link that ran `speed` times as fast as a real one."""
+    """Return the label of the time axis of a link that ran `speed` times as fast as a real one."""
     return TIME_TITLE if speed == 1 else f"link {TIME_TITLE} ({speed:g} to a recorded one)"
 
 

@@ -25,7 +25,7 @@ _ROOM = 0.012
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An interval to frame (ns since 1970, None leaves a side open), and what to write at it."""
+    """An interval to frame (ns since 1970, None: no bound), and its label."""
 
     from_ns: int | None
     to_ns: int | None

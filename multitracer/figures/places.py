@@ -39,7 +39,7 @@ class Place:
     about_ns: int = 0
 
     def meets(self, from_ns: int | None, to_ns: int | None) -> bool:
-        """Whether it has a part in an interval; None leaves a side open."""
+        """Whether it overlaps with an interval; a bound of None is no bound."""
         return (to_ns is None or self.from_ns <= to_ns) and (from_ns is None or self.to_ns >= from_ns)
 
 

@@ -75,7 +75,7 @@ def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Fi
 
 
 def looks_of(arms: Sequence[Arm]) -> list[Look]:
-    """Return the look of each arm; those of one name, which differ in what is varied, look the same."""
+    """Return the style of each arm; arms of one name, which differ in the varied parameter, share it."""
     names = list(dict.fromkeys(arm.name for arm in arms))
     return [ARMS[names.index(arm.name) % len(ARMS)] for arm in arms]
 
@@ -101,7 +101,7 @@ def on_cell(number: int) -> dict[str, str]:
 
 
 def _once_in_legend(traces: list[Props]) -> list[Props]:
-    """Return the traces, each name in the legend once; a press there hides all of that name."""
+    """Return the traces, each name in the legend once; a click there hides all traces of that name."""
     seen: set[str] = set()
     for trace in traces:
         trace["legendgroup"] = trace["name"]

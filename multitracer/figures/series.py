@@ -79,7 +79,7 @@ class Series:
         )
 
     def between(self, from_ns: int | None, to_ns: int | None) -> Series:
-        """Return the points with from_ns <= time <= to_ns; None leaves that side open."""
+        """Return the points with from_ns <= time <= to_ns; None is no bound."""
         first = 0 if from_ns is None else np.searchsorted(self.time_ns, from_ns, "left")
         last = len(self) if to_ns is None else np.searchsorted(self.time_ns, to_ns, "right")
         return self if (first, last) == (0, len(self)) else self.take(np.arange(first, last))
@@ -96,7 +96,18 @@ def in_order(series: Series) -> Series:
 
 
 def seconds_since(time_ns: Array, origin_ns: int) -> Array:
-    """Return seconds after `origin_ns` as float64, exact to the ns for the first 100 days."""
+    """Return seconds after `origin_ns`, exact to the ns for the first 100 days.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n,)
+        Ascending; never NA.
+    origin_ns : int
+
+    Returns
+    -------
+    ndarray of float64, s, shape of `time_ns`
+    """
     if len(time_ns) and max(abs(int(time_ns[0]) - origin_ns), abs(int(time_ns[-1]) - origin_ns)) >= 2**63:
         return (time_ns.astype(np.float64) - origin_ns) / NS_PER_S  # clocks that are centuries apart
     return (time_ns - origin_ns) / NS_PER_S

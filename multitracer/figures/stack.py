@@ -121,7 +121,7 @@ def figure(
 
 
 def plain(text: str) -> str:
-    """Return text that plotly shows as it is: it knows a few HTML tags, and a host's name may hold them."""
+    """Return text that plotly shows as it is: it renders some HTML tags, and a host's name may hold them."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -183,7 +183,13 @@ def points(series: Series, unit: Unit, origin_ns: int) -> Props:
 
 
 def frame_words(series: Series) -> Array | None:
-    """Return "frame 1234" of each point, with its answer and its file where there are such; None without."""
+    """Return "frame 1234" of each point, with its answer and its file where it has them.
+
+    Returns
+    -------
+    ndarray of str, shape (n_points,), or None
+        None for a series without frames.
+    """
     if series.frame is None:
         return None
     words = np.char.add("frame ", series.frame.astype("U"))
@@ -300,7 +306,7 @@ def _extremes(series: Series) -> tuple[int, int]:
 
 
 def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
-    """Return the title above a panel and, if nothing is in it, the reason within."""
+    """Return the title above a panel and, if the panel is empty, the reason to print in it."""
     reference = "y" if axis == 1 else f"y{axis}"
     base = {"xref": "paper", "yref": f"{reference} domain", "showarrow": False}
     title = base | {

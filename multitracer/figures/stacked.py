@@ -160,7 +160,7 @@ def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
 
 
 def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
-    """Put the lines that were asked for into the panels; else one through each group's data in the view.
+    """Add the requested lines to the panels; without any, one through each group's data in the view.
 
     Where the series were chosen, lines that were not asked for would be in the way.
     """
@@ -228,7 +228,7 @@ def _direction(layers: Layers) -> Direction:
 
 
 def _add_link(panels: dict[str, Panel], layers: Layers, view: View) -> None:
-    """Put the link's series below TCP's marks, and say why they are missing where the link was logged."""
+    """Add the link's series below TCP's marks, or the reason why they are missing if the link was logged."""
     panel = panels["sequence"]
     link = link_panel_series(layers.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
     panel.series[:0] = link

@@ -60,7 +60,7 @@ def time_sequence(
 
 
 def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Panel]:
-    """Return the panels with the points of an interval, both ends included; None leaves a side open."""
+    """Return the panels with the points of an interval, both ends included; None is no bound."""
     return [
         replace(
             panel,

@@ -64,7 +64,7 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
 
 
 def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:
-    """Return what is said of a size where there are two arms: ratio of medians, farthest distance upwards."""
+    """Return the comparison of two arms at a size: ratio of medians, and the farthest vertical distance."""
     gaps = {}
     if len({arm.name for arm in arms}) == 2:
         for first, second in pairs(arms):
@@ -75,7 +75,7 @@ def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:
 
 
 def _reach(arms: Sequence[Arm]) -> list[float] | None:
-    """Return the decades that all panels show, with some room; None where nothing finished."""
+    """Return the decades that all panels show, with a margin; None if no transaction finished."""
     rtts = [arm.rtt_s(arm.table) for arm in arms]
     done = [value for each in rtts for value in each[np.isfinite(each) & (each > 0)].tolist()]
     return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None

@@ -24,7 +24,7 @@ _WITH_TREND = frozenset({"data", "received", "link_data"})
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A line that was asked for.
+    """A requested line.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def default_trends(drawn: Iterable[Series]) -> list[Series]:
 def add_trends(
     panels: list[Panel], fits: Iterable[Fit], *, origin_ns: int, from_ns: int | None, to_ns: int | None
 ) -> None:
-    """Put the lines that were asked for into the panels of their series.
+    """Add the requested lines to the panels of their series.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _interval(fit: Fit, origin_ns: int) -> str:
 
 
 def _line(series: Series, name: str, *, from_ns: int | None = None, to_ns: int | None = None) -> Series:
-    """Return the line, as long as it is in view; its slope stands in its label."""
+    """Return the line over the whole view; its label shows its slope."""
     line = trendline(series.time_ns, series.value)
     begin = line.begin_ns if from_ns is None else max(line.begin_ns, from_ns)
     end = line.end_ns if to_ns is None else min(line.end_ns, to_ns)

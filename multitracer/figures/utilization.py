@@ -25,7 +25,16 @@ _ROLE, _RANGE_ROLE = "data", "retransmission"
 
 
 def rounded_up(utilization: Array) -> Array:
-    """Return utilizations (0 to 1) as whole percent, rounded up; what is 99.0000001 by rounding errors is 99.
+    """Return utilizations as whole percent, rounded up; what is 99.0000001 by rounding errors is 99.
+
+    Parameters
+    ----------
+    utilization : ndarray of float64, shape (n,)
+        From 0 to 1; never NaN.
+
+    Returns
+    -------
+    ndarray of int64, percent, shape of `utilization`
 
     Examples
     --------

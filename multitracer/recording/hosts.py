@@ -133,7 +133,7 @@ def _together(name: str, logs: Sequence[ParsedLog], schema: Schema) -> Table:
 
 
 def _polled(state: Table) -> set[str]:
-    """Return the addresses of polled sockets; a kernel's trace tells of those in other namespaces too."""
+    """Return the addresses of polled sockets; a kernel's trace also shows sockets of other namespaces."""
     own = (state["method"] != ReadBy.TCP_PROBE) & (state["ip_version"] != 0)
     ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
     return {host_text(version, address) for version, address in set(ends)}
@@ -148,7 +148,7 @@ def _link_sides(logs: Sequence[ParsedLog]) -> dict[str, LinkSide]:
 
 
 def _link_side(host: str, logs: list[dict[str, Table]]) -> LinkSide:
-    """Return one host's side; of several logs the facts are not known to be those of all."""
+    """Return one host's side; with several logs no facts, because they need not hold for all."""
     frames, events = ([tables[schema.name] for tables in logs] for schema in (LINK_FRAMES, LINK_EVENTS))
     if len(logs) == 1:
         return LinkSide(host, frames[0], events[0], dict(frames[0].provenance.get("header", {})))

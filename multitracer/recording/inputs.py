@@ -71,7 +71,7 @@ _NAMED = 10
 
 @dataclass(slots=True)
 class Inputs:
-    """The captures and other logs of one recording, by name; nothing of them is parsed."""
+    """The captures and other logs of one recording, by name; none of them is parsed yet."""
 
     name: str
     points: list[Point]
@@ -288,12 +288,12 @@ class _Search:
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
-        """Return whether somebody says that the file is a log: its name, the manifest, or who wrote it."""
+        """Return whether the file is expected to be a log, by its name, the manifest, or its writer."""
         named = _CAPTURE_NAME.search(entry.name) or _COMPRESSED.sub("", entry.name) in self._logs
         return bool(named) or entry.is_symlink() or relative in self._listed
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each log that cannot be used or is gone, and one for all that nobody knows."""
+        """Yield a sentence for each log that cannot be used or is missing, and one for all unknown files."""
         yield from (f"{sentence}; skipped" for sentence in self._unusable)
         yield from self._gone()
         if self._unknown:
@@ -303,7 +303,7 @@ class _Search:
             yield f"{self._folder}: no installed format knows {names}{more}; not read"
 
     def _gone(self) -> Iterator[str]:
-        """Yield a sentence for each log that the manifest lists and that is not there, packed or plain."""
+        """Yield a sentence for each log that the manifest lists and that does not exist, packed or plain."""
         for relative in sorted(self._listed):
             parts = PurePosixPath(relative).parts or ("",)
             if parts[0] in _COMPANION_FOLDERS or self._is_companion(parts[-1]):
@@ -313,7 +313,7 @@ class _Search:
 
 
 def _says_nothing(entry: os.DirEntry[str]) -> bool:
-    """Return whether this is a log that is empty where nothing happened."""
+    """Return whether this is a log that is empty if no event happened."""
     return entry.name in _MAY_BE_EMPTY and entry.is_file(follow_symlinks=False) and not entry.stat().st_size
 
 

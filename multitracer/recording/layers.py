@@ -69,7 +69,7 @@ class Layers:
 
     @classmethod
     def of(cls, recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
-        """Return what is known of a connection's direction; the parameters are those of `view_of`."""
+        """Return what is known about a direction of a connection; the parameters are those of `view_of`."""
         view = view_of(recording, part, connection, reverse=reverse)
         if not recording.inputs.listed:
             state, events = Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
@@ -111,7 +111,7 @@ class Layers:
 
     @property
     def clock(self) -> Moved | None:
-        """How the receiver's times came onto the sender's clock; None where nothing relates the two."""
+        """How the receiver's times were mapped to the sender's clock; None if the two are not related."""
         return self.at_receiver
 
     @property

@@ -94,7 +94,7 @@ def read_recording(
 
 
 class _Unseen:
-    """Progress that nobody is shown."""
+    """Progress that is not shown."""
 
     phase = "reading"
 
@@ -114,7 +114,7 @@ def _between(
 
 
 def _is_emptied(whole: Sequence[tuple[Point, Capture]], parts: Sequence[tuple[Point, Capture]]) -> bool:
-    """Return whether a window left nothing of captures that held something."""
+    """Return whether a window left no segment of captures that held some."""
     held, kept = (sum(len(capture.segments) for _, capture in each) for each in (whole, parts))
     return held > 0 and not kept
 
@@ -143,7 +143,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
 
 
 def warn_of_empty(recording: Recording, window: Window) -> None:
-    """Add a warning if no segment of a recording that stays whole lies in the window that is shown."""
+    """Add a warning if the window that is shown holds no segment of a recording that stays whole."""
     if window == EVERYTHING:
         return
     bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
@@ -175,7 +175,7 @@ def _captures(
 
 
 def _readable(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
-    """Return of a folder's ring of files those that can be read at least to their first packet."""
+    """Return those files of a folder's ring that can be read at least to their first packet."""
     readable = []
     for path in paths:
         try:
@@ -204,7 +204,7 @@ def _apart(point: Point, capture: Capture) -> Iterator[tuple[Point, Capture]]:
 
 
 def _runs(files: Sequence[SourceFile]) -> list[list[int]]:
-    """Return the files' indexes, those together that follow each other in time."""
+    """Return the indexes of the files, in groups that follow each other in time."""
     runs: list[list[int]] = []
     for i in sorted(range(len(files)), key=lambda i: files[i].first_ns or 0):
         run = next((r for r in runs if _follows(files[r[-1]], files[i])), None)

@@ -67,7 +67,7 @@ class Recording:
         self.notes += self.inputs.warnings
 
     def add(self, point: Point, capture: Capture) -> Part:
-        """Add a capture point, whose connections are numbered after those that are there."""
+        """Add a capture point, whose connections are numbered after the existing ones."""
         self.parts.append(Part(point, capture, self.parts[-1] if self.parts else None))
         return self.parts[-1]
 
@@ -91,7 +91,7 @@ class Recording:
 
     @property
     def manifest(self) -> Manifest | None:
-        """What the folder says of itself."""
+        """The manifest of the folder."""
         return self.inputs.manifest
 
     @property
@@ -160,7 +160,7 @@ class Recording:
                 )
 
     def warn_once(self, sentence: str) -> None:
-        """Add a warning, unless it is there."""
+        """Add a warning, unless it was added before."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
@@ -172,7 +172,7 @@ class Recording:
 
     @cached_property
     def hosts(self) -> HostLogs:
-        """What the hosts logged beside packets."""
+        """What the hosts logged in addition to packets."""
         from multitracer.recording.hosts import HostLogs  # noqa: PLC0415  # a single capture needs none
 
         return HostLogs.of(self)

@@ -25,7 +25,7 @@ def is_over_tcp(inputs: Inputs) -> bool:
 
 
 def source_of(recording: Recording) -> Source:
-    """Return the transactions of a recording with what its manifest says of how it was measured.
+    """Return the transactions of a recording, with the facts of its manifest about the measurement.
 
     Lines of transactions.csv that could not be used are a warning of the recording.
     """
@@ -38,7 +38,7 @@ def source_of(recording: Recording) -> Source:
 
 
 def _facts(recording: Recording) -> dict[str, str]:
-    """Return what the manifest says of how it was measured, in words that tell arms apart."""
+    """Return the facts of the manifest about the measurement, in words that distinguish arms."""
     variables = recording.manifest.variables if recording.manifest else Variables()
     facts = {
         "link": variables.link or "",

@@ -117,7 +117,7 @@ def view_of(recording: Recording, part: Part, connection: int, *, reverse: bool 
 
 
 def _places(recording: Recording, part: Part, connection: int, *, reverse: bool) -> list[Place]:
-    """Return the connection at every capture that holds it, the one that was asked for first."""
+    """Return the connection at every capture that holds it; the requested capture is the first."""
     views = [(part, connection, reverse)]
     for other in recording.parts:
         if other is part or not len(other):

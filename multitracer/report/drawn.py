@@ -65,7 +65,7 @@ class Drawn:
 
     @property
     def is_at_receiver(self) -> bool:
-        """Whether the capture was made near the receiver: what was sent needlessly, nobody saw there."""
+        """Whether the capture was made near the receiver: there, unneeded retransmissions do not show."""
         return bool(self.direction["vantage"] == Vantage.NEAR_RECEIVER)
 
     def _row(self, *, reverse: bool) -> Row:

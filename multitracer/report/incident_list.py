@@ -42,7 +42,7 @@ class Axis:
     is_shown: bool
 
     def seconds(self, stamp_ns: int) -> float:
-        """Return where a stamp lies on it."""
+        """Return the position of a stamp on it."""
         return (stamp_ns - self.origin_ns) * self.speed / NS_PER_S
 
 

@@ -36,7 +36,7 @@ class _Axis(NamedTuple):
         return (stage.end_ns - stage.begin_ns) / self.length_ns
 
     def style(self, begin_ns: int, end_ns: int) -> str:
-        """Return where a stretch lies."""
+        """Return the position of a stretch."""
         left, width = (ns / self.length_ns for ns in (begin_ns - self.begin_ns, end_ns - begin_ns))
         return f"left:{left:.3%};width:{width:.3%}"
 

@@ -1,4 +1,4 @@
-"""What a page says of limits, in words for people."""
+"""The words with which a page explains limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def name_of(row: Share) -> str:
 
 
 def says(row: Share) -> str:
-    """Return what a limit, or the part of it, means."""
+    """Return the meaning of a limit, or of a part of it."""
     return _PARTS.get(row.part, _LIMITS[row.limit])
 
 
@@ -76,5 +76,5 @@ def surely(row: Share) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of the time; what is not nothing never reads 0 %."""
+    """Return a share of the time as text; a share above zero never reads 0 %."""
     return "< 0.1%" if 0 < share < _LEAST_SAID else f"{share:.1%}"

@@ -23,7 +23,13 @@ _MOST_BYTES = 10
 
 
 def varints(numbers: Array) -> bytes:
-    """Return int64 numbers, shape (n,), as zigzag varints of their differences; the first one is from 0."""
+    """Return numbers as zigzag varints of their differences; the first one is from 0.
+
+    Parameters
+    ----------
+    numbers : ndarray of int64, shape (n,)
+        Any; NA is written as its number.
+    """
     deltas = numbers.astype(np.int64)
     deltas[1:] -= numbers.astype(np.int64)[:-1]
     zigzag = ((deltas << 1) ^ (deltas >> 63)).view(np.uint64)

@@ -1,4 +1,4 @@
-"""The frame of every page: one file that asks the network for nothing.
+"""The frame of every page: one file that loads nothing from the network.
 
 The content security policy forbids all loading and allows exactly the scripts that are written here, by their
 hashes; a script that came in with a host's name could not run even if it were not escaped.
@@ -123,7 +123,7 @@ def plotly_js() -> str:
 
 
 def write(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page beside its place and rename it, so that a reader never meets half of it.
+    """Write a page under a temporary name and rename it, so that a reader never sees half of it.
 
     A place that is no regular file (a pipe, /dev/null) is written to, never replaced.
 

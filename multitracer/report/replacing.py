@@ -20,7 +20,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """Give the path of a new file beside `target`, which takes its place when all went well.
+    """Give the path of a new file in the folder of `target`; it replaces `target` after success.
 
     A target that is no regular file (a pipe, a device) is given as it is.
 
@@ -47,7 +47,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a new folder beside `target`; its files move into `target` when all went well."""
+    """Give the path of a new folder in the parent of `target`; its files move into `target` after success."""
     final = Path(os.path.realpath(os.fspath(target)))
     temporary = temporary_path(final)
     try:
@@ -68,7 +68,7 @@ def temporary_path(final: Path) -> Path:
 
 @contextlib.contextmanager
 def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
-    """Turn a failure to write into an error that names the target, not the file beside it."""
+    """Turn a failure to write into an error that names the target, not the temporary file."""
     try:
         yield
     except (MultiTracerError, BrokenPipeError):

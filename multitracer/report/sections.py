@@ -48,7 +48,7 @@ def trust_section(recording: Recording) -> Markup:
 
 
 def more(number: int) -> Markup | None:
-    """Return the item that says how many more there are."""
+    """Return the list item with the number of entries that are not shown."""
     return element("li", f"and {number:,} more") if number > 0 else None
 
 

@@ -27,7 +27,7 @@ def sentence(drawn: Drawn) -> str:
 
 
 def goodput(direction: Row) -> float | None:
-    """Return what got through in bit/s, from the first to the last such moment; None if it is not known."""
+    """Return the goodput in bit/s, from the first to the last arrival; None if it is not known."""
     if not GoodputBy(direction["goodput_by"]).is_known:
         return None
     return float(direction["goodput_bytes_per_s"]) * BITS_PER_BYTE

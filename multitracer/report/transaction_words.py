@@ -1,4 +1,4 @@
-"""What transactions say, in sentences that a field engineer understands."""
+"""The results of transactions, in sentences that a field engineer understands."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def dropped_words(arm: Arm) -> str:
 
 
 def cost_words(arm: Arm) -> str:
-    """Return what the straight line says: `1.05 s + 0.98 ms a byte`; "" without a line."""
+    """Return the straight line as text: `1.05 s + 0.98 ms a byte`; "" without a line."""
     line = straight_line(size_statistics(arm))
     if line is None:
         return ""

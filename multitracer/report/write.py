@@ -47,7 +47,7 @@ FURTHER_BYTES = 800_000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for.
+    """The options of the user.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
 
 
 def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
-    """Return the section of the figures; None if there is nothing to draw."""
+    """Return the section of the figures; None without any figure."""
     if not drawn:
         return None
     titles = [_title(each, several=several) for each in drawn]
@@ -123,7 +123,7 @@ def _opening(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | N
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
-    """Return the first sentence; None if there is nothing to explain: no data, or no times."""
+    """Return the first sentence; None without data or without times."""
     group = group_of(recording) if connection is None else None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:
@@ -169,7 +169,7 @@ def _budgets(figures: int) -> list[int]:
 
 
 def _clock(layers: Sequence[Layers]) -> str:
-    """Return how sure the report's clock is, in a line; "" where there is one clock only."""
+    """Return the certainty of the report's clock, in a line; "" if there is only one clock."""
     clock = layers[0].clock if layers else None
     return clock.sentence if clock is not None else ""
 

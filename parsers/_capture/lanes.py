@@ -52,7 +52,13 @@ def walk_lanes(
     Parameters
     ----------
     sample : list of int
-        Where some records just before `begin` begin; their lengths tell how far to look for one.
+        Where some records just before `begin` begin; their lengths decide how far to look for one.
+
+    Returns
+    -------
+    starts : ndarray of int64, shape (n_records,), ascending
+        Positions in `data`.
+    next : int
 
     Notes
     -----

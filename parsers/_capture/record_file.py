@@ -35,7 +35,7 @@ def batches(
     Parameters
     ----------
     records : callable
-        Takes the data and where whole records begin in it; returns them.
+        Takes the data (uint8) and where whole records begin in it (int64, ascending); returns them.
     """
     more, damage = True, None
     while more and damage is None:

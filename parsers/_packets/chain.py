@@ -124,7 +124,13 @@ def ethertype_step(name: str, *, length: int, at: int) -> Step:
 
 
 def ethertypes(packets: Packets, offset: int) -> Numbers:
-    """Return what follows by the EtherType at `offset`."""
+    """Return what follows by the EtherType at `offset`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_packets,)
+        The EtherType, or LLC where the number is a length (IEEE 802.3).
+    """
     ethertype = u16(packets.data, packets.at + offset)
     short = ethertype <= _LARGEST_LENGTH
     return np.where(short, LLC, ethertype) if short.any() else ethertype

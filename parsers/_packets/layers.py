@@ -27,24 +27,70 @@ UNTAGGED = -1
 
 
 def rows(data: Bytes, at: Numbers, width: int) -> NDArray[np.void]:
-    """Return the `width` bytes that begin at each of `at`; shape (n,), dtype void."""
+    """Return the `width` bytes that begin at each of `at`.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (n_bytes,)
+    at : ndarray of int64, shape (n,)
+        From 0 to n_bytes - width.
+
+    Returns
+    -------
+    ndarray of void (V`width`), shape of `at`
+    """
     windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
     gathered: NDArray[np.void] = windows[at]
     return gathered
 
 
 def headers(data: Bytes, at: Numbers, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return the header of type `dtype` that begins at each of `at`; its fields are free views."""
+    """Return the header of type `dtype` that begins at each of `at`; its fields are free views.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (n_bytes,)
+    at : ndarray of int64, shape (n,)
+        Positions in `data`, with a whole header behind each.
+
+    Returns
+    -------
+    ndarray of `dtype`, shape of `at`
+    """
     return rows(data, at, dtype.itemsize).view(dtype)
 
 
 def u16(data: Bytes, at: Numbers) -> Numbers:
-    """Return the big-endian 16-bit number at each of `at`."""
+    """Return the big-endian 16-bit number at each of `at`.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (n_bytes,)
+    at : ndarray of int64, shape (n,)
+        Positions in `data`.
+
+    Returns
+    -------
+    ndarray of int64, shape of `at`
+        From 0 to 2^16 - 1.
+    """
     return rows(data, at, 2).view(">u2").astype(np.int64)
 
 
 def u32(data: Bytes, at: Numbers) -> Numbers:
-    """Return the big-endian 32-bit number at each of `at`."""
+    """Return the big-endian 32-bit number at each of `at`.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (n_bytes,)
+    at : ndarray of int64, shape (n,)
+        Positions in `data`.
+
+    Returns
+    -------
+    ndarray of int64, shape of `at`
+        From 0 to 2^32 - 1.
+    """
     return rows(data, at, 4).view(">u4").astype(np.int64)
 
 
@@ -95,7 +141,15 @@ class Packets:
 
 
 def joined(parts: list[Packets], order: Numbers) -> Packets:
-    """Return the packets of several parts of one block, one after the other, in the given order."""
+    """Return the packets of several parts of one block, one after the other, in the given order.
+
+    Parameters
+    ----------
+    parts : list of Packets
+        At least one, all of the same data.
+    order : ndarray of int64, shape (n_packets,)
+        Positions among the packets of all parts.
+    """
     return Packets(
         parts[0].data,
         np.concatenate([p.record for p in parts])[order],

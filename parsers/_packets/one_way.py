@@ -64,7 +64,12 @@ def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
-    """Return IP version, port and address of one side as bytes that sort."""
+    """Return IP version, port and address of one side as bytes that sort.
+
+    Returns
+    -------
+    ndarray of bytes (S19), shape (n_flows,)
+    """
     joined = np.empty((len(flows), _ENDPOINT_BYTES), np.uint8)
     joined[:, 0] = flows["ip_version"]
     joined[:, 1:3] = flows[f"port_{side}"].astype(">u2").view(np.uint8).reshape(-1, 2)

@@ -64,7 +64,10 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Opt
 
     Parameters
     ----------
-    odd : ndarray of bool
+    data : ndarray of uint8, shape (n_bytes,)
+    at, length : ndarray of int64, shape (n_segments,)
+        Positions in `data`, and bytes (0 without options).
+    odd : ndarray of bool, shape (n_segments,)
         Segments to walk option by option in any case (SYN, or cut by the snap length).
     """
     options = Options.none(len(at))
@@ -140,7 +143,14 @@ def _note_timestamps(data: Bytes, position: Numbers, which: Numbers, options: Op
 
 
 def sack_pairs(data: Bytes, options: Options) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return the index of the segment, left and right edge of each SACK block, in the order of the option."""
+    """Return the index of the segment, left and right edge of each SACK block, in the order of the option.
+
+    Returns
+    -------
+    index : ndarray of int64, shape (n_blocks,)
+    left, right : ndarray of uint32, shape (n_blocks,)
+        Sequence numbers; they wrap around at 2^32.
+    """
     row = np.flatnonzero(options.sack_blocks)
     count = options.sack_blocks[row]
     of = np.repeat(np.arange(len(row)), count)

@@ -52,6 +52,15 @@ def joined_on_trunk(
         SEGMENTS of these flows.
     ends : ndarray of bytes, shape (n_flows, 2)
         What sorts by the endpoints of each flow, a and b.
+
+    Returns
+    -------
+    flows : Table
+        Without those that were joined to another.
+    directed : ndarray of int32, shape (n_segments,)
+        Twice the row in `flows`, plus 1 from b to a.
+    first_row : ndarray of int64, shape (n_joined,)
+        Rows of `segments`.
     """
     directed = segments["flow"]
     target, swapped = np.arange(len(flows)), np.zeros(len(flows), np.bool_)

@@ -87,16 +87,25 @@ class Fields:
 
 
 def strange(fields: Fields, dialect: Dialect) -> Mask:
-    """Return where a record is not sane, or far in time from the one before it."""
+    """Return where a record is not sane, or far in time from the previous one.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_records,)
+    """
     out = ~fields.sane(dialect)
     out[1:] |= np.abs(np.diff(fields.seconds)) > NEAR_S
     return out
 
 
 def doubtful(fields: Fields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
-    """Return which strange records the next ones do not speak for, and for which too few follow to tell.
+    """Return which strange records the next ones do not confirm, and for which too few follow to decide.
 
-    `ends_well` says that the last record ends where the file does, which speaks for it.
+    `ends_well` says that the last record ends where the file does, which confirms it.
+
+    Returns
+    -------
+    doubtful, undecided : ndarray of bool, shape (n_records,)
     """
     odd = strange(fields, dialect)
     if not odd.any():

@@ -20,7 +20,15 @@ _MOST_OPTIONS = 64
 
 
 def comments(data: Bytes, at: Numbers, end: Numbers, *, big_endian: Mask) -> list[tuple[int, bytes]]:
-    """Return index and text of each comment in the option lists between `at` and `end`, in order."""
+    """Return index and text of each comment in the option lists between `at` and `end`, in order.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (n_bytes,)
+    at, end : ndarray of int64, shape (n_lists,)
+        Positions in `data` where each option list begins and ends.
+    big_endian : ndarray of bool, shape (n_lists,)
+    """
     texts: list[tuple[int, bytes]] = []
     index = np.flatnonzero(at + 4 <= end)
     at, end, big = at[index], end[index], big_endian[index]

@@ -24,10 +24,14 @@ def times_ns(ticks: Numbers, interface: Numbers, resolutions: list[Resolution]) 
 
     Parameters
     ----------
-    ticks : ndarray of int64
+    ticks : ndarray of int64, shape (n_packets,)
         Unsigned 64-bit counts (the bits of a uint64).
-    interface : ndarray of int64
+    interface : ndarray of int64, shape (n_packets,)
         Position of each packet's interface in `resolutions`.
+
+    Returns
+    -------
+    ndarray of int64, ns since 1970, shape (n_packets,)
     """
     if not len(ticks) or not resolutions:
         return np.full(len(ticks), NOT_A_TIME, np.int64)

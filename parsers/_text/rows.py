@@ -97,19 +97,49 @@ class Rows:
 
 
 def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str, object]) -> Table:
-    """Return a table in order of time; columns that are not given are NA."""
+    """Return a table in order of time; columns that are not given are NA.
+
+    Parameters
+    ----------
+    schema : Schema
+    columns : mapping of str to ndarray, each of shape (n_rows,)
+        Some columns of the schema; `time_ns` (int64, ns since 1970) must be among them.
+    provenance : mapping
+    """
     order = np.argsort(columns["time_ns"], kind="stable")
     full = {c.name: columns[c.name][order] if c.name in columns else _missing(c, len(order)) for c in schema}
     return Table(schema, full, dict(provenance))
 
 
 def times(factors: Array, values: Array) -> Array:
-    """Return a product in which a missing factor makes a missing value."""
+    """Return a product in which a missing factor makes a missing value.
+
+    Parameters
+    ----------
+    factors, values : ndarray of int64, same shape
+        NA (-1) where missing.
+
+    Returns
+    -------
+    ndarray of int64, same shape
+        NA where one of both is.
+    """
     return np.where((factors == NA) | (values == NA), NA, factors * values)
 
 
 def scaled_ns(values: Array, unit_ns: int) -> Array:
-    """Return durations in nanoseconds; NA becomes NOT_A_TIME."""
+    """Return durations in nanoseconds; NA becomes NOT_A_TIME.
+
+    Parameters
+    ----------
+    values : ndarray of int64, any shape
+        Durations in units of `unit_ns`; NA (-1) where missing.
+    unit_ns : int
+
+    Returns
+    -------
+    ndarray of int64, ns, shape of `values`
+    """
     return np.where(values == NA, NOT_A_TIME, values * unit_ns)
 
 

@@ -1,4 +1,4 @@
-"""What the ACKs of a group say: duplicates, window updates, and ACKs of what the capture does not hold."""
+"""What the ACKs of a group show: duplicates, window updates, and ACKs of data that were not captured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def repeated_acks(group: Group, axis: Axis, coverage: Coverage, ip_id: Array) ->
 
     Parameters
     ----------
-    ip_id : ndarray of uint16
+    ip_id : ndarray of uint16, shape (n_segments,)
         IPv4 identification of the capture's segments (by row); 0 says nothing.
     """
     ack, window = group.ack, group.window
@@ -103,7 +103,7 @@ class Progress:
 
 
 def progress(group: Group, axis: Axis, coverage: Coverage) -> Progress:
-    """Return what each advancing ACK met."""
+    """Return what each advancing ACK acknowledged."""
     acks, pieces = axis.acks, axis.pieces
     direction = acks.direction[acks.advancing]
     value = acks.value[acks.advancing]

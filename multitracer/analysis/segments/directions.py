@@ -41,7 +41,13 @@ _OF_SYN = ("mss_bytes", "window_scale")
 
 
 def blank(directions: int) -> dict[str, Array]:
-    """Return the columns of DIRECTIONS without anything known."""
+    """Return the columns of DIRECTIONS with every value missing.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (directions,), dtype of its column
+        NA where the column can be NA, else 0. Those of NA are read-only.
+    """
     columns: dict[str, Array] = {}
     for column in DIRECTIONS:
         missing: float
@@ -72,7 +78,15 @@ def _put(column: Array, values: Array) -> None:
 
 
 def summarise(examination: Examination, columns: dict[str, Array], capture: Capture) -> None:
-    """Write the group's directions into their rows of `columns`, in place."""
+    """Write the group's directions into their rows of `columns`, in place.
+
+    Parameters
+    ----------
+    examination : Examination
+    columns : dict of str to ndarray, each of shape (n_directions,)
+        The columns of DIRECTIONS for all directions of the capture, as of `blank`.
+    capture : Capture
+    """
     first = examination.group.first_direction
     _own(columns, "first_ns", "last_ns")
     if examination.group.payload.any():
@@ -144,7 +158,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count probes without a byte as what the window says they are."""
+    """Count probes without a byte as window probes or keep-alives, by the window."""
     closed = (
         window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
     )
@@ -154,7 +168,7 @@ def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count what the direction's own ACKs and windows say, and what was outstanding."""
+    """Count the direction's own ACKs and windows, and what was outstanding."""
     group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),
@@ -185,7 +199,7 @@ def _windows(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
-    """Sum the holes that nothing filled."""
+    """Sum the holes that were never filled."""
     holes = examination.coverage.holes
     owner = examination.group.direction_of(examination.axis.pieces.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
@@ -293,7 +307,15 @@ def beginning_acknowledged(examination: Examination) -> Array:
 
 
 def announce(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
-    """Write what options say of each direction into `columns`, in place: they are few, so all at once."""
+    """Write what the options of each direction announce into `columns`, in place, all at once.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray, each of shape (n_directions,)
+        The columns of DIRECTIONS for all directions of the capture, as of `blank`.
+    capture : Capture
+    partition : Partition
+    """
     direction, marks = partition.direction, capture.segments["marks"]
     _syn_options(columns, capture.syn_options, direction)
     columns["mptcp"][direction[np.flatnonzero(marks & np.uint16(Mark.MPTCP))]] = True
@@ -336,6 +358,13 @@ def is_dsack(blocks: Table, ack: Array) -> Array:
     """Return which blocks would be D-SACKs as the first of their segment (RFC 2883, section 4).
 
     That is: they begin below the cumulative ACK, or lie within the block that follows.
+
+    Parameters
+    ----------
+    blocks : Table
+        SACK_BLOCKS of a capture.
+    ack : ndarray of uint32, shape (n_segments,)
+        The acknowledgment number of each segment of the capture; it wraps around at 2^32.
 
     Returns
     -------

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Array) -> Array:
     """Return which late pieces are the very packet that last began at their first unit.
 
+    Parameters
+    ----------
+    pieces, coverage : Pieces, Coverage
+        Of `group`.
+    group : Group
+    ip_id : ndarray of uint16, shape (n_segments,)
+        IPv4 identification of the capture's segments (by row); 0 says nothing.
+
     Returns
     -------
     ndarray of bool, shape (n_late,)
@@ -39,7 +47,20 @@ def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Arra
 
 
 def telling(group: Group, ip_id: Array, position: Array) -> Array:
-    """Return whether the sender of each position gives different identifications to its packets."""
+    """Return whether the sender of each position gives different identifications to its packets.
+
+    Parameters
+    ----------
+    group : Group
+    ip_id : ndarray of uint16, shape (n_segments,)
+        IPv4 identification of the capture's segments (by row); 0 says nothing.
+    position : ndarray of int64, shape (n,)
+        Positions in the group.
+
+    Returns
+    -------
+    ndarray of bool, shape of `position`
+    """
     identity = ip_id[group.rows]
     lowest = reduce_groups(np.minimum, identity, group.bounds, empty=0)
     highest = reduce_groups(np.maximum, identity, group.bounds, empty=0)

@@ -36,7 +36,15 @@ class _Moments(NamedTuple):
 
 
 def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
-    """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place."""
+    """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place.
+
+    Parameters
+    ----------
+    examination : Examination
+    rows : dict of str to ndarray, each of shape (n_directions_of_group,)
+        The group's part of the columns of DIRECTIONS.
+    capture : Capture
+    """
     sends = np.bincount(_senders(examination), minlength=examination.group.directions) > 0
     arrived = sends & (rows["vantage"] == Vantage.NEAR_RECEIVER)
     for chosen, by, moments in (
@@ -89,7 +97,7 @@ def _acknowledged(examination: Examination) -> _Moments:
 
 
 def _payload_range(examination: Examination) -> tuple[Array, Array]:
-    """Return where each direction's payload begins and ends on the axis; nothing where it has none."""
+    """Return where each direction's payload begins and ends on the axis; an empty range if it has none."""
     group, pieces = examination.group, examination.axis.pieces
     carries = np.flatnonzero(group.payload[pieces.position] > 0)
     position, owner = pieces.position[carries], group.direction_of(pieces.position[carries])

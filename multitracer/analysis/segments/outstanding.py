@@ -70,7 +70,7 @@ def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple
 
 
 def _chosen(of_both: Array, direction: Array) -> Array:
-    """Return of each moment the value of the direction that is asked for."""
+    """Return the value of the requested direction at each moment."""
     chosen: Array = np.where(direction & 1, of_both[1], of_both[0])
     return chosen
 

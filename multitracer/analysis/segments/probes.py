@@ -30,18 +30,24 @@ def zero_windows(group: Group) -> Array:
 
     Returns
     -------
-    ndarray of int64, ascending
+    ndarray of int64, shape (n_closed,), ascending
     """
     closed = np.flatnonzero(group.window == 0)
     return closed[group.plain(closed)]
 
 
 def window_probes(group: Group, closed: Array) -> Array:
-    """Return the positions of 1-byte probes of a closed window; `closed` offer a window of 0.
+    """Return the positions of 1-byte probes of a closed window.
+
+    Parameters
+    ----------
+    group : Group
+    closed : ndarray of int64, shape (n_closed,)
+        Positions that offer a window of 0, as of `zero_windows`.
 
     Returns
     -------
-    ndarray of int64, ascending
+    ndarray of int64, shape (n_probes,), ascending
     """
     candidates = np.flatnonzero(group.payload == 1) if len(closed) else closed
     asks_closed = np.zeros(group.directions, dtype=bool)
@@ -54,9 +60,16 @@ def window_probes(group: Group, closed: Array) -> Array:
 def window_is_closed(group: Group, position: Array) -> Array:
     """Return whether the other direction's last segment before each position offers a window of 0.
 
+    Parameters
+    ----------
+    group : Group
+    position : ndarray of int64, shape (n,)
+        Positions in the group.
+
     Returns
     -------
     ndarray of bool, shape of `position`
+        False where there is no such segment.
     """
     timeline = Timeline.of(group.rows, group.bounds)
     answer = timeline.last_before(group.direction_of(position) ^ 1, group.rows[position])
@@ -66,7 +79,15 @@ def window_is_closed(group: Group, position: Array) -> Array:
 
 
 def without_refused(pieces: Pieces, probes: Array, group: Group) -> Pieces:
-    """Return the pieces without repeated probes, and without those whose byte the receiver did not take."""
+    """Return the pieces without repeated probes, and without those whose byte the receiver did not take.
+
+    Parameters
+    ----------
+    pieces : Pieces
+    probes : ndarray of int64, shape (n_probes,)
+        Positions in the group, ascending, as of `window_probes`.
+    group : Group
+    """
     keep = np.ones(len(pieces.position), dtype=bool)
     keep[np.searchsorted(pieces.position, probes)] = False
     start = pieces.start[~keep]
@@ -111,7 +132,7 @@ def empty_keep_alives(axis: Axis, coverage: Coverage, group: Group) -> Array:
 
     Returns
     -------
-    ndarray of int64, ascending
+    ndarray of int64, shape (n_keep_alives,), ascending
     """
     empty = np.flatnonzero(group.units == 0)
     pieces = axis.pieces

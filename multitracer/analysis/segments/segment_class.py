@@ -1,4 +1,4 @@
-"""Each segment under one word: what `kind` says in bits, settled so that each has exactly one class."""
+"""Each segment under one word: the bits of `kind`, reduced so that each segment has exactly one class."""
 
 from __future__ import annotations
 
@@ -43,16 +43,20 @@ class SegmentClass(IntEnum):
 def classify(
     segments: Mapping[str, Array] | Table, *, at_sender: tuple[bool, bool] | tuple[Array, Array]
 ) -> Array:
-    """Return the SegmentClass of each segment, uint8.
+    """Return the SegmentClass of each segment.
 
     Parameters
     ----------
-    segments : Table or mapping of str to ndarray
+    segments : Table or mapping of str to ndarray, each of shape (n_segments,)
         The columns flags, kind, reverse and payload_bytes of TCP_SEGMENTS.
-    at_sender : tuple of bool, or of ndarray of bool
+    at_sender : tuple of bool, or of ndarray of bool, shape (n_segments,)
         Whether the capture was made at the sender of the initiator's data, and of the responder's; of each
         segment's connection where they are of several. There, what fills a hole of the capture was sent
         before: nothing leaves a sender out of order.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n_segments,)
     """
     flags, kind = segments["flags"], segments["kind"]
     classes = np.full(len(flags), SegmentClass.ACK, dtype=np.uint8)

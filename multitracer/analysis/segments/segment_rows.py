@@ -1,4 +1,4 @@
-"""The segments of connections with what the analysis says of each: TCP_SEGMENTS, by the one kernel."""
+"""The segments of connections with the results of the analysis for each: TCP_SEGMENTS."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
     Returns
     -------
     dict of str to ndarray, each of shape (n_segments,)
-        The columns flags, payload_bytes, reverse, seq_bytes and kind as TCP_SEGMENTS has them, in capture
-        order.
+        The columns flags, payload_bytes, reverse, seq_bytes and kind, of the dtypes of TCP_SEGMENTS, in
+        capture order.
     """
     segments = capture.segments
     columns = {

@@ -1,4 +1,4 @@
-"""Which end of a connection a capture was made at, where no round trips tell: by the spread of timestamps.
+"""At which end of a connection a capture was made, by the spread of timestamps, without round trips.
 
 A host stamps a segment as it leaves (RFC 7323, TSval). At that host, the time of capture follows the stamp
 within a tick of its clock; at the other end, what queues add is between the two. So the direction that is

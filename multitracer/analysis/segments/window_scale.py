@@ -32,7 +32,12 @@ _AT_ONCE = 1 << 14
 def announced_shift(columns: dict[str, Array]) -> Array:
     """Return by how many bits each direction's windows are scaled as announced (RFC 7323, section 2.2).
 
-    Scaling needs the option in both SYNs; where one of them was not captured, it is believed.
+    Scaling needs the option in both SYNs; where one of them was not captured, the other is believed.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray, each of shape (n_directions,)
+        `window_scale` (NA without the option) and `syn` of DIRECTIONS.
 
     Returns
     -------
@@ -47,7 +52,15 @@ def announced_shift(columns: dict[str, Array]) -> Array:
 
 
 def put_window_shift(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
-    """Write the shift of each direction of a group, and how it is known, into its rows, in place."""
+    """Write the shift of each direction of a group, and how it is known, into its rows, in place.
+
+    Parameters
+    ----------
+    examination : Examination
+    rows : dict of str to ndarray, each of shape (n_directions_of_group,)
+        The group's part of the columns of DIRECTIONS.
+    capture : Capture
+    """
     shift = announced_shift(rows)
     there = np.flatnonzero(shift)
     rows["window_shift"][there] = shift[there]
@@ -60,7 +73,7 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
 
 
 def _is_unknown(examination: Examination, rows: dict[str, Array], capture: Capture) -> Array:
-    """Return which directions may be scaled without that a whole SYN says by how much."""
+    """Return which directions may be scaled although no whole SYN announces the shift."""
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
     whole = syn[~has(capture.segments["marks"][group.rows[syn]], Mark.HEADER_CUT)]

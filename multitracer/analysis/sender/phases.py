@@ -221,7 +221,7 @@ def _episodes(sender: _Sender) -> list[_Episode]:
 
 
 def _silent(sender: _Sender) -> Array:
-    """Return for each retransmission whether nothing had arrived shortly before that could have caused it."""
+    """Return for each retransmission whether no segment that could have caused it arrived shortly before."""
     before = np.searchsorted(sender.arrived, sender.again) - 1
     arrived_ns = np.append(sender.time_ns[sender.arrived], 0)[before]
     silent: Array = (before < 0) | (sender.time_ns[sender.again] - arrived_ns > sender.silence_ns)

@@ -140,7 +140,12 @@ def _applied(state: Table, rows: Array, events: Table | None) -> dict[str, Array
 
 
 def by_sender(state: Table) -> Iterator[Array]:
-    """Yield the rows of each sender in order of time; without a connection, each socket is a sender."""
+    """Yield the rows of each sender in order of time; without a connection, each socket is a sender.
+
+    Yields
+    ------
+    ndarray of int64, shape (n_rows_of_sender,)
+    """
     of_connection = 2 * state["connection"] + state["reverse"]
     sender = np.where(state["connection"] == NA, -1 - state["socket"], of_connection)
     yield from _groups(sender, state["time_ns"])

@@ -39,7 +39,13 @@ _OPENING = (TcpState.SYN_SENT, TcpState.SYN_RECV)
 
 
 def number_sockets(state: Table) -> Array:
-    """Return the socket of each row of TCP_STATE, int32 from 1 in the order of their first rows."""
+    """Return the socket of each row of TCP_STATE.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_rows,)
+        From 1, in the order of their first rows.
+    """
     ends = _numbered(ends_of(state))
     known = state["cookie"] != 0
     method = np.where(known, 0, state["method"])

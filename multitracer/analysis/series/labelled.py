@@ -164,7 +164,15 @@ def state_series(state: Table, *, events: Table | None = None) -> dict[str, Tabl
 def series_table(
     label: str, time_ns: Array, value: Array, *, unit: str = "bytes", doc: str, source: str = "packets"
 ) -> Table:
-    """Return SERIES in order of time; its provenance says what it shows. Points without time are dropped."""
+    """Return SERIES in order of time; its provenance says what it shows. Points without time are dropped.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n,)
+        NOT_A_TIME where missing.
+    value : ndarray of any number type, shape of `time_ns`
+        In `unit`; NaN where missing.
+    """
     timed = np.flatnonzero(time_ns != NOT_A_TIME)
     order = timed[np.argsort(time_ns[timed], kind="stable")]
     columns = {"time_ns": time_ns[order], "value": value[order].astype(np.float64)}
@@ -192,9 +200,17 @@ def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
 
 
 def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
-    """Return times (int64 ns) `speed` times as far from `origin_ns`, to the ns for days.
+    """Return times `speed` times as far from `origin_ns`, to the ns for days.
 
     What a hostile log places centuries away stays within what a time can be.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns, shape (n,)
+
+    Returns
+    -------
+    ndarray of int64, ns, shape of `time_ns`
     """
     since = np.clip((time_ns - origin_ns) * float(speed), -_FARTHEST_NS, _FARTHEST_NS)
     return np.rint(since).astype(np.int64) + origin_ns

@@ -1,4 +1,4 @@
-"""The labelled series of the data link: what a log of rlpdump says of one direction (docs/definitions.md).
+"""The labelled series of the data link: what a log of rlpdump shows of one direction (docs/definitions.md).
 
 `RlpSnd_*` comes from the log of the side that sends the data, `RlpRcv_*` from that of the other side. Values
 are positions in the stream of user bytes that the link carries: PPP frames, with everything above them. An
@@ -108,7 +108,7 @@ _Series = dict[str, "tuple[Array, Array, str]"]
 
 
 def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Array]:
-    """Return when frames were asked for, and the first byte of each: the last one sent under that number."""
+    """Return when frames were requested, and the first byte of each: the last one sent under that number."""
     rows = np.flatnonzero(requests)
     value = np.full(len(rows), NA, dtype=np.int64)
     for number in np.unique(frames["n_r"][rows]):

@@ -71,11 +71,15 @@ def timeouts_ns(rtt_ns: Array, bounds: Array, profile: RtoProfile) -> tuple[Arra
 
     Parameters
     ----------
-    rtt_ns : ndarray of int64
+    rtt_ns : ndarray of int64, shape (n_samples,)
         No sample is negative.
-    bounds : ndarray of int64
+    bounds : ndarray of int64, shape (n_directions + 1,)
         Direction d has the samples bounds[d]:bounds[d + 1].
     profile : RtoProfile
+
+    Returns
+    -------
+    srtt_ns, rttvar_ns, rto_ns : ndarray of float64, ns, shape (n_samples,)
     """
     sample, first = rtt_ns.astype(np.float64), group_starts(bounds)
     srtt_ns = _averaged(sample, sample[first], bounds, weight=1 / 8)

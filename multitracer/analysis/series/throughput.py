@@ -99,6 +99,11 @@ def efficiency_sent(directions: Table) -> Array:
     """Return for each direction the bytes sent once over the bytes sent; NaN where none were sent.
 
     This is what a sender's trace can say of efficiency (paper 000); 1 is ideal.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_directions,)
+        Above 0, at most 1; or NaN.
     """
     sent = directions["payload_bytes"].astype(np.float64)
     sent[sent == 0] = np.nan

@@ -156,7 +156,7 @@ class Arm:
         return began
 
     def with_setup_s(self, table: Table) -> Array | None:
-        """Return RTT and set-up of the connection together of those that tell both; None where none does.
+        """Return the sum of RTT and connection set-up where both are known; None if no transaction has both.
 
         On one connection for all, the median set-up of such connections elsewhere is added, as the paper
         does. A dropped transaction is inf.
@@ -171,7 +171,12 @@ class Arm:
 
 
 def dropped(table: Table) -> Array:
-    """Return which transactions did not go as they should, or tell no RTT."""
+    """Return which transactions failed, or have no RTT.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_transactions,)
+    """
     failed: Array = (table["outcome"] != "ok") | np.isnan(table["rtt_s"])
     return failed
 
@@ -181,6 +186,10 @@ def efficiency(table: Table) -> Array:
 
     Bytes at the receivers where they are known; else, as from a sender's trace, bytes of both messages over
     those that the senders' transports sent (`efficiency_sent`, which cannot see what was lost on the way).
+
+    Returns
+    -------
+    ndarray of float64, shape (n_transactions,)
     """
     known = table["efficiency"].copy()
     if bool(np.isnan(known).all()):
@@ -192,7 +201,7 @@ def efficiency(table: Table) -> Array:
 
 
 def is_sent_efficiency(table: Table) -> bool:
-    """Return whether `efficiency` has to do with what the senders know."""
+    """Return whether `efficiency` is computed from what the senders know."""
     return bool(np.isnan(table["efficiency"]).all())
 
 
@@ -246,7 +255,7 @@ def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
 
 
 def _facts(source: Source, rows: Table) -> dict[str, str]:
-    """Return what may tell an arm apart, in the order in which it is said."""
+    """Return the facts that may distinguish an arm, in the order in which they are printed."""
     labels = dict(pair.split("=", 1) for pair in str(rows["labels"][0]).split(";") if "=" in pair)
     own = _OF_PROTOCOL.items()
     facts = {
@@ -335,7 +344,7 @@ def _mean(values: Array) -> float:
 
 
 def _retransmitted(table: Table) -> Array:
-    """Return the segments sent again of the transactions of which both ends told it."""
+    """Return the retransmitted segments of the transactions for which both ends reported them."""
     ends = table["retransmitted_client"], table["retransmitted_server"]
     known = (ends[0] >= 0) & (ends[1] >= 0)
     again: Array = ends[0][known] + ends[1][known]

@@ -29,14 +29,28 @@ class Interval(NamedTuple):
 
 
 def quantile(ordered: Array, share: float) -> float:
-    """Return the smallest of the sorted values that at least `share` of them do not exceed; NaN for none."""
+    """Return the smallest of the sorted values that at least `share` of them do not exceed; NaN for none.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Ascending; inf sorts last, NaN must not occur.
+    share : float
+        From 0 to 1.
+    """
     if not len(ordered):
         return float("nan")
     return float(ordered[max(0, int(np.ceil(share * len(ordered) - 1e-9)) - 1)])
 
 
 def median(ordered: Array) -> float:
-    """Return the middle of sorted values; inf if a middle one is, NaN for none."""
+    """Return the middle of sorted values; inf if a middle one is, NaN for none.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Ascending; NaN must not occur.
+    """
     if not len(ordered):
         return float("nan")
     return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
@@ -73,7 +87,14 @@ def _picked(ordered: Array, uniform: Array) -> Array:
 
 
 def interval(value: float, draws: Array) -> Interval:
-    """Return an estimate with the middle 95 % of its draws; a draw that is NaN could be anything."""
+    """Return an estimate with the middle 95 % of its draws; a draw that is NaN could be anything.
+
+    Parameters
+    ----------
+    value : float
+    draws : ndarray of float64, shape (n_draws,)
+        In any order, in the unit of `value`.
+    """
     tail = (1 - CONFIDENCE) / 2
     low = quantile(np.sort(np.where(np.isnan(draws), -np.inf, draws)), tail)
     high = quantile(np.sort(np.where(np.isnan(draws), np.inf, draws)), 1 - tail)
@@ -81,7 +102,14 @@ def interval(value: float, draws: Array) -> Interval:
 
 
 def median_interval(ordered: Array, random: np.random.Generator) -> Interval:
-    """Return the median of sorted values and its interval; NaN for none."""
+    """Return the median of sorted values and its interval; NaN for none.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Ascending; NaN must not occur.
+    random : numpy.random.Generator
+    """
     if not len(ordered):
         return Interval(*[float("nan")] * 3)
     return interval(median(ordered), median_draws(ordered, random))

@@ -51,7 +51,7 @@ COMPARISON = Schema(
 
 
 def pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
-    """Return which arms are set beside each other: TCP's with each other protocol's that did the same.
+    """Return which arms are compared: each of TCP with each other protocol's arm of the same task.
 
     Arms of one protocol alone are compared with the first of them.
     """
@@ -74,7 +74,7 @@ def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
 
 
 def _labels(arm: Arm) -> tuple[str, ...]:
-    """Return where and over which link it was: what transports beside each other should share."""
+    """Return place and link of an arm: what transports that are compared should share."""
     facts = arm.source.facts
     return str(arm.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
 
@@ -139,7 +139,7 @@ def cdf_gap(ours: Array, theirs: Array) -> tuple[float, float]:
 
     Parameters
     ----------
-    ours, theirs : ndarray of float64
+    ours, theirs : ndarray of float64, s, shapes (n_ours,), (n_theirs,)
         Sorted; inf for what was dropped.
 
     Returns

@@ -34,6 +34,11 @@ def clock_steps(numbers: Counted) -> Array:
     """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
 
     A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_steps,)
+        Below 0 where the clock was set back; empty where nothing can be seen.
     """
     packets = np.where(numbers.directions["timestamps"], numbers.directions["packets"], 0)
     if not len(packets) or packets.max() < _LEAST_SEGMENTS:
@@ -56,7 +61,7 @@ def _seen_by(numbers: Counted, direction: int) -> Array | None:
 
 
 def _disagreements(elapsed: Array, ticks: Array) -> Array | None:
-    """Return where `elapsed` differs from what the ticks say by more than rates and resolution explain."""
+    """Return where `elapsed` differs from the ticks by more than rates and resolution explain."""
     calm = np.abs(elapsed) < SMALLEST_STEP_NS
     spent, ticked = int(elapsed[calm].sum()), int(ticks[calm].sum())
     rate = ticked * NS_PER_S / spent if spent > 0 else 0.0

@@ -38,7 +38,12 @@ class Copies(NamedTuple):
 def arrivals(sent: Copies, came: Copies) -> tuple[Array, Array]:
     """Return the indexes into both of the copies that are the same one, in order of `sent`.
 
-    What was sent once and arrived once is certain, and tells the least delay; no other may be shorter.
+    A packet that was sent once and arrived once is certain: these give the least delay, and no other may be
+    shorter.
+
+    Returns
+    -------
+    left, arrived : ndarray of int64, shape (n_pairs,)
     """
     (left, arrived), repeated = _certain(sent, came)
     delays_ns = came.time_ns[arrived] - sent.time_ns[left]

@@ -149,7 +149,7 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
 
 
 def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
-    """Write in place what is neither lost nor added, but was cut or joined."""
+    """Mark, in place, packets that were neither lost nor added, but cut or joined."""
     lost, added = np.flatnonzero(outcome == Outcome.LOST), np.flatnonzero(outcome == Outcome.ONLY_FAR)
     if not len(lost) or not len(added):
         return
@@ -159,7 +159,7 @@ def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Arr
 
 
 def _others(count: int, index: Array) -> Array:
-    """Return the numbers below `count` that `index` leaves out, ascending."""
+    """Return the numbers below `count` that are not in `index`, ascending."""
     left_out = np.ones(count, dtype=bool)
     left_out[index] = False
     return np.flatnonzero(left_out)
@@ -188,14 +188,19 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
     ----------
     near, far : Table
         SEGMENTS or TCP_SEGMENTS of both points.
-    near_rows, far_rows : ndarray of int64
+    near_rows, far_rows : ndarray of int64, shapes (n_near,), (n_far,)
         Rows in them, of one direction of one connection.
+
+    Returns
+    -------
+    near, far : ndarray of int64, shape (n_matched,)
+        Positions in `near_rows` and `far_rows`.
     """
     return _joined(near, near_rows, far, far_rows, _fields(near, near_rows, far, far_rows))
 
 
 def _fields(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[str, ...]:
-    """Return by what packets are told: without IP identification only if that was written anew on the way."""
+    """Return the fields that identify packets: without IP identification only if the path rewrites it."""
     exact = len(_joined(near, near_rows, far, far_rows, EXACT)[0])
     if 2 * exact >= min(len(near_rows), len(far_rows)):
         return EXACT
@@ -214,7 +219,7 @@ _Named = tuple["Array", "Array"]
 
 
 def _all_joined(sides: _Sides, near: _Named, far: _Named) -> tuple[Array, Array]:
-    """Return what `_joined` does; nothing but their times tells copies without an identification apart."""
+    """Return what `_joined` does; copies without an identification differ only in their times."""
     near_table, near_rows, far_table, far_rows = sides
     is_alike = near_table["ip_id"][near_rows] <= 0
     if not is_alike.any():

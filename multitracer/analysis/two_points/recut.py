@@ -43,7 +43,7 @@ def recut(near: Table, near_rows: Array, far: Table, far_rows: Array) -> Recut:
     ----------
     near, far : Table
         SEGMENTS of both points.
-    near_rows, far_rows : ndarray of int64
+    near_rows, far_rows : ndarray of int64, shapes (n_near,), (n_far,)
         Rows in them, of one direction of one connection, at least one each.
     """
     first = int(near["seq"][near_rows[0]])

@@ -73,7 +73,7 @@ _AT_SENDER = (0, 1)
 
 @dataclass(frozen=True, slots=True)
 class OtherLogs:
-    """What is known of a direction beside the capture at its sender."""
+    """What is known of a direction in addition to the capture at its sender."""
 
     receiver: Table | None = None
     """TCP_SEGMENTS of the same connection as captured at the receiver."""
@@ -114,13 +114,13 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
     Parameters
     ----------
     segments, sacks : Table
-        TCP_SEGMENTS and TCP_SACK_BLOCKS of the connections, one behind the other.
-    bounds : ndarray of int64
+        TCP_SEGMENTS and TCP_SACK_BLOCKS of the connections, one after the other.
+    bounds : ndarray of int64, shape (n_connections + 1,)
         Connection c has rows bounds[c]:bounds[c + 1].
-    side : ndarray of int64
+    side : ndarray of int64, shape (n_directions,)
         The directions: 2 c for what the initiator of connection c sent, 2 c + 1 for what came back.
-    vantage : ndarray of uint8
-        Where the capture was made, as seen from each of them.
+    vantage : ndarray of uint8, shape of `side`
+        A `Vantage`: where the capture was made, as seen from each of them.
     """
     tables = []
     near = np.isin(vantage, _AT_SENDER)
@@ -134,7 +134,7 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
 
 
 def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
-    """Return VERDICTS of talks; of several, nothing is known beside their capture."""
+    """Return VERDICTS of talks; of several talks, only their capture is known."""
     copies = Copies.of(talks, at_sender=at_sender)
     cause, why = _cause(copies, logs) if at_sender else causes(copies, trigger_away(copies))
     necessity, proof = _necessity(copies, at_sender=at_sender)

@@ -159,7 +159,7 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
 
 
 def sooner_than_answers_ns(copies: Copies) -> Array:
-    """Return a time within which nothing is answered; 0 if no round trip was measured.
+    """Return a time that is too short for any answer; 0 if no round trip was measured.
 
     Returns
     -------
@@ -268,10 +268,16 @@ def lost_behind(copies: Copies) -> Array:
 
 
 def behind_proved(copies: Copies, proved: Array) -> Array:
-    """Return which continue a run of copies, each where the last ended, of which one before came needlessly.
+    """Return which continue a run of adjacent copies of which an earlier one was not needed.
 
     Then the ACKs of the first copies are arriving, at the pace of the link: a narrow one spaces them as far
     apart as answers to the second copies would be.
+
+    Parameters
+    ----------
+    copies : Copies
+    proved : ndarray of bool, shape (n_copies,)
+        Which were certainly not needed.
 
     Returns
     -------

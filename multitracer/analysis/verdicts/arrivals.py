@@ -1,4 +1,4 @@
-"""Evidence of what arrived: by the receiver's trace, or by whoever else knows the fate of each segment."""
+"""Evidence of what arrived: by the receiver's trace, or by another log of the fate of each segment."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
     ----------
     arrived : ndarray of int8, shape (n_segments,)
         Per row of `segments`: 1 it reached the receiving TCP intact, 0 it did not, NA unknown.
+
+    Returns
+    -------
+    had, known : ndarray of bool, shape (n_copies,)
     """
     sent = copies.sent
     had = copies.covered_before(sent[arrived[sent] == 1])
@@ -37,6 +41,11 @@ def came_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
         TCP_SEGMENTS of one connection at both ends.
     reverse : bool
         The direction; rows of the other one are NA.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_segments,)
+        From 0, or NA.
     """
     own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
     near, far = match(segments, own, receiver, there)
@@ -46,12 +55,17 @@ def came_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
 
 
 def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
-    """Return per row of `segments` whether the receiver's trace shows it: 1, 0, NA beyond its ends.
+    """Return per row of `segments` whether the receiver's trace shows it.
 
     Parameters
     ----------
-    came : ndarray of int64
-        As of `came_at`.
+    came : ndarray of int64, shape (n_segments,)
+        As of `came_at`: rows of the receiver's trace, or NA.
+
+    Returns
+    -------
+    ndarray of int8, shape (n_segments,)
+        1 it does, 0 it does not, NA beyond the ends of that trace and in the other direction.
     """
     own = np.flatnonzero(segments["reverse"] == reverse)
     near = np.flatnonzero(came[own] != NA)
@@ -63,9 +77,19 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
 
 
 def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
-    """Return of which an ACK reached the sender that had left the receiver before the retransmission came.
+    """Return for which an ACK that reached the sender had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
+
+    Parameters
+    ----------
+    copies : Copies
+    receiver : Table
+        TCP_SEGMENTS at the receiver.
+    came : ndarray of int64, shape (n_segments,)
+        As of `came_at`: row of each segment in `receiver`, or NA.
+    reverse : bool
+        The direction of the copies.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def trigger_away(copies: Copies) -> Trigger:
 
 
 def _known_at_far_end(copies: Copies, row: Array, far_ns: Array) -> Array:
-    """Return from which row on nothing can have reached the sender before it sent what is at `row`.
+    """Return the first row that cannot have reached the sender before it sent what is at `row`.
 
     What passed later than the way to the sender and back before; and what is newer than the timestamp that
     it echoes. A SYN without ACK has heard nothing.
@@ -85,7 +85,7 @@ def _far_round_trip_ns(talks: Talks) -> Array:
 
 
 def _silent(copies: Copies, una: Array, far_ns: Array) -> Array:
-    """Return before which nothing had passed, either way, for longer than the path's round trip.
+    """Return which follow a silence in both directions that is longer than the path's round trip.
 
     Or what the sender's timestamps show: that so long it had sent nothing, and echoes nothing newer. If it
     does echo something newer, of which more is acknowledged, then that was late, and no timer expired.
@@ -102,7 +102,7 @@ def _silent(copies: Copies, una: Array, far_ns: Array) -> Array:
 
 
 def _pause(copies: Copies) -> tuple[Array, Array, Array]:
-    """Return the row that the sender had sent before, and how long before by its timestamps; 0 if none tells.
+    """Return the sender's previous row, and how long before by its timestamps; 0 if they do not show it.
 
     And whether the retransmission echoes something newer than what it had sent before that.
     """
@@ -116,17 +116,26 @@ def _pause(copies: Copies) -> tuple[Array, Array, Array]:
 
 
 def passed_before(copies: Copies) -> Array:
-    """Return which had been acknowledged, or reported by a SACK, when they passed."""
+    """Return which had been acknowledged, or reported by a SACK, when they passed.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
     before: Array = copies.report < copies.row
     return before
 
 
 def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
-    """Return of which no ACK seems to have reached the sender before their own; and of which that is open.
+    """Return for which copies no earlier ACK seems to have reached the sender, and for which that is open.
 
-    Of those that had been acknowledged when they passed. What the sender echoes next tells. Else when it goes
-    on: sooner than an answer to the retransmission lets it, then an earlier ACK came through; as soon as that
-    does, then none did; later, either may have been late.
+    Of those that had been acknowledged when they passed. The timestamp that the sender echoes next decides.
+    Without one, the time when it goes on does: sooner than an answer to the retransmission allows, then an
+    earlier ACK came through; as soon as it allows, then none did; later, either may have been late.
+
+    Returns
+    -------
+    lost, open : ndarray of bool, shape (n_copies,)
     """
     row, far_ns = copies.row, _far_round_trip_ns(copies.talks)[copies.talk]
     path_ns = far_ns + np.maximum(copies.min_rtt_ns, 0)

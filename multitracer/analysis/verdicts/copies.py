@@ -163,7 +163,7 @@ class Copies:
         return marked
 
     def covered_before(self, rows: Array) -> Array:
-        """Return which retransmissions carry nothing that one of `rows` before them did not."""
+        """Return which retransmissions carry only data that `rows` before them carried."""
         first = self.first_sent(rows)[:-1]
         if not len(first) or not len(self.row):
             return np.zeros(len(self.row), dtype=bool)

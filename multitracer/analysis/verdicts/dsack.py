@@ -1,4 +1,4 @@
-"""Evidence by D-SACK (RFC 2883): the receiver itself says that a copy arrived which it did not need."""
+"""Evidence by D-SACK (RFC 2883): the receiver itself reports that a copy arrived which it did not need."""
 
 from __future__ import annotations
 
@@ -70,6 +70,12 @@ def undisputed(copies: Copies, reported: Array) -> Array:
 
     A SYN or a FIN alone is never called one: a block reports data.
 
+    Parameters
+    ----------
+    copies : Copies
+    reported : ndarray of int64, shape (n_copies,)
+        Row of the D-SACK that reports each copy; `copies.nowhere` without one.
+
     Returns
     -------
     ndarray of bool, shape (n_copies,)
@@ -83,7 +89,13 @@ def undisputed(copies: Copies, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Copies, reported: Array) -> Array:
-    """Return of which the first ACK answers an unneeded copy: this one, or a later copy of its range.
+    """Return for which the first ACK answers an unneeded copy: this one, or a later copy of its range.
+
+    Parameters
+    ----------
+    copies : Copies
+    reported : ndarray of int64, shape (n_copies,)
+        Row of the D-SACK that reports each copy; `copies.nowhere` without one.
 
     Returns
     -------

@@ -20,7 +20,7 @@ class Grid:
     edges: Array
 
     def cell(self, unit: Array) -> Array:
-        """Return the cell that holds each unit; -1 for one that nothing sent lies around."""
+        """Return the cell that holds each unit; -1 for a unit that no segment sent."""
         cell = np.searchsorted(self.edges, unit, side="right") - 1
         return np.where((cell >= 0) & (cell < len(self.edges) - 1), cell, -1)
 

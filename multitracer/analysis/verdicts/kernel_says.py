@@ -1,4 +1,4 @@
-"""What the sender's kernel says of a retransmission: its trace points, and its congestion state.
+"""What the sender's kernel reports of a retransmission: its trace points, and its congestion state.
 
 Linux enters Loss on each expiry of the timer and resends the oldest segment at once; what it resends later in
 Loss counts as slow start, what it resends in Recovery as fast, and in any other state only a probe is resent.
@@ -39,8 +39,10 @@ def by_events(copies: Copies, events: Table, cause: Array, evidence: Array) -> N
     copies : Copies
     events : Table
         JOINED_EVENTS of this sender.
-    cause, evidence : ndarray
-        As concluded from packets.
+    cause : ndarray of uint8, shape (n_copies,)
+        A `Cause`, as concluded from packets.
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
     """
     if not len(copies):
         return
@@ -73,7 +75,7 @@ def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Ar
 
 
 def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) -> None:
-    """Take what was repeated without a report for a local drop, and so a report that says it was refused."""
+    """Call it a local drop if a repeat has no report, or if its report shows that it was refused."""
     time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
     spoken_of = _spoken_of(time_ns, report_ns)
     known = spoken_of >= 0
@@ -89,7 +91,7 @@ def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) ->
 
 
 def _with_parts(copies: Copies, spoken_of: Array) -> Array:
-    """Return which packets reports speak of: what is resent as one may be cut into several segments."""
+    """Return the packets that reports refer to: what is resent as one may be cut into several segments."""
     reported = np.zeros(len(copies), dtype=bool)
     reported[spoken_of] = True
     near = np.diff(copies.segments["time_ns"][copies.row]) < _CLOCKS_NS
@@ -100,7 +102,7 @@ def _with_parts(copies: Copies, spoken_of: Array) -> Array:
 
 
 def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
-    """Return which packet each report speaks of, -1 for none: the last one before it that is still free.
+    """Return the packet that each report refers to, -1 for none: the last one before it that is still free.
 
     What finds none so may lie behind its report by as much as the two clocks are apart.
     """
@@ -133,6 +135,10 @@ def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, ev
     ----------
     state : Table
         JOINED_STATE of this sender; tcp_probe's rows, which show the state before a segment, are left out.
+    cause : ndarray of uint8, shape (n_copies,)
+        A `Cause`, as concluded so far.
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
     """
     polled = state.take(state["method"] != ReadBy.TCP_PROBE)
     polled = polled.take(np.argsort(polled["time_ns"], kind="stable"))

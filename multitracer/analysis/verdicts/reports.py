@@ -61,7 +61,7 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What they say of each retransmission."""
+    """What SACKs report of each retransmission."""
 
     row: Array
     """By which row they had reported it, and the receiver kept it; `nowhere` if they did not."""
@@ -76,11 +76,11 @@ def reported(
 
     Parameters
     ----------
-    row, begin, end : ndarray of int64
+    row, begin, end : ndarray of int64, shape (n_copies,)
         Row and units of each retransmission.
-    reached : ndarray of int64
+    reached : ndarray of int64, shape (n_segments,)
         Per row of `segments`, the highest unit acknowledged so far.
-    nowhere : ndarray of int64
+    nowhere : ndarray of int64, shape (n_copies,)
         The row behind the talk of each retransmission.
     """
     rows, answer = len(reached), np.searchsorted(reached, end)

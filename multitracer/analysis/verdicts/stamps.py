@@ -35,6 +35,11 @@ _TICKS_APART = 1 << 33
 def since(stamps: Array, origin: Array) -> Array:
     """Return how many ticks timestamps are after another; less than 2^31 lie between (RFC 7323, 5.2).
 
+    Parameters
+    ----------
+    stamps, origin : ndarray of uint32, same shape
+        Timestamp values in ticks; they wrap around at 2^32.
+
     Returns
     -------
     ndarray of int64, ticks, same shape
@@ -103,12 +108,16 @@ def tick_ns(stamped: Stamped) -> Array:
 def left_before(copies: Copies, least_ns: Array | int) -> Array:
     """Return which were reported by an ACK that left the receiver before they could have come there.
 
-    By its own timestamp. What came through fastest shows what the receiver's clock said when it did.
+    By the ACK's own timestamp. The fastest ACK shows the receiver's clock at the time when it was captured.
 
     Parameters
     ----------
-    least_ns : int or ndarray of float64
+    least_ns : int, or ndarray of float64 of shape (n_copies,)
         How long, at least, after a retransmission an answer to it is captured.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
     """
     segments, back = copies.segments, Stamped.of(copies.talks, copies.back)
     tick, talk = tick_ns(back), back.talk

@@ -120,6 +120,14 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
 def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
     """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`.
 
+    Parameters
+    ----------
+    copies : Copies
+    before : ndarray of int64, shape (n_copies,)
+        Rows of `copies.segments`.
+    una : ndarray of int64, shape (n_copies,)
+        The unit up to which everything was acknowledged.
+
     Returns
     -------
     ndarray of int64, shape (n_copies,)
@@ -142,6 +150,11 @@ def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
     ----------
     beyond_ns : int or ndarray of int64, shape (n_talks,)
         How much longer a round trip is to the sender than to where the capture was made.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_copies,)
+        Above 0.
     """
     talks, segments = copies.talks, copies.segments
     stamped = talks.have(np.flatnonzero(talks.own & (segments["rtt_timestamp_ns"] > 0)))

@@ -1,4 +1,4 @@
-"""The two directions between two captures, each with what its packets tell of the link that they took."""
+"""The two directions between two captures, each with what its packets show of the link that they took."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Side:
 
 
 def sides_of(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> list[Side]:
-    """Return both directions of two captures with their links, as far as the packets tell them."""
+    """Return both directions of two captures with their links, as far as the packets show them."""
     both = (ways.out, ways.back)
     measured = [spacing(way) for way in both]
     guesses = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]

@@ -1,4 +1,4 @@
-"""A jump that full queues hide: no packet beside it tells, but no straight line fits what lies far apart.
+"""A jump that full queues hide: no packet near it shows it, but no straight line fits packets far apart.
 
 Every packet took some time. Of two clocks without a jump there is a line, ``B - A = offset + skew * t``, on
 which all of them did; where there is none for any skew that a quartz can have, a clock jumped. By how much is
@@ -110,7 +110,7 @@ def _step(place: tuple[float, ClockLabel, int, float, float], slot_ns: float) ->
 def _places(
     flat: Ways, free: Ways, clock: ClockLabel, skew: float
 ) -> Iterator[tuple[float, ClockLabel, int, float, float]]:
-    """Yield each place of a clock's jump: what it leaves unexplained, the clock, the row, jump and error.
+    """Yield each place of a clock's jump: the residual, the clock, the row, the jump and its error.
 
     A queue that is reckoned from the stamps of the clock that jumped has its jump in it.
     """
@@ -147,7 +147,7 @@ class _Course:
         return moved
 
     def jumps(self, at: Array) -> Array:
-        """Return by how much it jumps at places, by the middle ones of the packets right beside."""
+        """Return by how much the clock jumps at places, by the medians of the packets next to each."""
         window = np.lib.stride_tricks.sliding_window_view(self.delay, _BESIDE)
         middle = np.median(window, axis=1)
         jumped: Array = self.sign * (middle[at] - middle[at - _BESIDE])

@@ -21,7 +21,7 @@ _FEWEST = 5
 
 
 def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
-    """Return the jumps as the least delays of the whole intervals beside each tell them, if that is better.
+    """Return the jumps by the least delays of the whole intervals before and after each, if that is better.
 
     Parameters
     ----------

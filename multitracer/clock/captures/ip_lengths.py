@@ -1,4 +1,4 @@
-"""How long an IP packet was: a capture's segments tell payload and options, from which it follows."""
+"""How long an IP packet was, computed from the payload and the options of a capture's segment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
 
 
 def ip_lengths(capture: Capture, rows: Array) -> Array:
-    """Return the length of each IP packet, float64; options by what the segment says of them.
+    """Return the length of each IP packet, with the options that its segment shows.
+
+    Parameters
+    ----------
+    capture : Capture
+    rows : ndarray of int64, shape (n,)
+        Rows of its segments.
 
     Returns
     -------

@@ -46,7 +46,19 @@ _ENOUGH = 0.95
 
 
 def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = EXACT) -> Array:
-    """Return a 64-bit hash of the fields of each packet, shape (n_rows,)."""
+    """Return a 64-bit hash of the fields of each packet.
+
+    Parameters
+    ----------
+    segments : Table
+    rows : ndarray of int64, shape (n_rows,), or slice
+    fields : tuple of str
+        Columns that all points of a path see alike.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_rows,)
+    """
     key = np.zeros(len(segments[fields[0]][rows]), dtype=np.uint64)
     for name in fields:
         key ^= segments[name][rows].astype(np.uint32)
@@ -59,9 +71,15 @@ def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = E
 def copies(key: Array) -> tuple[Array, Array]:
     """Return how many packets with the same identity came before each one, and how many there are.
 
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (n,)
+        As of `identities`.
+
     Returns
     -------
     number, total : ndarray of int64, shape of `key`
+        `number` from 0, `total` from 1.
     """
     ordered = np.sort(key)
     if not (ordered[1:] == ordered[:-1]).any():
@@ -77,6 +95,13 @@ def copies(key: Array) -> tuple[Array, Array]:
 
 def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
     """Return the indexes of equal (identity, copy) at both points, in order of the near one.
+
+    Parameters
+    ----------
+    near_key, far_key : ndarray of uint64, shapes (n_near,), (n_far,)
+        As of `identities`.
+    near_copy, far_copy : ndarray of int64, shapes (n_near,), (n_far,)
+        The number of each copy, as of `copies`.
 
     Returns
     -------
@@ -97,7 +122,7 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
 
 
 def is_long(near: Capture) -> bool:
-    """Return whether `match` looks at runs of the packets only, unless told otherwise."""
+    """Return whether `match` looks only at runs of the packets, by default."""
     return len(near.segments) > _MOST_ROWS
 
 

@@ -121,7 +121,7 @@ def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
 
 
 def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
-    """Return which sequence numbers several pure ACKs asked for: duplicate ACKs tell of a loss."""
+    """Return which sequence numbers several pure ACKs requested: duplicate ACKs indicate a loss."""
     segments = capture.segments
     pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
     number, count = np.unique(segments["ack"][pure], return_counts=True)
@@ -130,15 +130,15 @@ def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
 
 
 def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
-    """Return whether the delays bear the waits out that a rate implies.
+    """Return whether the delays agree with the waits that a rate implies.
 
     With a rate that is too slow, packets that should have waited long would have been the quicker the longer
     they should have waited: such spacing came from the sender or from jitter, not from the link.
 
     Parameters
     ----------
-    flat_ns, waited_ns : ndarray, shape (n_packets,)
-        Delays as packets of no length would have them; how long each waited, at the least.
+    flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
+        Delays as packets of no length would have them; how long each waited, at the least (0 and more).
     """
     longest = float(waited_ns.max())
     rest = flat_ns - waited_ns
@@ -152,7 +152,7 @@ def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
 
 
 def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
-    """Return how much higher the least delay may be, if the few packets that tell it were reckoned wrongly.
+    """Return how much higher the least delay may be, if the few packets that give it were computed wrongly.
 
     A packet that was lost unseen and counted makes those behind it look quicker by what it would have needed.
     That happens here and there; the true level is told in several stretches of the transfer, or by packets
@@ -175,6 +175,11 @@ def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
 
 def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
     """Return the waits, 0 for the few that cannot be: a segment that was lost had been counted.
+
+    Parameters
+    ----------
+    flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
+        Delays as packets of no length would have them; how long each waited, at the least.
 
     Returns
     -------

@@ -33,7 +33,7 @@ def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tu
 
     Parameters
     ----------
-    a_ns, b_ns : ndarray of float64
+    a_ns, b_ns : ndarray of float64, shapes (n_at_a,), (n_at_b,)
         Arrivals at A by its clock, and at B by its.
     slot_a, slot_b : float, ns
         The slots found in them; 0 for none.

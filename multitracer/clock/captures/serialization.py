@@ -1,4 +1,4 @@
-"""How long the slowest link of a way needs for a byte, told by arrivals that it spaced.
+"""How long the slowest link of a direction needs for a byte, by the arrivals that it spaced.
 
 Two segments that leave the sender while the queue is not empty arrive as far apart as the link needs for the
 second one (Keshav 1991, the packet pair). Bytes between two segments of one connection are counted by
@@ -32,7 +32,7 @@ _DEEP = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """What a busy link's arrivals tell of its rate."""
+    """What a busy link's arrivals show of its rate."""
 
     ns_per_byte: float
     error: float
@@ -96,8 +96,8 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
 
     Parameters
     ----------
-    arrived_ns, size_bytes : ndarray, shape (n_packets,)
-        Of one direction. Of any stretch of time the link needs no less than its bytes take, but for jitter.
+    arrived_ns, size_bytes : ndarray of int64 or float64, shape (n_packets,)
+        Of one direction. But for jitter, any stretch of time is at least as long as its bytes take.
     """
     order = np.argsort(arrived_ns, kind="stable")
     arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])

@@ -337,7 +337,7 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
 
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
-    """Return the jump as one direction tells it in several ways, each with the half-width it claims."""
+    """Return the jump as one direction shows it by several methods, each with its half-width."""
     measures = []
     noise = course.local_noise(row) + 5e3
     for count in _WINDOWS:
@@ -351,7 +351,13 @@ def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
 
 
 def least(delays: Array) -> tuple[float, float]:
-    """Return the least of some delays and the mean distance of the lowest ones."""
+    """Return the least of some delays and the mean distance of the lowest ones.
+
+    Parameters
+    ----------
+    delays : ndarray of int64 or float64, ns, shape (n,)
+        At least one.
+    """
     k = min(len(delays), 5)
     low = np.sort(np.partition(delays, k - 1)[:k])
     return float(low[0]), float(low[-1] - low[0]) / max(1, k - 2)

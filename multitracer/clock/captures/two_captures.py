@@ -164,7 +164,7 @@ def _by_causality(e: Estimate) -> Estimate:
 
 
 def _assuming(e: Estimate) -> Estimate:
-    """Return the estimate, which says what its interval rests on."""
+    """Return the estimate, with the assumption that its interval depends on."""
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 

@@ -145,7 +145,7 @@ def _of_steps(
 
 
 def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
-    """Return the same from when two logs of one recording began and ended, where nothing better is known.
+    """Compare when two logs of one recording began and ended, if there is no better evidence.
 
     They are taken to cover the same time, so this is for logs of one session only.
     """

@@ -32,7 +32,7 @@ _MOST_FALLS = 1_000  # bounds the time on a log in disorder
 
 
 def whole_seconds(stamps: Stamps) -> Complaint | None:
-    """Stamps that know only whole seconds: several records share each."""
+    """Stamps that have only whole seconds: several records share each."""
     known = stamps.known_ns
     if len(known) < _FEW or np.any(known % NS_PER_S):
         return None
@@ -198,7 +198,7 @@ def _regular(at_ns: Array, height: Array) -> bool:
 
 
 def _lower_envelope(time_ns: Array) -> Array:
-    """Return for each record the least stamp from it on: never later than it says, and never going back."""
+    """Return for each record the least stamp from it on: never later than its own, and never decreasing."""
     far = np.where(time_ns == NOT_A_TIME, np.iinfo(np.int64).max, time_ns)
     least = np.minimum.accumulate(far[::-1])[::-1]
     return np.where(time_ns == NOT_A_TIME, time_ns, least)

@@ -143,7 +143,7 @@ def day_month(difference: Difference) -> Fault | None:
 
 
 def year(difference: Difference) -> Fault | None:
-    """One log's dates have another year, as where a format leaves it out."""
+    """One log's dates have another year, as in a format that omits the year."""
     at, says = difference.at, difference.says
     if at is None or says is None:
         return None
@@ -163,7 +163,7 @@ def _years(more: int) -> str:
 
 
 def _if_reached(code: str, difference: Difference, moved: datetime, says: str) -> Fault | None:
-    """Return the fault if the log says what the reference's time becomes by it."""
+    """Return the fault if the log shows what the reference's time becomes by it."""
     at = difference.at
     assert at is not None
     part = (moved - at).total_seconds()

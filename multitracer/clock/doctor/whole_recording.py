@@ -57,7 +57,7 @@ def examine_recording(
 
 
 def _of_clocks(graph: ClockGraph, reference: Clock) -> Iterator[Complaint]:
-    """Yield what shows between two clocks; what a host's own readings tell of it comes first."""
+    """Yield the faults between two clocks; those by a host's own readings come first."""
     for relation in graph.relations:
         if (relation.source.domain, relation.target.domain) == ("monotonic", "realtime"):
             yield from compare_own(relation, source=relation.target.host)

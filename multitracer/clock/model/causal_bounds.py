@@ -1,4 +1,4 @@
-"""The lines that run between two clouds: where one says "at most" and the other "at least".
+"""The lines that run between two clouds of points: one bounds them from above, the other from below.
 
 An event that reached clock `from` before clock `to` says that the offset is at most ``to - from``, one that
 went the other way that it is at least that. With delays of microseconds or milliseconds between the two, all
@@ -36,12 +36,12 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
 
     Parameters
     ----------
-    from_ns, to_ns : ndarray of int64
+    from_ns, to_ns : ndarray of int64, shape (n_events,)
         Stamps of each event by the two clocks.
-    direction : ndarray of int8
+    direction : ndarray of int8, shape (n_events,)
         An `EventDirection`: FORWARD where `from` saw it first, BACKWARD where `to` did.
     method : str
-        What the estimate calls itself.
+        The name of the estimate's method.
     slack_ns : float
         By how much events may contradict each other, since stamps are not exact.
 
@@ -169,7 +169,7 @@ def _largest(function: Callable[[float], float], low: float, high: float) -> flo
 
 
 def _edge(upper: Cloud, lower: Cloud, slope: float, sign: int) -> float:
-    """Return the steepest slope of a line that contradicts nobody, upwards or downwards."""
+    """Return the steepest slope of a line that contradicts no event, upwards or downwards."""
     inside, outside = slope, sign * LARGEST_SKEW
     allowed = min(0.0, _width(upper, lower, slope))
     if _width(upper, lower, outside) >= allowed:

@@ -22,6 +22,11 @@ _BLOCK = 64
 def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
     """Return the indexes of the vertices of the lower convex hull, in order of time.
 
+    Parameters
+    ----------
+    time_ns, delay_ns : ndarray of float64 or int64, shape (n,)
+        The points; never NA.
+
     Returns
     -------
     ndarray of int64, shape (n_vertices,)
@@ -52,7 +57,7 @@ def _candidates(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _below_chords(x: Array, y: Array) -> Array:
-    """Return which points lie below the chord between the least ones of the blocks beside theirs.
+    """Return which points are below the chord between the least points of the two neighbouring blocks.
 
     One on it is no vertex either: where nothing ever queued all delays are alike.
     """
@@ -75,7 +80,13 @@ def _turns_right(x: list[float], y: list[float], a: int, b: int, c: int) -> bool
 
 
 def envelope(time_ns: Array, delay_ns: Array) -> tuple[float, float]:
-    """Return slope and value at time 0 of the line below all points that is nearest to them on average."""
+    """Return slope and value at time 0 of the line below all points that is nearest to them on average.
+
+    Parameters
+    ----------
+    time_ns, delay_ns : ndarray of float64 or int64, shape (n,)
+        The points, at least one; never NA.
+    """
     hull = lower_hull(time_ns, delay_ns)
     x, y = time_ns[hull], delay_ns[hull]
     if len(hull) < 2:

@@ -1,4 +1,4 @@
-"""What an estimator says of two clocks during one interval: offset, skew, how far off it may be, and why.
+"""The estimate of two clocks during one interval: offset, skew, error bound, and evidence.
 
 The model is a straight line, ``to = from + offset + skew * (from - first)``. Nanoseconds since 1970 do not
 fit a float64 (its steps are 256 ns today), so stamps are int64 throughout and only differences to `first_ns`

@@ -95,7 +95,7 @@ class ClockGraph:
         raise ClockError(self.why_apart(source, target))
 
     def _when(self, clock: Clock) -> list[int]:
-        """Return where the evidence of a clock lies; what holds for ever says nothing of that."""
+        """Return the time of the evidence for a clock; a relation that always holds has none."""
         every = [estimate for relation in self.from_clock(clock) for estimate in relation.estimates]
         brief = [estimate for estimate in every if estimate.last_ns - estimate.first_ns < _FOR_EVER_NS]
         return [ns for e in (brief or every)[:_MOST_ENDS] for ns in (e.first_ns, e.last_ns)]
@@ -124,7 +124,14 @@ class ClockGraph:
 
 
 def along(path: Path, stamps: Array) -> Placement:
-    """Return stamps of the first clock of a path on its last one, errors added as squares."""
+    """Return stamps of the first clock of a path on its last one, errors added as squares.
+
+    Parameters
+    ----------
+    path : Path
+    stamps : ndarray of int64, ns, shape (n,)
+        NOT_A_TIME where missing: such a stamp is UNPLACED.
+    """
     time_ns = np.asarray(stamps, dtype=np.int64)
     squares = np.where(time_ns == NOT_A_TIME, np.nan, 0.0)
     status = np.where(time_ns == NOT_A_TIME, Status.UNPLACED, Status.PLACED).astype(np.uint8)

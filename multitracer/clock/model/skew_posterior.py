@@ -50,7 +50,17 @@ class Lows:
 
 
 def window_lows(sign: int, time_ns: Array, delay_ns: Array, *, slope: float) -> Lows:
-    """Return the least delay of windows of equally many packets, under a skew that is about right."""
+    """Return the least delay of windows of equally many packets, under a skew that is about right.
+
+    Parameters
+    ----------
+    sign : int
+        The sign of the skew in the delays of this direction, 1 or -1.
+    time_ns, delay_ns : ndarray of float64, ns, shape (n_packets,)
+        When each packet was sent, and its delay by the two clocks.
+    slope : float
+        The skew.
+    """
     order = np.argsort(time_ns, kind="stable")
     x, y = time_ns[order], delay_ns[order] - sign * slope * time_ns[order]
     count = int(np.clip(len(x) // _PER_WINDOW, min(len(x), 3), _WINDOWS))
@@ -76,6 +86,11 @@ def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]
         Of both directions.
     starts : list of float
         Skews to look at besides the whole range, such as the envelopes'.
+
+    Returns
+    -------
+    skews, probabilities : ndarray of float64, shape (n_candidates,)
+        Skews without unit, within the largest one that is possible; probabilities sum to 1.
     """
     span = max(float(np.ptp(low.time_ns)) for low in lows)
     half, centre = LARGEST_SKEW, 0.0

@@ -43,7 +43,7 @@ _LARGEST_PAUSE_NS = 120_000_000_000
 
 
 def relations_of_claps(claps: Table) -> Iterator[Relation]:
-    """Yield what CLAPS of several clocks say; clocks of one host are left to its own readings."""
+    """Yield the relations by CLAPS of several clocks; clocks of one host are left to its own readings."""
     clocks = sorted({(h, d) for h, d in zip(claps["host"].tolist(), claps["domain"].tolist(), strict=True)})
     for one, other in combinations([Clock(*names) for names in clocks], 2):
         if one.host == other.host:

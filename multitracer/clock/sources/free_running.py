@@ -32,7 +32,7 @@ _MODEM = "the modem's clock"
 def free_running_clocks(
     source: LogSource, captures: Mapping[str, Capture], sender: str, refused: list[str]
 ) -> Iterator[Relation]:
-    """Yield what hosts' captures and radio logs say of these clocks; one that is not there yields nothing.
+    """Yield the relations of these clocks by the hosts' captures and radio logs, as far as they exist.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def _slot_ns(tick: Array, time_ns: Array) -> float:
 
 
 def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
-    """Return the estimate with what the place within a slot leaves open; its evidence is slots."""
+    """Return the estimate with the uncertainty of the phase within a slot; its evidence is slots."""
     return replace(
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),

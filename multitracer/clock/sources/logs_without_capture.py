@@ -1,4 +1,4 @@
-"""Logs that no capture's host wrote, or nobody knows who: related to the captures by what both saw happen.
+"""Logs of unknown host, or of a host without a capture: related to captures by events that both recorded.
 
 A log of TCP variables shows the bytes acknowledged, a log of a link the packets that it took and gave, a log
 of the radio when nothing could come through. Each has an estimator of its own; of several captures the one

@@ -31,16 +31,16 @@ _STAMPING_NS = 20_000.0
 def one_way_estimate(
     from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float
 ) -> Estimate:
-    """Return the relation of a clock to one that hears it.
+    """Return the relation of a clock to one that receives its stamps.
 
     Parameters
     ----------
-    from_ns : ndarray of int64
-        When each stamp was heard, by the clock that hears.
-    to_ns : ndarray of int64
+    from_ns : ndarray of int64, shape (n_stamps,)
+        When each stamp was received, by the clock of the receiver.
+    to_ns : ndarray of int64, shape (n_stamps,)
         The stamps.
     method : str
-        What the estimate calls itself.
+        The name of the estimate's method.
     delay_ns : float
         The most that the promptest stamp may have been under way.
     tick_ns : float

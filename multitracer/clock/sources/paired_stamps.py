@@ -34,12 +34,12 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
     Parameters
     ----------
-    from_ns, to_ns : ndarray of int64
+    from_ns, to_ns : ndarray of int64, shape (n_pairs,)
         Stamps of the same instants, in the order in which they were taken.
-    error_ns : ndarray of int64
+    error_ns : ndarray of int64, shape (n_pairs,)
         By how much each difference may be off, at most.
     method : str
-        What the estimates call themselves.
+        The name of the estimates' method.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
 
 def _agreement(low: list[int], high: list[int]) -> list[int]:
-    """Return where the intervals [low, high] have nothing in common any more with those before."""
+    """Return where the intervals [low, high] no longer overlap with all earlier ones."""
     ends = []
     least, most = low[0], high[0]
     for i, (a, b) in enumerate(zip(low, high, strict=True)):
@@ -92,12 +92,12 @@ def fitted(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> lis
 
     Parameters
     ----------
-    from_ns, to_ns : ndarray of int64
+    from_ns, to_ns : ndarray of int64, shape (n_pairs,)
         Stamps of the same instants, in any order.
-    error_ns : ndarray of int64
+    error_ns : ndarray of int64, shape (n_pairs,)
         Half-width of the 95 % interval of each difference.
     method : str
-        What the estimates call themselves.
+        The name of the estimates' method.
 
     Raises
     ------

@@ -36,7 +36,7 @@ _LONGEST_BRACKET_NS = 1_000_000_000
 
 
 def relations_of_readings(readings: Table) -> Iterator[Relation]:
-    """Yield what the clock readings of all hosts say, CLOCK_READINGS in the order of their log."""
+    """Yield the relations by the clock readings of all hosts, CLOCK_READINGS in the order of their log."""
     hosts = list(dict.fromkeys(readings["host"].tolist()))[:_MOST_HOSTS]
     tables = {host: _usable(readings.take(readings["host"] == host)) for host in hosts}
     for host, table in tables.items():
@@ -110,7 +110,7 @@ def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
 
 
 def _names(table: Table) -> Array:
-    """Return what tells a reading: no two are taken at the same nanosecond of three clocks."""
+    """Return what identifies a reading: no two are taken at the same nanosecond of three clocks."""
     columns = ("monotonic_before_ns", "time_ns", "monotonic_after_ns")
     return np.unique(np.stack([table[name] for name in columns], axis=1).view("V24").ravel().view(np.void))
 

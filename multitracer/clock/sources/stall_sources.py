@@ -48,7 +48,13 @@ def relate_radio(capture: Capture, radio: Table) -> list[Estimate]:
 
 
 def is_bad(radio: Table) -> Array:
-    """Return which readings say that nothing can come through: all blocks wrong, no signal, or no network."""
+    """Return which readings say that nothing can come through: all blocks wrong, no signal, or no network.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_readings,)
+        A missing value is not bad.
+    """
     bad = (radio["bler_pct"] >= _BLER_PCT) | (radio["rssi_dbm"] <= _ZERO_LEVEL_DBM)
     registration = radio["registration"]
     none: Array = bad | ((registration != NA) & np.isin(registration, _NOT_REGISTERED))
@@ -58,10 +64,16 @@ def is_bad(radio: Table) -> Array:
 def acks_of_largest_flow(capture: Capture) -> tuple[Array, float]:
     """Return when the ACKs for the flow with most payload were captured, and its least round-trip time in ns.
 
+    Returns
+    -------
+    time_ns : ndarray of int64, ns, shape (n_acks,)
+    least_ns : float
+        0 without a sample.
+
     Raises
     ------
     ClockError
-        If nobody sent payload.
+        If no host sent payload.
     """
     segments = capture.segments
     flow, payload = segments["flow"], segments["payload_bytes"]

@@ -1,4 +1,4 @@
-"""A radio log and a capture, by nothing but their stalls: when the radio is bad, no ACK arrives.
+"""A radio log and a capture, related by their stalls alone: when the radio is bad, no ACK arrives.
 
 Rules of the file
 -----------------
@@ -44,7 +44,7 @@ _DRIFT_PPM = 100.0
 
 
 def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> Array:
-    """Return the gaps between arrivals that are stalls, shape (n_stalls, 2): begin and end, int64 ns.
+    """Return the gaps between arrivals that are stalls.
 
     Parameters
     ----------
@@ -52,6 +52,11 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
         When ACKs (or any packets from the far side) were captured.
     least_ns : float, optional
         Shortest stall; by default five times the 90th percentile of the gaps, and at least 100 ms.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_stalls, 2)
+        Begin and end of each.
     """
     time = np.sort(arrival_ns)
     gap = np.diff(time)
@@ -64,13 +69,18 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
 
 
 def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
-    """Return the times in which a log's readings were bad, shape (n_stalls, 2): int64 ns.
+    """Return the times in which a log's readings were bad.
 
     Parameters
     ----------
     time_ns : ndarray of int64, shape (n_readings,)
     bad : ndarray of bool, shape (n_readings,)
         Whether nothing could come through: BLER near 100 %, RSSI at its zero level, no registration, ...
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_stalls, 2)
+        Begin and end of each.
 
     Notes
     -----
@@ -145,7 +155,7 @@ def _raster(stalls: Array, step: float, cells: int) -> Array:
 
 
 def _correlation(ours: Array, theirs: Array, largest: float) -> tuple[Array, Array]:
-    """Return shifts and the correlation of the stalls at each, about 1 where all meet.
+    """Return shifts and the correlation of the stalls at each, about 1 where all coincide.
 
     Whatever part of the capture the log did not cover counts neither for nor against a shift.
     """
@@ -168,7 +178,7 @@ def _height(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
-    """Return the best shift, and how many times better it is than any that is not beside it."""
+    """Return the best shift, and how many times better it is than any that is not next to it."""
     shifts, height = _correlation(ours, theirs, largest)
     best = int(np.argmax(height))
     longest = float(np.median(ours[:, 1] - ours[:, 0]) + np.median(theirs[:, 1] - theirs[:, 0]))
@@ -190,7 +200,7 @@ def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
-    """Return which of our stalls meets one of theirs at a shift, and how far begins and ends are apart."""
+    """Return which stalls of both logs coincide at a shift, and how far begins and ends are apart."""
     moved = ours + shift
     nearest = np.abs(moved.mean(axis=1)[:, None] - theirs.mean(axis=1)[None, :]).argmin(axis=1)
     apart = theirs[nearest] - moved

@@ -91,7 +91,7 @@ def _connections(state: Table) -> list[Ends]:
 
 
 def _of_connection(capture: Capture, state: Table, ends: Ends) -> Columns:
-    """Return (capture's stamp, log's stamp, direction) of what one connection's readings say."""
+    """Return (capture's stamp, log's stamp, direction) of the events in one connection's readings."""
     time, number = _acks(capture, ends)
     rows, una = _readings(state, ends, number)
     place = np.searchsorted(number, una, side="left").clip(max=max(len(number) - 1, 0))
@@ -139,7 +139,7 @@ def _readings(state: Table, ends: Ends, number: Array) -> tuple[Array, Array]:
 
 
 def _origin(acked: Array, number: Array) -> int:
-    """Return the ACK number at which a count of acknowledged bytes began: the one that most readings meet."""
+    """Return the ACK number at which a count of acknowledged bytes began: the one that fits most readings."""
     some = np.unique(acked)[:_MOST_READINGS]
     away = (number[: 8 * _MOST_READINGS, None] - some[None, :]).ravel()
     if not len(away):

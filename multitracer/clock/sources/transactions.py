@@ -36,7 +36,7 @@ _NOTE = (
 
 
 def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:
-    """Yield how a measurement's server is ahead of its client, for each log of transactions that knows it.
+    """Yield by how much a measurement's server is ahead of its client, by each log of transactions with both.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _compared(table: Table) -> Array:
 
 
 def _clocks_of_peers(source: LogSource, log: Log) -> tuple[Clock, Clock]:
-    """Return the clocks of client and server: of hosts that the manifest knows, the server by its address.
+    """Return the clocks of client and server: of hosts in the manifest, the server by its address.
 
     Over a modelled link there is no address: the manifest says which host was which.
     """

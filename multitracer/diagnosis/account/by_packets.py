@@ -244,8 +244,13 @@ def fresh_payload(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    rows : ndarray of int64
+    rows : ndarray of int64, shape (n_rows,)
         Rows of `sender` in the data direction, ascending.
+
+    Returns
+    -------
+    fresh, rest : ndarray, shape of `rows`
+        Bytes (int64, 0 and more), and a `Use`.
     """
     return _fresh(transfer, rows, _seen(transfer, rows))
 
@@ -256,6 +261,12 @@ def _acknowledged_end(transfer: Transfer) -> int:
 
 def next_occupying(transfer: Transfer, rows: Array) -> Array:
     """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    rows : ndarray of int64, shape (n,)
+        Rows of `sender`, or NA.
 
     Returns
     -------

@@ -90,6 +90,12 @@ def _rest(transfer: Recorded, joined: Join) -> tuple[Array, Array]:
 def opens_or_closes(transfer: Recorded, rows: Array) -> Array:
     """Return which segments without payload are SYN or FIN, or the ACK that ends the handshake.
 
+    Parameters
+    ----------
+    transfer : Recorded
+    rows : ndarray of int64, shape (n,)
+        Rows of `sender`.
+
     Returns
     -------
     ndarray of bool, shape of `rows`

@@ -43,9 +43,9 @@ def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
     Parameters
     ----------
     view : SenderView
-    begin_ns : ndarray of int64
+    begin_ns : ndarray of int64, shape (n_gaps,)
         When the link had nothing left to send.
-    ender : ndarray of int64
+    ender : ndarray of int64, shape (n_gaps,)
         Row of `sender` that ended each gap: data, SYN or FIN; NA if none did.
     """
     table = view.transfer.sender

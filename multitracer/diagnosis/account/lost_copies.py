@@ -22,9 +22,13 @@ def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
     joined : Join
     verdicts : Table
         VERDICTS of the transfer.
-    again : ndarray of int64
-        Rows of `sender`; NA, or what is no retransmission, gives NA, as does a copy (or its ACK) of which no
-        event tells what lost it.
+    again : ndarray of int64, shape (n,)
+        Rows of `sender`, or NA.
+
+    Returns
+    -------
+    ndarray of int64, shape of `again`
+        NA for NA, for what is no retransmission, and where no event shows what lost the copy (or its ACK).
     """
     if not len(verdicts):
         return np.full(len(again), NA, dtype=np.int64)

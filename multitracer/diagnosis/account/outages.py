@@ -80,11 +80,15 @@ def resets(side: LinkSide, source: str) -> Outages:
 def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
     """Return the resets of one end as `resets` numbers them, those together that are one episode; see Notes.
 
+    Returns
+    -------
+    list of ndarray of int64, each of shape (n_resets_of_episode,)
+
     Notes
     -----
-    Where both ends give up a frame, one asks for a reset before it hears of the other's. That arrives when
-    the other's is done, or is sent again each T1 until it is answered (3GPP TS 24.022): a reset that the peer
-    asked for within T1 of the last is no reset of its own.
+    Where both ends give up a frame, one asks for a reset before the other request arrives. That arrives
+    when the first reset is done, or is sent again each T1 until it is answered (3GPP TS 24.022): a reset that
+    the peer asked for within T1 of the last is no reset of its own.
     """
     episodes = resets(side, "")
     t1_ms = str(side.facts.get("t1_ms", ""))

@@ -86,8 +86,12 @@ def reading(joined: Join) -> tuple[Array, Array]:
     """Return until when the far end still read what the link had brought, in slots of this end.
 
     A far end that is slower than the link keeps reading from its buffer while the sender is silent. It is the
-    bottleneck then, as it is when it says XOFF. Both arrays ascend: from a slot of the first on (all of a
-    packet was sent before it), the far end reads until the slot of the second. Empty without its log.
+    bottleneck then, as it is when it sends XOFF. From a slot of the first array on (all of a packet was sent
+    before it), the far end reads until the slot of the second. Empty without its log.
+
+    Returns
+    -------
+    sent, read : ndarray of int64, slots, shape (n_packets,), ascending
     """
     carriages, arrived = joined.carriages, joined.delivery
     mine = np.flatnonzero(carriages["arrived_tick"] != NA)

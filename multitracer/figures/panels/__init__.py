@@ -23,7 +23,7 @@ class PanelModule(Protocol):
     """What a module of this folder binds."""
 
     def panel(self, layers: Layers, /) -> Panel | None:
-        """Return the panel, None if there is nothing to show."""
+        """Return the panel; None if it would be empty."""
 
 
 @functools.cache

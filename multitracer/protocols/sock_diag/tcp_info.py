@@ -91,10 +91,13 @@ def _split(fields: Document, byte_order: ByteOrder) -> None:
 
 
 def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
-    """Return the fields of many structs at once, each an array of shape (n_blobs,).
+    """Return the fields of many structs at once.
 
-    The names are those of `decode_tcp_info`; a field that a struct is too short for, and a rate that is
-    unlimited (all bits set), is NA.
+    Returns
+    -------
+    dict of str to ndarray of int64, each of shape (n_blobs,)
+        The names are those of `decode_tcp_info`. A field that a struct is too short for, and a rate that is
+        unlimited (all bits set), is NA.
     """
     padded = b"".join(blob[:TCP_INFO_BYTES].ljust(TCP_INFO_BYTES, b"\0") for blob in blobs)
     rows = np.frombuffer(padded, dtype=np.uint8).reshape(-1, TCP_INFO_BYTES)
