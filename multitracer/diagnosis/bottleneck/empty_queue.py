@@ -1,8 +1,8 @@
-"""Losses at an empty queue, by both captures: the packets before and after them did not wait.
+"""Losses that no queue explains, by both captures: the packets before and after them did not wait for long.
 
 A queue that is managed (CoDel, PIE, RED) drops before it is full, but never a packet that next to nothing is
-ahead of. So losses at half a queue tell nothing, and these are told from what a full queue loses even where
-one path does both.
+ahead of, and one packet at a time. So a single loss at half a queue shows nothing by itself. It does if it is
+one of several in a row, or if other losses show that this queue drops only when it is full.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ _JITTER_NS = 10 * NS_PER_MS
 """... and by no less: radio delays packets by some milliseconds more or less ..."""
 _BELOW_RANK = 0.85
 """... and if its place among all waits is no higher: those at a full queue of Wi-Fi lie at 0.9 and more."""
-_CHANCE_RANK = 0.75
 _FULL, _FAR = 0.93, 0.5
-"""Parts of the longest wait from which on a queue was full, and below which it was far from it."""
+"""Parts of the longest wait from which on a queue was full, and below which it was far from it ..."""
+_CHANCE_RANK = 0.75
+"""... if its place among all waits is no higher, as for the losses by chance."""
 _ALIKE = 0.1
 """Between the quartiles of such waits, as part of the middle one: 0.003 where the path had become longer."""
 _STEADY, _LEAST_PIECES = 1.2, 8
@@ -58,7 +59,7 @@ _LEAST_SHARE = 0.02
 
 
 def lost_at_empty_queue(case: Case) -> Losses | None:
-    """Return the losses at an empty queue; None if they are too few, or only one end was captured."""
+    """Return the losses that no queue explains; None if they are too few, or only one end was captured."""
     lost, delays = case.lost, None if case.is_link_logged else _delays(case)
     if delays is None or len(lost) < _LEAST_RUNS:
         return None
