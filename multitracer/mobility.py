@@ -6,6 +6,7 @@ value is NA, never 0.
 
 from __future__ import annotations
 
+from multitracer.signalling import HANDOVERS
 from multitracer.tables import Column, Schema
 
 
@@ -46,3 +47,41 @@ ROUTE_GAPS = Schema(
     ),
 )
 """Stretches of the route in which no position is interpolated."""
+
+JUDGED_HANDOVERS = HANDOVERS.extended(
+    "judged_handovers",
+    Column(
+        "ping_pong",
+        "int8",
+        "1: back to the cell before within the minimum stay, 0: not; NA: cannot be decided",
+        na=True,
+    ),
+    *_reals(
+        ("stay_least_s", "time in the old cell since it was entered, at least", "s"),
+        ("stay_most_s", "the same, at most", "s"),
+    ),
+    Column("verdict", "U10", "too early, too late, wrong cell (TS 36.300, 22.4.2.2), none; empty if unknown"),
+    Column("verdict_reason", "U64", "what the verdict rests on, or why there is none"),
+)
+"""Changes of the serving cell alone, with what the standards call them; secondary cells are not here."""
+
+STAYS = Schema(
+    "stays",
+    (
+        Column("begin_ns", "int64", "first reading of the cell, or the handover to it", "ns since 1970"),
+        Column("end_ns", "int64", "last reading of the cell, or the handover from it", "ns since 1970"),
+        Column("rat", "U8", "technology, as in radio; empty if unknown"),
+        Column("plmn", "U6", "network; empty if unknown"),
+        *(
+            Column(name, "int64", doc, na=True)
+            for name, doc in (
+                ("cell_id", "cell identity within the network"),
+                ("physical_cell_id", "PCI, primary scrambling code, or BSIC"),
+                ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink"),
+            )
+        ),
+        Column("cell", "int64", "row in cells"),
+        *_reals(("seconds", "time in which it was read, without gaps", "s")),
+    ),
+)
+"""Times between two changes of the serving cell, in order."""
