@@ -85,3 +85,49 @@ STAYS = Schema(
     ),
 )
 """Times between two changes of the serving cell, in order."""
+
+_LEVELS = (
+    ("rsrp", "dBm", "RSRP"), ("rsrq", "dB", "RSRQ"), ("sinr", "dB", "SINR"), ("rscp", "dBm", "RSCP"),
+    ("rssi", "dBm", "RSSI"),
+)  # fmt: skip
+_QUARTILES = (("q1", "a quarter is at or below"), ("median", "median"), ("q3", "a quarter is at or above"))
+"""Of numpy.quantile, method linear."""
+
+CELLS = Schema(
+    "cells",
+    (
+        Column("rat", "U8", "technology, as in radio; empty if unknown"),
+        Column("plmn", "U6", "network; empty if unknown"),
+        *(
+            Column(name, "int64", doc, na=True)
+            for name, doc in (
+                ("cell_id", "cell identity within the network"),
+                ("physical_cell_id", "PCI, primary scrambling code, or BSIC"),
+                ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink"),
+            )
+        ),
+        Column("visits", "int64", "times that it became the serving cell, the first included"),
+        *_reals(
+            ("seconds", "time in which it served: between readings that are near enough", "s"),
+            ("distance_m", "way that was driven in this time; NA without positions", "m"),
+        ),
+        Column("readings", "int64", "rows of radio with a level"),
+        *_reals(
+            *(
+                (f"{name}_{part}_{unit.lower()}", f"{words} of the readings: {doc}", unit)
+                for name, unit, words in _LEVELS
+                for part, doc in _QUARTILES
+            ),
+            *(
+                (f"throughput_{part}_bps", f"throughput of its seconds: {doc}", "bit/s")
+                for part, doc in _QUARTILES
+            ),
+        ),
+        *(Column(f"rtt_{part}_ns", "int64", f"round-trip times: {doc}", "ns") for part, doc in _QUARTILES),
+        Column("outages", "int64", "outages that began in it; NA if none were looked for", na=True),
+        *_reals(("outage_s", "their time in it; NA if none were looked for", "s")),
+        Column("handovers_in", "int64", "changes to it"),
+        Column("handovers_out", "int64", "changes from it"),
+    ),
+)
+"""The cells that served, the longest first."""

@@ -62,9 +62,8 @@ def changes_of(radio: Table) -> Table:
     Returns
     -------
     Table
-        HANDOVERS, with kind `change`. `earliest_ns` and `latest_ns` are the times of the two readings (from
-        the question of the first to the answer of the second where a log has both), `time_ns` that of the
-        second. Provenance `left_out` counts signs that are no changes, by reason.
+        HANDOVERS, with kind `change`. `earliest_ns` and `latest_ns` are the times of the two readings,
+        `time_ns` that of the second. Provenance `left_out` counts signs that are no changes, by reason.
     """
     serving = Serving.of(radio)
     changes, left_out = _shown(serving)
@@ -141,13 +140,12 @@ def _table(serving: Serving, changes: Changes, left_out: dict[str, int]) -> Tabl
     before, after, evidence = changes
     number = len(before)
     time, line = serving.time_ns, serving["line"].astype(np.int64)
-    question, answer = serving["asked_ns"], serving["answered_ns"]
     nothing = np.full(number, NA)
     columns = {
         "time_ns": time[after],
         "complete_ns": np.full(number, NOT_A_TIME),
-        "earliest_ns": np.where(question != NOT_A_TIME, question, time)[before],
-        "latest_ns": np.where(answer != NOT_A_TIME, answer, time)[after],
+        "earliest_ns": time[before],
+        "latest_ns": time[after],
         "modem": nothing,
         "kind": np.full(number, Kind.CHANGE.value, dtype="U20"),
         "cause": np.full(number, "", dtype="U48"),

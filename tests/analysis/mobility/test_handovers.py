@@ -65,15 +65,6 @@ def test_words_for_an_unknown_cell_are_missing(word: int) -> None:
     assert not len(changes_of(table_of(RADIO, [lte(t, word if t == 4 else 1) for t in range(10)])))
 
 
-def test_question_and_answer_bound_the_reading() -> None:
-    rows = [
-        lte(1, 1, asked_ns=at_ns(0.9), answered_ns=at_ns(1.1)),
-        lte(2, 2, asked_ns=at_ns(1.9), answered_ns=at_ns(2.1)),
-    ]
-    changes = changes_of(table_of(RADIO, rows))
-    assert (seconds(changes, "earliest_ns"), seconds(changes, "latest_ns")) == ([0.9], [2.1])
-
-
 def test_secondary_and_neighbour_cells_never_count() -> None:
     rows = [lte(t, 1) for t in range(6)]
     rows += [lte(t + 0.1, 7 + t, role="secondary", rat="NR") for t in range(6)]
