@@ -131,3 +131,55 @@ CELLS = Schema(
     ),
 )
 """The cells that served, the longest first."""
+
+AROUND = Schema(
+    "around",
+    (
+        Column("handover", "int64", "row in judged_handovers"),
+        Column("window", "U8", "baseline (the same car a minute before), before, during, after"),
+        Column("begin_ns", "int64", "its begin", "ns since 1970"),
+        Column("end_ns", "int64", "its end", "ns since 1970"),
+        *_reals(
+            ("throughput_bps", "mean; NA where less than half of the window is known", "bit/s"),
+            ("throughput_ratio", "against the baseline; NA without one, or if it is 0", ""),
+            ("rtt_median_ms", "median of the round-trip times that ended in it", "ms"),
+        ),
+        Column("rtt_samples", "int64", "their number; NA if no round-trip times were given", na=True),
+        Column("sent", "int64", "segments sent in it; NA if none were given", na=True),
+        Column("lost", "int64", "those of them that were lost", na=True),
+        *_reals(("loss_ratio", "lost over sent; NA if nothing was sent", "")),
+        Column("reason", "U64", "why the baseline cannot be used; empty if it can"),
+    ),
+)
+"""What passed in windows around each handover; the limits of these windows are `around_limits`."""
+
+AROUND_LIMITS = Schema(
+    "around_limits",
+    (
+        Column("handover", "int64", "row in judged_handovers"),
+        Column("window", "U8", "as in around"),
+        Column("limit", "U17", "what held the transfer back (docs/limits.md); idle: none was running"),
+        *_reals(("share", "part of the window", "")),
+    ),
+)
+"""What limited the transfers around each handover; the shares of one window sum to 1."""
+
+EPOCHS = Schema(
+    "epochs",
+    (
+        *_reals(
+            ("begin_s", "begin of the bin, after the handover", "s"),
+            ("end_s", "end of the bin", "s"),
+        ),
+        Column("n", "int64", "handovers with a value in the bin"),
+        *_reals(
+            ("mean", "over handovers, each counts once", ""),
+            ("mean_low", "95 % interval: percentile bootstrap over handovers", ""),
+            ("mean_high", "its upper end", ""),
+            ("median", "over handovers", ""),
+            ("median_low", "95 % interval of order statistics; NA below six handovers", ""),
+            ("median_high", "its upper end", ""),
+        ),
+    ),
+)
+"""One quantity laid over all handovers, by the time since them."""
