@@ -138,7 +138,7 @@ def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> 
     gap = _gaps(len(rows), step_m, np.diff(time_ns) / NS_PER_S, (gap_s, gap_m))
     speed = position["speed_mps"][rows]
     counted = _counted(points, _noise_m(speed, position["error_m"][rows]), gap == "leap")
-    _count_ends(counted, points, time_ns, gap)
+    _count_last(counted, points, time_ns, gap)
     columns = {
         "time_ns": time_ns, "row": rows, "lat_deg": lat, "lon_deg": lon, "speed_mps": speed, "gap": gap,
         "distance_m": _distance(points, counted, gap, time_ns), "moved": counted,
@@ -179,7 +179,7 @@ def _counted(points: Array, noise_m: Array, leap: Mask) -> Mask:
     return counted
 
 
-def _count_ends(counted: Mask, points: Array, time_ns: Times, gap: Array) -> None:
+def _count_last(counted: Mask, points: Array, time_ns: Times, gap: Array) -> None:
     """Let the last position before a leap, and the last of all, count if the car was on its way there."""
     last = np.append(np.flatnonzero(gap == "leap"), len(points)) - 1
     last = last[last >= 0]
