@@ -15,10 +15,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError
-from multitracer.units import NS_PER_S
 from multitracer.words import count
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, Header, delimiter_of
+from parsers._text.jumps import Jumps
 from parsers._text.lines import ZONELESS, Lines
 from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
 from parsers._text.units import factor, plain
@@ -39,9 +39,6 @@ _LONGEST_FIELD = 100_000
 _MOST_COMMENTS = 50
 _SAMPLE_ROWS = 200
 """Lines by which the form of the times is decided; not measured."""
-_BACK_NS = NS_PER_S
-_AHEAD_NS = 86_400 * NS_PER_S
-"""A day between two lines; not measured."""
 _MOSTLY = 0.5
 _FEW = 4
 _WITH_UNIT = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
@@ -140,8 +137,7 @@ class _Times:
         self.at = [at for column in columns.time if (at := header.find(column)) is not None]
         self.seen = False
         self.first: str | None = None
-        self._last_ns: int | None = None
-        self._jumps: dict[str, tuple[int, int, int]] = {}
+        self.jumps = Jumps()
 
     def text(self, fields: list[str]) -> str:
         """Return the text of a line's time."""
@@ -155,28 +151,12 @@ class _Times:
         at_ns = self.of_text(text)
         if at_ns is not None:
             self.seen = True
-            self._watch(number, at_ns)
+            self.jumps.take(number, at_ns)
         return at_ns
 
     def of_text(self, text: str) -> int | None:
         """Return the instant that a text names in the form of this log."""
         return time_ns(text, self.form, self._map.zone, lambda: self._lines.warn(ZONELESS))
-
-    def _watch(self, number: int, at_ns: int) -> None:
-        passed = 0 if self._last_ns is None else at_ns - self._last_ns
-        self._last_ns = at_ns
-        if -_BACK_NS < passed < _AHEAD_NS:
-            return
-        way = "back" if passed < 0 else "ahead"
-        times, most, line = self._jumps.get(way, (0, 0, number))
-        self._jumps[way] = (times + 1, max(most, abs(passed)), line)
-
-    def jumps(self) -> Iterator[str]:
-        """Yield a sentence for times that jump, each way."""
-        for way, (times, most_ns, line) in self._jumps.items():
-            often = "once" if times == 1 else f"{times:,} times"
-            seconds = most_ns // NS_PER_S
-            yield f"the times jump {way} {often}, by up to {seconds:,} s, first at line {line:,}: two clocks?"
 
 
 class _Log:
@@ -316,7 +296,7 @@ class _Log:
                 f"no line has a time: column {columns} is not in the form {times.form!r}, "
                 f"for example {times.first[:40]!r}",
             )
-        for sentence in (*self._wrong_columns(), *times.jumps()):
+        for sentence in (*self._wrong_columns(), *times.jumps.sentences()):
             self._lines.warn(sentence)
         if self._nowhere:
             self._lines.warn(
