@@ -89,7 +89,7 @@ class StampFacts:
         """Years since 1970 -> packets, the smallest and the largest time."""
 
     def note(self, time_ns: Numbers) -> None:
-        """Take in the next times, in the order of the file."""
+        """Note the next times, in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
         known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
         self._source.without_time += len(time_ns) - len(known)
         if not len(known):

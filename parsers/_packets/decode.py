@@ -293,7 +293,7 @@ def _mark_overwritten(packets: Packets) -> None:
 
 
 def by_link_type(records: Records) -> list[tuple[int, Packets]]:
-    """Return the packets of a block by their link type."""
+    """Return the packets of a block by their link type: `at` is where the frame begins."""
     end = records.start + records.captured
     packets = Packets(
         records.data,

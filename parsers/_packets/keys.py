@@ -39,7 +39,19 @@ class KeyIndex:
         return len(self._keys[0])
 
     def numbers(self, words: Sequence[Words]) -> tuple[NDArray[np.int32], Numbers]:
-        """Return the number of each key, and the positions at which a new key is seen first, ascending."""
+        """Return the number of each key, and the positions at which a new key is seen first.
+
+        Parameters
+        ----------
+        words : sequence of ndarray of uint64, shape (n,)
+            Word i of each key.
+
+        Returns
+        -------
+        number : ndarray of int32, shape (n,)
+            From 0; never NA.
+        first : ndarray of int64, shape (n_new,), ascending
+        """
         number = np.full(len(words[0]), _EMPTY, np.int32)
         unknown = self._look_up(words, number)
         if not len(unknown):

@@ -105,7 +105,7 @@ class Dialect:
         return lambda at: at + captured[at] + header_bytes
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a record with sane lengths and fraction may begin."""
+        """Return where a record with sane lengths and fraction may begin: bool, shape of `at`."""
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
         captured, original = words[:, 2], words[:, 3]
         sane: Mask = (
@@ -114,7 +114,7 @@ class Dialect:
         return sane
 
     def likely(self, pieces: NDArray[np.uint8]) -> Mask:
-        """Return where the upper half of the seconds is that of the file's first record."""
+        """Return where the upper half of the seconds is that of the file's first record; see `Layout`."""
         first, second = (3, 2) if self.order == "<" else (0, 1)
         width = pieces.shape[1] - 8
         high: Mask = pieces[:, first : first + width] == self.high_seconds >> 8

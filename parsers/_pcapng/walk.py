@@ -84,7 +84,7 @@ class Walked:
         self.sections.append(Section(self.count, sections.order, sections.base))
 
     def add(self, starts: Numbers | list[int]) -> None:
-        """Note where packet blocks begin."""
+        """Note where packet blocks begin: int64, positions in the window, ascending."""
         self._pieces.append(np.asarray(starts, np.int64))
         self.count += len(starts)
 
@@ -93,11 +93,11 @@ class Walked:
         return next(section for section in reversed(self.sections) if section.first <= packet)
 
     def starts(self) -> Numbers:
-        """Return where all packet blocks begin."""
+        """Return where all packet blocks begin: int64, shape (count,), ascending."""
         return np.concatenate([*self._pieces, np.empty(0, np.int64)])
 
     def each(self, values: list[int]) -> Numbers:
-        """Return for each packet that one of `values`, one per section, which is its section's."""
+        """Return for each packet the one of `values` that belongs to its section: int64, shape (count,)."""
         firsts = [s.first for s in self.sections]
         return np.repeat(np.array(values, np.int64), np.diff([*firsts, self.count]))
 

@@ -81,7 +81,7 @@ class Packets(NamedTuple):
     comment_bytes: Numbers
 
     def where(self, chosen: Array) -> Packets:
-        """Return the packets that a mask or positions choose."""
+        """Return the packets that a mask (bool, shape (n,)) or positions (int64) choose."""
         columns: list[Array] = [column[chosen] for column in self[1:]]
         return Packets(self.data, *columns)
 
@@ -306,13 +306,13 @@ class _Words:
         self.offset: Numbers = np.where(is_stated, self.number("off", MOST, NA), value)
 
     def number(self, key: str, most: int, otherwise: int) -> Numbers:
-        """Return the number behind a word; NA where it makes no sense."""
+        """Return a word's number in each comment: int64, shape (n_packets,); NA where it is not valid."""
         usual = None if otherwise == NA else str(otherwise)
         values = np.array([number(words.get(key, usual), most) for words in self._each])
         return np.asarray(values[self._which])
 
     def text(self, key: str) -> Array:
-        """Return the text behind a word, empty where it is not said."""
+        """Return the text of a word in each comment: shape (n_packets,); empty where the word is absent."""
         dtype = next(column.dtype for column in LINK_FRAMES if column.name == key)
         values = np.array([words.get(key, "") for words in self._each], dtype=dtype)
         return np.asarray(values[self._which])

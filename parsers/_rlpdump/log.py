@@ -296,7 +296,7 @@ class _Events:
         self._begin()
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name."""
+        """Return the columns collected, by name: each of shape (n_events,), dtype of its column."""
         self._pack()
         return self._rows.columns()
 

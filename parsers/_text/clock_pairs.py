@@ -51,7 +51,7 @@ class ClockPairs:
         return True
 
     def place(self, monotonic_ns: Times) -> Times:
-        """Return the wall-clock times of instants; unchanged if there is no pair."""
+        """Return the wall-clock times of instants: int64, ns, same shape; unchanged without a pair."""
         if not self._middles:
             return monotonic_ns
         base = self._offsets[0]

@@ -47,7 +47,7 @@ class Sparse:
         self._rows.append(*(self._missing | known).values())
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name."""
+        """Return the columns collected, by name: each of shape (len(self),), dtype of its column."""
         return self._rows.columns()
 
     def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:

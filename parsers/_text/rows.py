@@ -86,7 +86,7 @@ class Rows:
         self._rows = []
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name."""
+        """Return the columns collected, by name: each of shape (len(self),), dtype of its column."""
         self._pack()
         joined = map(np.concatenate, zip(*self._chunks, strict=True))
         return dict(zip((c.name for c in self._columns), joined, strict=True))
