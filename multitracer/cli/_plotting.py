@@ -1,4 +1,4 @@
-"""From what the user asked of `plot` to a figure, and the sentences about it."""
+"""From the options of `plot` to a figure, and the sentences about it."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Plot:
 
     @cached_property
     def layers(self) -> Layers:
-        """What all logs hold of it."""
+        """What all logs of the session hold of the connection."""
         return Layers.of(self.recording, self.part, self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
-        """Return whether the stacked figure is drawn: where there is more than one capture, unless told."""
+        """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
         return stack is not False and (stack or self.layers.has_more)
 
     @property
     def title(self) -> str:
-        """What the page is called: who sent to whom, in which recording."""
+        """The title of the page: sender, receiver and recording."""
         ends = self.part.analysis.ends(self.connection)
         return f"{self.recording.name}: {ends.source} → {ends.destination}"
 
@@ -95,7 +95,7 @@ class Plot:
         return stacked(layers, view, panels=panels, theme=self.theme)
 
     def _fit(self, span: Span, begin_ns: int | None, last_ns: int | None) -> Fit:
-        """Return the line to fit; without seconds of its own it is fitted to what is drawn."""
+        """Return the line to fit; without a time range of its own, it is fitted to the drawn range."""
         if span.from_ns is None:
             return Fit(span.name, begin_ns, last_ns)
         return Fit(span.name, *self._axis_ns(span), named=True)
@@ -111,7 +111,7 @@ class Plot:
 
 
 def write(figure: go.Figure, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
-    """Write a figure as plotly's JSON, or as a page that needs nothing else."""
+    """Write a figure as plotly's JSON, or as a page that loads no other file."""
     if as_json:
         path.write_text(figure.to_json(), "utf-8")
     else:

@@ -1,4 +1,4 @@
-"""What `inspect` and `analyze` tell people: files, trust, connections."""
+"""The output of `inspect` and `analyze` for people: files, trust, connections."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _VANTAGES = {
 
 
 def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
-    """Write the files, how far they can be trusted, and these connections, else a line for each."""
+    """Write the files, how far they can be trusted, and the chosen connections in full, else a line each."""
     for file in (file for part in recording.parts for file in part.capture.files):
         took = ""
         if file.first_ns is not None and file.last_ns is not None:
@@ -155,7 +155,7 @@ def _show_absent(sheet: Page, way: Document) -> None:
 
 
 def _cells(way: Document) -> Iterator[str]:
-    """Yield the values of a direction, then its goodput and the time that it is of."""
+    """Yield the values of a direction, then its goodput and the time that it covers."""
     for name in _DIRECTION_LABELS:
         value = way[name]
         if value is None or (name.startswith("rtt_") and way["rtt_absent"]):

@@ -1,4 +1,4 @@
-"""Reads captures: what the packet formats have in common."""
+"""Reads captures: the common part of the packet formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_GAPS = 1000
 
 
 class Damage:
-    """What is wrong with a file: the byte ranges that were lost, and why reading ended early, if it did."""
+    """The damage of a file: the byte ranges that were lost, and why reading ended early, if it did."""
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class Damage:
         return self._gaps >= _MOST_GAPS
 
     def lost(self, begin: int, end: int, reason: str) -> None:
-        """Note that the bytes from `begin` to `end` of the file tell nothing; reading went on behind them."""
+        """Note that the bytes from `begin` to `end` of the file are lost; reading continued after them."""
         ranges = self._source.lost_ranges
         self._gaps += 1
         if ranges and ranges[-1][1] >= begin:
@@ -80,7 +80,7 @@ _FAR_APART = f"more than {_ERA_YEARS} years from the others"
 
 
 class StampFacts:
-    """Notes in a file's facts what its time stamps show."""
+    """Writes into a file's facts what its time stamps show."""
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Arrays and tables that grow block by block, without a second copy of them in the end.
+"""Arrays and tables that grow block by block, without a second copy at the end.
 
 Memory that was asked for but not yet written costs nothing, so the room is made as large as the rest of the
 input lets expect, and otherwise doubled.
@@ -22,7 +22,7 @@ _MARGIN = 1.05
 
 
 class GrowingArray:
-    """One array with room to spare."""
+    """One array with spare capacity."""
 
     def __init__(self, dtype: str) -> None:
         self._array: Array = np.empty(0, dtype)
@@ -52,7 +52,7 @@ class GrowingArray:
 
 
 class GrowingTable:
-    """A table with room to spare."""
+    """A table with spare capacity."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema

@@ -1,4 +1,4 @@
-"""What may lie between Ethernet and IP: VLAN tags, MPLS labels, LLC; and IP without anything before it.
+"""Headers between Ethernet and IP: VLAN tags, MPLS labels, LLC; and IP without any header before it.
 
 Sources: IEEE 802.3, 802.1Q, 802.1ad; RFC 1042 (LLC and SNAP), RFC 2684 (bridged frames in SNAP), RFC 3032 and
 RFC 4448 (MPLS and Ethernet in it).

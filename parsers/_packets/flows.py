@@ -1,4 +1,4 @@
-"""Numbers the flows of a capture, in order of first sight, and tells the direction of each segment."""
+"""Numbers the flows of a capture in order of their first packet, and finds each segment's direction."""
 
 from __future__ import annotations
 

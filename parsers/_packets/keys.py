@@ -65,7 +65,7 @@ class KeyIndex:
         return number, unknown[first]
 
     def _slots(self, words: Sequence[Words]) -> Numbers:
-        """Return where to look for each key first."""
+        """Return the slot in which to look for each key first."""
         mixed = words[0] * self._multipliers[0]
         for word, multiplier in zip(words[1:], self._multipliers[1:], strict=False):
             mixed ^= mixed >> np.uint64(29)
@@ -77,7 +77,7 @@ class KeyIndex:
         return (mixed >> np.uint64(64 - bits)).astype(np.int64)
 
     def _is_key(self, number: NDArray[np.int32], words: Sequence[Words]) -> Mask:
-        """Return where the key of a number is the given one."""
+        """Return where the key with a number equals the given one."""
         same: Mask = number != _EMPTY
         if len(self):
             for key, word in zip(self._keys, words, strict=True):

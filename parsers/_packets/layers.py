@@ -1,4 +1,4 @@
-"""What the decoders of one layer hand to the next: many packets at once, as arrays of positions.
+"""The types that decoders of one layer pass to the next: many packets at once, as arrays of positions.
 
 A block is a piece of the capture in memory, with `PAD_BYTES` of slack after its last packet, so that a
 header can be gathered first and found to be cut short afterwards. Gathering rows of bytes as `void` and

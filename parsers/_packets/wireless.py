@@ -36,7 +36,7 @@ def _le32(data: Bytes, at: Numbers) -> Numbers:
 def _after(
     packets: Packets, length: Numbers, kinds: Numbers, name: str, ledger: Ledger
 ) -> tuple[Packets, Numbers]:
-    """Take off headers whose length is in themselves."""
+    """Take off headers that state their own length."""
     inside = packets.advanced(length)
     fits = (length > 0) & (inside.at <= inside.end)
     ledger.drop(~fits, f"{name} header cut short")

@@ -1,4 +1,4 @@
-"""How likely it is that bytes are a pcap record, and where reading resumes behind damage.
+"""How plausible it is that bytes are a pcap record, and where reading continues after damage.
 
 A record has no mark that tells it from other bytes. But its lengths and its fraction of a second are small
 numbers, its time is near that of its neighbours, and it ends where the next one begins: three such records in
@@ -183,7 +183,7 @@ class Chains:
         return here + begin
 
     def _followed(self, places: Numbers, *, times: int) -> Numbers:
-        """Return the places whose records have so many plausible ones in a row behind them.
+        """Return the places whose record is followed by the given number of plausible ones.
 
         That the file ends exactly behind a record, near the time that is looked for, says as much.
         """
@@ -202,7 +202,7 @@ class Chains:
         return np.sort(np.append(ended, begin))
 
     def _is_within(self, at: Numbers, most_s: int) -> Mask:
-        """Return which records are so near the time that is looked for."""
+        """Return which records are close enough to the expected time."""
         if self._near_s is None:
             return np.ones(len(at), bool)
         near: Mask = np.abs(Fields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s

@@ -54,7 +54,7 @@ class MapError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Where the values of one column of a table come from."""
+    """The source of the values of one column of a table."""
 
     column: str
     scale: float = 1.0
@@ -64,7 +64,7 @@ class Cell:
     """What stands for no value in this column, beside what does in all."""
 
     def is_missing(self, text: str) -> bool:
-        """Return whether a text stands for no value; numbers are compared as numbers."""
+        """Return whether a text means "no value"; numbers are compared as numbers."""
         return text in self.missing or (bool(self.missing) and _as_float(text) in self._numbers())
 
     def _numbers(self) -> set[float]:
@@ -73,7 +73,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """A map: how time is written, and for each table the cells of one or several rows of it."""
+    """A map: how time is written, and for each table the cells of one or several rows."""
 
     time: Cell
     form: str
@@ -111,7 +111,7 @@ def column_map(data: Document) -> ColumnMap:
 
 
 def _is_strptime(form: str) -> bool:
-    """Return whether a text is a form of strptime; it may say each part once."""
+    """Return whether a text is a format of strptime; each part may occur once."""
     try:
         datetime.strptime("", form)  # noqa: DTZ007
     except ValueError:

@@ -61,7 +61,7 @@ class Lines:
             pass
 
     def skip(self, reason: str, count: int = 1) -> None:
-        """Count the current line as not used, or so many lines up to it."""
+        """Count the current line as not used, or the given number of lines up to it."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
             self.first_skipped.setdefault(reason, self.number)
@@ -86,7 +86,7 @@ class Lines:
         }
 
     def _mostly_skipped(self) -> Iterator[str]:
-        """Yield that more than half of the log could not be used, and why."""
+        """Yield, if more than half of the log could not be used, that fact and the reasons."""
         skipped = sum(self.skipped.values())
         if 2 * skipped > self.number:
             most = max(self.skipped, key=self.skipped.__getitem__)
