@@ -1,4 +1,4 @@
-"""From what the user asked of `plot` to a figure, and the sentences about it."""
+"""From the options of `plot` to a figure, and the sentences about it."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class Plot:
 
     @cached_property
     def layers(self) -> Layers:
-        """What all logs hold of it."""
+        """What all logs of the session hold of the connection."""
         return Layers.of(self.recording, self.part, self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
-        """Return whether the stacked figure is drawn: where there is more than one capture, unless told."""
+        """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
         return stack is not False and (stack or self.layers.has_more)
 
     @property
     def title(self) -> str:
-        """What the page is called: who sent to whom, in which recording."""
+        """The title of the page: sender, receiver and recording."""
         ends = self.part.analysis.ends(self.connection)
         return f"{self.recording.name}: {ends.source} → {ends.destination}"
 
@@ -103,7 +103,7 @@ def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: in
         return begin, end
 
     def fit(span: Span) -> Fit:
-        """Without seconds of its own, the line is fitted to what is drawn."""
+        """Without a time range of its own, the line is fitted to the drawn range."""
         if span.from_ns is None:
             return Fit(span.name, begin_ns, last_ns)
         return Fit(span.name, *on_axis(span), named=True)
@@ -143,7 +143,7 @@ def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeN
 
 
 def write(figure: go.Figure, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
-    """Write a figure as plotly's JSON, or as a page that needs nothing else."""
+    """Write a figure as plotly's JSON, or as a page that loads no other file."""
     if as_json:
         path.write_text(figure.to_json(), "utf-8")
     else:

@@ -1,4 +1,4 @@
-"""What `inspect` and `analyze` tell people: files, trust, connections."""
+"""The output of `inspect` and `analyze` for people: files, trust, connections."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _show_absent(sheet: Page, way: Document) -> None:
 
 
 def _cells(way: Document) -> Iterator[str]:
-    """Yield the values of a direction, then its goodput and the time that it is of."""
+    """Yield the values of a direction, then its goodput and the time that it covers."""
     for name in _DIRECTION_LABELS:
         value = way[name]
         if value is None or (name.startswith("rtt_") and way["rtt_absent"]):

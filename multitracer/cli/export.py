@@ -182,7 +182,7 @@ def session(session: str, output: str, anonymize: bool) -> None:
 
 
 def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
-    """Write the copy to a new or empty folder; return what it lacks."""
+    """Write the copy to a new or empty folder; return what it left out."""
     from multitracer.anonymize.session import anonymize
     from multitracer.cli._output import replacing_folder, warn
     from multitracer.recording.inputs import find_inputs

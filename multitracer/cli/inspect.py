@@ -120,7 +120,7 @@ def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str
 
 
 def _ending(folder: Path, run: CollectorRun) -> str:
-    """Return how a collector ended, and when, unless that was in order."""
+    """Return how a collector ended, and when, unless it ended in order."""
     from multitracer.words import moment
 
     if run.outcome is not None:
@@ -151,7 +151,7 @@ def _key(name: str) -> str:
 
 
 def _short(value: object) -> str:
-    """Return a value of the manifest; one that nests deeper than once only by its size."""
+    """Return a value of the manifest; of one that is nested more than once, only its size."""
     if isinstance(value, dict | list):
         members = list(value.items() if isinstance(value, dict) else enumerate(value))
         if any(isinstance(member, dict | list) for _, member in members):

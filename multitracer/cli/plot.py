@@ -122,7 +122,7 @@ def command(
 def _of_transactions(
     reading: Reading, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
 ) -> bool:
-    """Draw what the inputs hold of transactions, if that is asked for or all there is; say whether."""
+    """Draw transactions, if they are asked for or the only data; return whether it was done."""
     from pathlib import Path
 
     if kind is None and not all(Path(name).is_dir() for name in reading.inputs):

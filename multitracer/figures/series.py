@@ -74,7 +74,7 @@ class Series:
         return np.asarray(self.value != BREAK)
 
     def take(self, index: Array) -> Series:
-        """Return the points that `index` (positions or a mask) selects."""
+        """Return the points that positions (int64, shape (n,)) or a mask (bool, shape (n_points,)) select."""
 
         def pick(column: Array | None) -> Array | None:
             return None if column is None else column[index]
