@@ -7,5 +7,5 @@ ends were captured), how fast the link is at its best (`train_rate`), and how lo
 
 What must hold: these are measures; which finding they make, if any, the rule decides. Few losses tell
 nothing: with fewer than a threshold the answer is None. No link log is needed, so the path may be anybody's;
-where one says what was lost, `losses` is None and the rules of the link speak.
+where one says what was lost, `losses_of` is None and the rules of the link speak.
 """
