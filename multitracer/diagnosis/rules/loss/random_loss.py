@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
 from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
-from multitracer.diagnosis.bottleneck.policing import policer
 from multitracer.diagnosis.packets.losses import rounds
+from multitracer.diagnosis.packets.policing import policer
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

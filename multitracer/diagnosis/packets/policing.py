@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
 from multitracer.diagnosis.packets.losses import losses, rounds
+from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
