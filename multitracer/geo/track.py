@@ -138,7 +138,7 @@ class Track:
         if self.quantity is None:
             return [("route", PLAIN)]
         scale = self.quantity.scale
-        words = [f"{each} {scale.unit}".strip() for each in scale.words()]
+        words = [_with_unit(each, scale.unit) for each in scale.words()]
         return [*zip(words, scale.colours, strict=True), ("no value", MISSING)]
 
     @cached_property
@@ -172,6 +172,12 @@ class Track:
     def values(self) -> list[float | None]:
         """Return the values of the points, None where missing."""
         return [None if each != each else each for each in self.value.tolist()]  # noqa: PLR0124 - NaN
+
+
+def _with_unit(words: str, unit: str) -> str:
+    """Return a class in words with its unit: -120 to -110 dBm, -80 dBm or more."""
+    number, more, _ = words.partition(" or more")
+    return f"{number} {unit}".strip() + more
 
 
 def stamp(time_ns: int) -> str:

@@ -131,6 +131,7 @@ def test_legend_names_classes_units_and_the_colour_of_missing_values() -> None:
     words = [("-100 to -90 dBm", "#e0f3f8"), ("no value", MISSING)]
     legend = [(each["class"], each["colour"]) for each in json.loads(geojson(track()))["legend"]]
     assert [legend[3], legend[-1]] == words
+    assert legend[5][0] == "-80 dBm or more"
     assert "-100 to -90 dBm: #e0f3f8" in gpx(track())
     folders = {each.text for each in ET.fromstring(kml(track())).iter(f"{_KML}name")}
     assert {"drive: RSRP", "no value", "-120 to -110 dBm"} <= folders
