@@ -92,7 +92,9 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     parts = []
     for a, b in zip(first, last, strict=True):
         inside = slice(a, b + 1)
-        parts += _parts(a, inherited(shown[inside], seconds.limit[inside], undecided[inside]))
+        parts += _parts(
+            a, inherited(shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside])
+        )
     facts = {
         "typical_bps": typical,
         "poor_bps": poor,
