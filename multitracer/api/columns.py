@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer import link, radio, sender, tables, tcp, transactions
+from multitracer import application, link, radio, sender, tables, tcp, transactions
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
@@ -33,6 +33,9 @@ _SCHEMAS = (
     radio.GAPS,
     radio.MARKERS,
     transactions.TRANSACTIONS,
+    application.APPLICATION_RATE,
+    application.APPLICATION_SUMS,
+    application.PINGS,
     CLOCK_EDGES,
     CLOCK_MAPPING,
     FINDINGS,
