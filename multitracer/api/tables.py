@@ -268,7 +268,8 @@ class SessionTables(Kept):
         Parameters
         ----------
         layer : str
-            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions.
+            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions,
+            application.
         name : str
             Of the table, such as "clock_readings".
 
