@@ -84,7 +84,7 @@ POSITION = Schema(
             "fix_time_ns", "int64", "when the position was valid, by the receiver's clock", "ns since 1970"
         ),
         _LINE,
-        Column("source", "U8", "gpsd, nmea, csv"),
+        Column("source", "U8", "gpsd, nmea, csv, gpx"),
         *_reals(
             ("lat_deg", "latitude, WGS 84, north positive", "degrees"),
             ("lon_deg", "longitude, WGS 84, east positive", "degrees"),

@@ -16,7 +16,8 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from parsers._format import HEAD_BYTES, Format, Match
-from parsers._text.column_map import column_map, read_mapped
+from parsers._text.column_map import column_map
+from parsers._text.mapped_log import read_mapped
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table

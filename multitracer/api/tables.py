@@ -249,7 +249,7 @@ class SessionTables(Kept):
         >>> session.markers.empty
         True
         """
-        return self._logged("marker", MARKERS)
+        return self._logged("marker", MARKERS, "position")  # waypoints of a track are marks, too
 
     @cached_property
     def transactions(self) -> pd.DataFrame:

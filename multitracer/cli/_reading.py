@@ -164,8 +164,8 @@ def load(
     from multitracer.recording.open import read_recording
 
     inputs = inputs or find_inputs(*reading.inputs)
-    if not inputs.points:
-        raise InputError(f"{inputs.folder}: holds no capture; name a capture or a session folder")
+    if not inputs.points and not inputs.listed:
+        raise InputError(f"{inputs.folder}: holds no capture and no log; name a capture or a session folder")
     if output is not None:
         from multitracer.cli._output import check_output
 

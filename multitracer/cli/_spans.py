@@ -29,6 +29,11 @@ class Wish(NamedTuple):
     trends: tuple[Span, ...] = ()
     marks: tuple[Span, ...] = ()
 
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns of the labels to draw."""
+        return [pattern for given in self.series for pattern in given.split(",") if pattern]
+
 
 def trend(text: str) -> Span:
     """Return what `--trend LABEL` or `--trend LABEL=FROM:TO` asks for."""

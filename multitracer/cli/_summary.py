@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.cli._logs import NO_PACKETS, show_logs
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -56,7 +57,14 @@ _VANTAGES = {
 
 
 def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
-    """Write the files, how far they can be trusted, and the chosen connections in full, else a line each."""
+    """Write the files, how far they can be trusted, and these connections, else a line for each.
+
+    Without a capture: the logs.
+    """
+    if not recording.parts:
+        sheet.line(NO_PACKETS)
+        show_logs(sheet, recording)
+        return
     for file in (file for part in recording.parts for file in part.capture.files):
         took = ""
         if file.first_ns is not None and file.last_ns is not None:

@@ -36,6 +36,7 @@ def command(reading: Reading) -> None:
 
     For a session folder, each log is also compared with the checksum that the recording left.
     """
+    from multitracer.cli._logs import show_logs
     from multitracer.cli._page import page
     from multitracer.cli._reading import load
     from multitracer.cli._transactions import read_arms, show_transactions
@@ -43,13 +44,17 @@ def command(reading: Reading) -> None:
     from multitracer.recording.transactions import LAYER
 
     session = find_inputs(*reading.inputs)
-    recording = load(reading, inputs=session) if session.points else None
+    recording = load(reading, inputs=session) if session.points or session.listed else None
     sheet = page()
     _show_session(sheet, session)
     if session.holds(LAYER):
         show_transactions(sheet, read_arms([session], some=False)[0])
-    if recording is not None:
+    if recording is None:
+        return
+    if recording.parts or reading.connection is not None:
         _show_captures(sheet, recording, reading)
+        sheet.line()
+    show_logs(sheet, recording)
 
 
 def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
+from parsers._text.lines import ZONELESS
 from parsers._text.rows import decimal_ns
 
 _EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?(?=[\s:;,]|$)")
@@ -116,7 +117,7 @@ def _hour(parts: dict[str, str | None]) -> int:
 
 def _zone(text: str | None) -> tuple[timezone, str | None]:
     if text is None:
-        return UTC, "the time zone is not given; taken as UTC"
+        return UTC, ZONELESS
     if text in _GREENWICH:
         return UTC, None
     if text[0] in "+-":
