@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Array, Table
 
-_FTP_DATA = 20
+_FTP_DATA = 20  # RFC 959, 3.2
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768
 _LISTENED_ON = (
     1080, 1194, 1433, 1521, 1723, 1883, 1935, 2049, 2181, 3128, 3268, 3306, 3389, 3478, 4433, 5000,
