@@ -183,7 +183,7 @@ def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
 
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
-_TIMESTAMPS_BYTES = 12
+_TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _WRITES = 0.8
 """Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
 buffers, which push too, up to 0.3 (36 recordings)."""
