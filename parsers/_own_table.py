@@ -1,4 +1,4 @@
-"""A table of ours as CSV, its columns named as they are in the table: what an anonymous copy holds."""
+"""One of our tables as CSV, with the table's column names: the content of an anonymous copy."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
 
 
 def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
-    """Return a plug-in's format whose faults are its own: it claims nothing, or its log is damaged."""
+    """Return a plug-in's format that contains its faults: it then claims nothing, or its log is damaged."""
 
     def sniff(head: bytes, /) -> Match:
         try:

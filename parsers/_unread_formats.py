@@ -1,4 +1,4 @@
-"""Names what is not read: captures of other tools by their magic numbers, and what else looks like one.
+"""Names formats that are not read: other tools' captures by magic number, and files that look like one.
 
 Each comes with the command that turns it into something that is read, where there is one. Sources: the magic
 numbers are those that Wireshark's wiretap library and file(1) know them by; NetMetrix, TSH and the classic
@@ -64,7 +64,7 @@ _CONTROL = bytes({*range(32)} - {9, 10, 12, 13, 27})
 
 
 def named(head: bytes, *, path: str) -> str | None:
-    """Return what a file that nothing reads is, and what to do with it; None if nobody knows."""
+    """Return what an unreadable file is, and what to do with it; None if it is unknown."""
     for magic, name, advice in _MAGICS:
         if head.startswith(magic):
             return _message(name, advice, path)
@@ -79,7 +79,7 @@ def _message(name: str, advice: str, path: str) -> str:
 
 
 def kind_of(head: bytes) -> str:
-    """Return what bytes look like: JSON, XML, text or binary."""
+    """Return the likely kind of bytes: JSON, XML, text or binary."""
     if not _is_text(head):
         return "binary"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -128,7 +128,7 @@ def _is_tsh(head: bytes) -> bool:
 
 
 def _is_diag(head: bytes) -> bool:
-    """Return whether the check sequences of frames between 0x7e hold that are not PPP's."""
+    """Return whether frames between 0x7e, other than those of PPP, have valid check sequences."""
     whole = head.split(b"\x7e")[:-1]
     frames = [_unstuffed(frame) for frame in whole if len(frame) >= 6 and not frame.startswith(b"\xff")]
     return sum(_check_holds(frame) for frame in frames) >= min(2, max(len(whole), 1))

@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 16
 
 
 def sniff(_head: bytes) -> Match:
-    """Return "no": only the map tells what a CSV means."""
+    """Return "no": only the map states what a CSV means."""
     return "no"
 
 

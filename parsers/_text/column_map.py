@@ -46,7 +46,7 @@ class MapError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Where the values of one column of a table come from."""
+    """The source of the values of one column of a table."""
 
     column: str
     scale: float = 1.0
@@ -56,7 +56,7 @@ class Cell:
     """What stands for no value in this column, beside what does in all."""
 
     def is_missing(self, text: str) -> bool:
-        """Return whether a text stands for no value; numbers are compared as numbers."""
+        """Return whether a text means "no value"; numbers are compared as numbers."""
         return text in self.missing or (bool(self.missing) and _as_float(text) in self._numbers())
 
     def _numbers(self) -> set[float]:

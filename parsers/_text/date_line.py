@@ -1,4 +1,4 @@
-"""Stamps that people put on the lines of a loop: `date` in its forms, seconds since 1970, ISO 8601."""
+"""Time stamps that scripts put on lines: `date` in its forms, seconds since 1970, ISO 8601."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GREENWICH = ("UTC", "GMT", "UT", "Z")
 
 @dataclass(frozen=True, slots=True)
 class DateLine:
-    """A time stamp at the start or end of a line: the instant, how coarse it is, and the rest of the line."""
+    """A time stamp at the start or end of a line: the instant, its resolution, and the rest of the line."""
 
     time_ns: int
     resolution_ns: int
@@ -47,7 +47,7 @@ class DateLine:
 
 
 def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
-    """Return the time stamp that a line begins with, None if it begins with none.
+    """Return the time stamp at the start of a line, None if there is none.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
 
 
 def date_at_end(text: str) -> DateLine | None:
-    """Return the time stamp that a line ends with, None if it ends with none or holds nothing else."""
+    """Return the time stamp at the end of a line, None if there is none or the line holds nothing more."""
     begin = max(len(text) - _LONGEST_STAMP, 0)
     if not _MAY_END.search(text, begin):
         return None

@@ -95,7 +95,7 @@ class Lines:
         return any(text.startswith(_ZONE_DOUBT) for text in self.warnings)
 
     def _mostly_skipped(self) -> Iterator[str]:
-        """Yield that more than half of the log could not be used, and why."""
+        """Yield, if more than half of the log could not be used, that fact and the reasons."""
         skipped = sum(self.skipped.values())
         if 2 * skipped > self.number:
             most = max(self.skipped, key=self.skipped.__getitem__)
