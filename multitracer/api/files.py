@@ -86,9 +86,9 @@ def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form
 
 def _framed(column: pd.Series[object], text: Callable[[str], str]) -> pa.Array:
     if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
-        return pa.array(
-            [None if pd.isna(each) else text(portable(str(each))) for each in column], pa.string()
-        )
+        missing = column.isna().tolist()
+        words = [None if no else text(portable(str(each))) for each, no in zip(column, missing, strict=True)]
+        return pa.array(words, pa.string())
     return pa.Array.from_pandas(column)
 
 
