@@ -57,7 +57,6 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
 _PACKETDRILL = re.compile(
     rb"socket\(\.\.\.,\s*SOCK_STREAM|^[+*]?[\d.~]*\s+[<>]\s+[SFPRWEU.]+\s+\d+:\d+\(\d+\)", re.M
 )
-_FLENT = re.compile(rb'"(DATA_FILENAME|raw_values|SERIES_META|FLENT_VERSION)"')
 _MAHIMAHI = re.compile(rb"(\d{1,9}\n){5,}\d{0,9}\Z")
 _HEX_DUMP = re.compile(rb"\A\s*(0x)?0{3,8}:?\s+([0-9a-fA-F]{2}\s){4,}")
 _TCPDUMP_TEXT = re.compile(rb"^(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}( \(.*\))? IP6? ", re.M)
@@ -95,10 +94,6 @@ def _is_text(head: bytes) -> bool:
     except UnicodeDecodeError as error:
         return error.start >= len(head) - 3 and error.reason == "unexpected end of data"
     return True
-
-
-def _is_flent(head: bytes) -> bool:
-    return kind_of(head) == "JSON" and _FLENT.search(head) is not None
 
 
 def _is_text_like(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
@@ -153,7 +148,6 @@ def _check_holds(frame: bytes) -> bool:
 
 
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (_is_flent, "a result of flent (it holds no packets)", "look at it: flent -f summary {path}"),
     (_is_mahimahi, "a link trace of Mahimahi", _NONE),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),

@@ -29,6 +29,7 @@ def command() -> None:
     epilog=examples(
         "multitracer export tables -o tables/ capture.pcap",
         "multitracer export tables --format csv --connection 1 -o tables/ capture.pcap",
+        "multitracer export tables -o tables/ sample_traces/rehearsal",
     ),
 )
 @click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
@@ -42,14 +43,21 @@ def command() -> None:
 )
 @reads_captures
 def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
-    """Write connections, directions and every segment with the results of the analysis."""
-    from multitracer.api.files import write_tables
+    """Write connections, directions and every segment with the results of the analysis.
+
+    And what logs tell of a drive: radio, position, signalling, handovers, cells, where there is a row of it.
+    """
+    from multitracer.api.files import write_logged, write_tables
+    from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load
 
-    connections = chosen(load(reading, output=output, files=f"*.{form}"), reading.connection)
+    recording = load(reading, output=output, files=f"*.{form}")
+    connections = chosen(recording, reading.connection)
+    drive = Session(recording).drive_tables
     with replacing_folder(output) as folder:
         write_tables(folder, connections, form=form)
+        write_logged(folder, drive, form=form)
 
 
 @command.command(
