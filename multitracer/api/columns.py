@@ -36,6 +36,7 @@ _SCHEMAS = (
     signalling.HANDOVERS,
     mobility.JUDGED_HANDOVERS,
     mobility.CELLS,
+    mobility.STRETCHES,
     transactions.TRANSACTIONS,
     application.APPLICATION_RATE,
     application.APPLICATION_SUMS,
