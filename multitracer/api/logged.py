@@ -11,7 +11,7 @@ from multitracer.api.frames import Piece, framed
 from multitracer.api.kept import Kept
 from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.mobility import CELLS, JUDGED_HANDOVERS
+from multitracer.mobility import CELLS, JUDGED_HANDOVERS, STRETCHES
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.signalling import SIGNALLING
@@ -134,6 +134,18 @@ class LoggedTables(Kept):
         """
         pieces = [Piece(p.host, self._road.cells(p), ", ".join(p.paths)) for p in self._road.phones]
         return framed(CELLS, pieces)
+
+    @cached_property
+    def stretches(self) -> pd.DataFrame:
+        """Where a drive was bad, how bad and why, the costliest first; `mt.columns("stretches")`.
+
+        Examples
+        --------
+        >>> session.stretches.empty
+        True
+        """
+        host = self._road.phones[0].host if self._road.phones else ""
+        return framed(STRETCHES, [Piece(host, self._road.stretches, "the drive")])
 
     @property
     def drive_tables(self) -> dict[str, pd.DataFrame]:

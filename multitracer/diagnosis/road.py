@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.mobility.cells import cells_of
+from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Samples, Steps
+from multitracer.analysis.mobility.stretches import stretches
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.tables import NOT_A_TIME
+from multitracer.mobility import STRETCHES
+from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
     from multitracer.recording.surroundings import Surroundings
-    from multitracer.tables import Table, Times
+    from multitracer.tables import Times
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,31 @@ class Road:
         return cells_of(
             phone.stays, route=self.route, throughput=self.throughput, rtt=self.rtt, outages=self.outages
         )
+
+    @cached_property
+    def limits(self) -> Limits | None:
+        """What limited the connections of the piece of work that is explained; None without a diagnosis."""
+        if self.diagnosis is None:
+            return None
+        members = self.diagnosis.group.members
+        tables = [each.limited.table for each in members]
+        shifts = [each.begin_ns - each.limited.begin_ns for each in members]
+        sends = [each.limited.transfer.layers.reverse for each in members]
+        begin, end = (
+            np.concatenate([table[name] + shift for table, shift in zip(tables, shifts, strict=True)])
+            for name in ("begin_ns", "end_ns")
+        )
+        limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
+        return Limits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
+
+    @cached_property
+    def stretches(self) -> Table:
+        """STRETCHES: where it was bad, how bad, and why; the one that cost most time first."""
+        if not self.phones:
+            return Table.empty(STRETCHES)
+        phone = self.phones[0]
+        drive = Drive(phone.stays, phone.handovers, self.route, self.throughput, self.limits)
+        return stretches(drive)
 
     @property
     def _part(self) -> Part | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.around_handovers import around_handovers, epochs_of
 from multitracer.diagnosis.diagnose import explain
-from multitracer.diagnosis.drive import around_handovers, epochs_of, limits_of, stretches_of
 from multitracer.diagnosis.road import Road
 from multitracer.errors import InputError
 from multitracer.recording.open import open_recording
@@ -65,7 +65,7 @@ def test_outage_has_the_cause_that_the_radio_shows(
     tmp_path: Path, cells: dict[float, int], weak_s: tuple[float, float], cause: str
 ) -> None:
     drive = road(tmp_path, cells, weak_s)
-    (row,) = near_outage(list(stretches_of(drive, drive.phones[0]).rows()))
+    (row,) = near_outage(list(drive.stretches.rows()))
     assert row["cause"] == cause
     assert row["lat_deg"] == pytest.approx(48.0018, abs=0.0003)
     assert 1 < row["lost_s"] <= row["seconds"]
@@ -73,8 +73,8 @@ def test_outage_has_the_cause_that_the_radio_shows(
 
 def test_limits_are_those_of_all_connections(tmp_path: Path) -> None:
     drive = road(tmp_path, {0: 1})
-    assert drive.diagnosis is not None
-    limits = limits_of(drive.diagnosis)
+    limits = drive.limits
+    assert limits is not None
     assert {"link", "outage", "handshake"} <= set(limits.limit.tolist())
     assert 0 < limits.server_sends.mean() < 1  # one upload, two downloads
 
@@ -96,5 +96,5 @@ def test_epochs_of_the_recorded_quantities(tmp_path: Path) -> None:
     phone = drive.phones[0]
     assert epochs_of(drive, phone, "throughput")["n"].max() == 2
     assert np.nanmax(epochs_of(drive, phone, "rtt")["median"]) > 1e6
-    with pytest.raises(InputError, match="no jitter was recorded; epochs are of throughput, rtt"):
+    with pytest.raises(InputError, match="no jitter was recorded; epochs are of throughput or rtt"):
         epochs_of(drive, phone, "jitter")
