@@ -76,7 +76,7 @@ POSITION = Schema(
         Column("time_ns", "int64", "when it was read; the time of the fix if that is all", "ns since 1970"),
         Column("fix_time_ns", "int64", "when it was true, by the receiver's clock", "ns since 1970"),
         _LINE,
-        Column("source", "U8", "gpsd, nmea, csv"),
+        Column("source", "U8", "gpsd, nmea, csv, gpx"),
         *_reals(
             ("lat_deg", "latitude, WGS 84, north positive", "degrees"),
             ("lon_deg", "longitude, WGS 84, east positive", "degrees"),

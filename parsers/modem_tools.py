@@ -1,4 +1,4 @@
-"""What `mmcli --signal-get -J`, `qmicli --nas-get-signal-info` and `uqmi --get-signal-info` print, in a loop.
+"""Output of `mmcli --signal-get -J`, `qmicli --nas-get-signal-info` and `uqmi --get-signal-info`, in a loop.
 
 The outputs follow each other, each behind a time stamp (a `date` in the loop) or with one before every line.
 Without time stamps the readings have no times. Source: multitracer/protocols/modem/tools.py.
@@ -59,7 +59,7 @@ class _Log:
             self._add(text)
 
     def _starts(self, text: str) -> str:
-        """Return whose output begins with a line; empty if none does."""
+        """Return which tool's output begins with a line; empty if none does."""
         if "] Successfully got signal info" in text:
             return "qmicli"
         if self._tool in ("", "qmicli") and text[:1] in ("{", "[") and not text.startswith("[/"):

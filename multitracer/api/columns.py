@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer import link, radio, sender, signalling, tables, tcp, transactions
+from multitracer import application, link, radio, sender, signalling, tables, tcp, transactions
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
@@ -35,6 +35,9 @@ _SCHEMAS = (
     signalling.SIGNALLING,
     signalling.HANDOVERS,
     transactions.TRANSACTIONS,
+    application.APPLICATION_RATE,
+    application.APPLICATION_SUMS,
+    application.PINGS,
     CLOCK_EDGES,
     CLOCK_MAPPING,
     FINDINGS,

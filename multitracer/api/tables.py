@@ -249,7 +249,7 @@ class SessionTables(Kept):
         >>> session.markers.empty
         True
         """
-        return self._logged("marker", MARKERS)
+        return self._logged("marker", MARKERS, "position")  # waypoints of a track are marks, too
 
     @cached_property
     def transactions(self) -> pd.DataFrame:
@@ -268,7 +268,8 @@ class SessionTables(Kept):
         Parameters
         ----------
         layer : str
-            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions.
+            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions,
+            application.
         name : str
             Of the table, such as "clock_readings".
 

@@ -1,4 +1,4 @@
-"""From the options of `multitracer capture` to what is recorded: which collectors work here, and how."""
+"""From the options of `multitracer capture` to a plan: which collectors record, and how."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _typed(path: Path, key: str, value: object) -> object:
 
 
 def _check_packets(interface: str, expression: str) -> None:
-    """Refuse a filter that can never be, and warn of an interface that is not there yet."""
+    """Refuse a filter that is not valid, and warn of an interface that does not exist yet."""
     there = [name for _, name in socket.if_nameindex()]
     if interface not in ("any", *there):
         known = ", ".join(there)
@@ -144,7 +144,7 @@ def _check_packets(interface: str, expression: str) -> None:
 
 
 def _sources(options: Options) -> Iterator[Source]:
-    """Yield a source for each collector that works here; say what does not."""
+    """Yield a source for each collector that works here; report those that do not."""
     known = collectors()
     for broken in installed().broken:
         warn(f"{broken}; it is left out")
@@ -165,7 +165,7 @@ def _sources(options: Options) -> Iterator[Source]:
 
 
 def _names(options: Options) -> list[str]:
-    """Return the collectors that are to record, whether they work or not."""
+    """Return the collectors that shall record, whether they work here or not."""
     unwanted = options.get("unwanted", ())
     return [name for name in options.get("wanted", ()) or collectors() if name not in unwanted]
 
@@ -192,7 +192,7 @@ def _working(
 
 
 def _warn_of_closed_ports(name: str) -> None:
-    """Say which of the ports that a path or a pattern names may not be opened, and who may."""
+    """Write which of the matching serial ports may not be opened, and which group may open them."""
     for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
         if not os.access(port, os.R_OK | os.W_OK):
             group = _group_of(port)

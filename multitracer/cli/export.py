@@ -121,6 +121,7 @@ def errors(session: str, output: str | None) -> None:
     epilog=examples(
         "multitracer export series -o series/ sample_traces/cellular_upload",
         "multitracer export series --connection 10.0.0.1:80 --direction reverse -o series/ capture.pcap",
+        "multitracer export series -o series/ sample_traces/rehearsal",
     ),
 )
 @click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
@@ -134,24 +135,31 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     """Write each labelled series of one connection to its own file, such as TcpSnd_cwnd.csv.
 
     The default is the connection with the most unique bytes. A session folder gives the series of both
-    captures, of the sender's own variables and of the link. A file begins with its label, unit, source and
-    meaning. --from and --to select an interval; the values are those of the whole connection.
+    captures, of the sender's own variables, of the link, of the radio and of the road; without a capture
+    these last two. A file begins with its label, unit, source and meaning. --from and --to select an
+    interval; the values are those of the whole connection.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
     from multitracer.recording.layers import Layers
     from multitracer.recording.open import warn_of_empty
+    from multitracer.recording.surroundings import Surroundings
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)
-    part, number = one(recording, reading.connection)
-    reverse = None if direction is None else direction == "reverse"
-    layers = Layers.of(recording, part, number, reverse=reverse)
-    bounds = axis_bounds_ns(recording, reading, layers.part)
+    if recording.parts or reading.connection is not None:
+        part, number = one(recording, reading.connection)
+        reverse = None if direction is None else direction == "reverse"
+        layers = Layers.of(recording, part, number, reverse=reverse)
+        series, origin_ns = layers.series, layers.part.capture.first_ns or 0
+        bounds = axis_bounds_ns(recording, reading, layers.part)
+    else:
+        surroundings = Surroundings(recording)
+        series, origin_ns = surroundings.series, surroundings.first_ns or 0
+        bounds = reading.window.bounds_from(origin_ns)
     with replacing_folder(output) as folder:
-        origin_ns = layers.part.capture.first_ns or 0
-        write_series(folder, layers.series.values(), origin_ns=origin_ns, bounds_ns=bounds)
+        write_series(folder, series.values(), origin_ns=origin_ns, bounds_ns=bounds)
 
 
 @command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))
@@ -174,7 +182,7 @@ def session(session: str, output: str, anonymize: bool) -> None:
 
 
 def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
-    """Write the copy to a new or empty folder; return what it lacks."""
+    """Write the copy to a new or empty folder; return what it left out."""
     from multitracer.anonymize.session import anonymize
     from multitracer.cli._output import replacing_folder, warn
     from multitracer.recording.inputs import find_inputs

@@ -7,9 +7,10 @@ import click
 from multitracer.cli._options import debug_option, examples
 
 
-@click.command("formats", epilog=examples("multitracer formats"))
+@click.command("formats", epilog=examples("multitracer formats", "multitracer formats --maps"))
+@click.option("--maps", is_flag=True, help="List the CSV logs whose columns are known instead.")
 @debug_option
-def command() -> None:
+def command(*, maps: bool) -> None:
     """List the formats that can be read, and where each is defined.
 
     A file is recognised by its content, not by its name. Any of them may be compressed with gzip, Zstandard,
@@ -22,5 +23,9 @@ def command() -> None:
     sheet = page()
     for broken in parsers.installed().broken:
         warn(str(broken))
+    if maps:
+        known = [(each.name, each.layer, each.description, each.certain) for each in parsers.bundled_maps()]
+        sheet.table(("map", "layer", "what it is", "what is certain"), known)
+        return
     rows = [(fmt.name, fmt.layer, fmt.description, fmt.source) for fmt in parsers.formats()]
     sheet.table(("format", "layer", "what it is", "defined in"), rows)

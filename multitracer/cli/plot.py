@@ -23,6 +23,7 @@ Theme = Literal["light", "dark"]
         "multitracer plot --series 'RlpSnd_*,TcpSnd_data' --trend RlpSnd_data=10:60 call/",
         "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
         "multitracer plot --time-sequence -o figure.json sample_traces/cellular_upload",
+        "multitracer plot --series 'Radio_*,Gps_speed' -o radio.html sample_traces/rehearsal",
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
     ),
@@ -101,7 +102,7 @@ def command(
     By default that of the connection with the most unique bytes. Of a session folder the figure is stacked:
     it shows the receiver's capture, the sender's own variables and the data link too. Prints the slopes that
     --trend asks for, then the path of the file. Of folders that hold transactions and no capture it is their
-    RTT against message size.
+    RTT against message size; of other logs without a capture the radio and the road.
     """
     from multitracer.cli._output import output_name
 
@@ -121,7 +122,7 @@ def command(
 def _of_transactions(
     reading: Reading, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
 ) -> bool:
-    """Draw what the inputs hold of transactions, if that is asked for or all there is; say whether."""
+    """Draw transactions, if they are asked for or the only data; return whether it was done."""
     from pathlib import Path
 
     if kind is None and not all(Path(name).is_dir() for name in reading.inputs):
@@ -150,17 +151,22 @@ def _plot_connection(
 ) -> None:
     """Draw a connection, and print the slopes and the path."""
     from multitracer.cli._output import replacing
-    from multitracer.cli._plotting import Plot, write
+    from multitracer.cli._plotting import Plot, plot_drive, write
     from multitracer.cli._reading import load, one
 
     recording = load(reading, output=target, cut=False)
-    part, number = one(recording, reading.connection)
-    reverse = None if direction is None else direction == "reverse"
-    stack = True if wish != Wish() else stack
-    plot = Plot(recording, part, number, reverse, reading, theme)
-    figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
+    notes: list[str] = []
+    if not recording.parts:
+        title, figure = recording.name, plot_drive(recording, reading, wish, theme)
+    else:
+        part, number = one(recording, reading.connection)
+        reverse = None if direction is None else direction == "reverse"
+        stack = True if wish != Wish() else stack
+        plot = Plot(recording, part, number, reverse, reading, theme)
+        title, notes = plot.title, plot.notes
+        figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
     with replacing(target) as temporary:
-        write(figure, temporary, title=plot.title, theme=theme, as_json=target.endswith(".json"))
-    for line in plot.notes:
+        write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
+    for line in notes:
         click.echo(line)
     click.echo(target)

@@ -12,6 +12,7 @@ import numpy as np
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
+from multitracer.diagnosis.packets.losses import Carried
 from multitracer.diagnosis.packets.packet_delays import Delays, all_delays, data_delays, lost_places
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.units import NS_PER_S
@@ -110,6 +111,11 @@ class Case:
     def lost(self) -> Array:
         """Places in `segments` of what was lost on its way, but for what was lost in a dead time."""
         return lost_places(self.transfer, self.segments, self.dead_times)
+
+    @cached_property
+    def carried(self) -> Carried:
+        """The data, with what was lost and how long the others waited."""
+        return Carried(self.transfer, self.segments, self.lost, self.delays)
 
     def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
         """Return the link time of some uses within an interval of recorded time."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.figures.palette import LOOKS, THEMES, ThemeName, template
-from multitracer.figures.series import seconds_since
+from multitracer.figures.series import BREAK, seconds_since
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ class Unit:
 BYTES = Unit(1, "B", ",d")
 SECONDS = Unit(1 / NS_PER_S, "s", ".4~s")
 BIT_RATE = Unit(1, "bit/s", ".4~s")
+DBM = Unit(1e-3, "dBm", ".1f")
+DECIBEL = Unit(1e-3, "dB", ".1f")
+PERCENT = Unit(1e-3, "%", ".3~f")
+METRES = Unit(1e-3, "m", ".4~s")
+METRES_PER_S = Unit(1e-3, "m/s", ".3~f")
+PLAIN = Unit(1e-3, "", ".3~f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ def _hover(series: Series, unit: Unit) -> str:
 def points(series: Series, unit: Unit, origin_ns: int) -> Props:
     """Return the `x`, `y` and `customdata` of a trace: seconds, axis values, and the frame of each point."""
     seconds = seconds_since(series.time_ns, origin_ns)
-    value = series.value * unit.scale
+    value = np.where(series.value == BREAK, np.nan, series.value * unit.scale)
     frames = frame_words(series)
     if series.until is None:
         return {"x": seconds, "y": value} | ({} if frames is None else {"customdata": frames})
@@ -301,7 +307,8 @@ def value_range(panel: Panel) -> list[float] | None:
 
 
 def _extremes(series: Series) -> tuple[int, int]:
-    columns = [series.value] if series.until is None else [series.value, series.until]
+    value = series.value[series.is_drawn]
+    columns = [value] if series.until is None else [value, series.until]
     return min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)
 
 

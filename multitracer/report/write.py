@@ -14,13 +14,21 @@ from multitracer.figures.places import places
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
+from multitracer.recording.surroundings import Surroundings
 from multitracer.report.connection_table import connection_section
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
+from multitracer.report.drive_section import (
+    drive_figure_document,
+    drive_summary,
+    route_document,
+    tcp_on_the_road,
+)
 from multitracer.report.embed import embed
-from multitracer.report.figure_section import figure_section
+from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.page import document, write
-from multitracer.report.provenance import digests, provenance_section
+from multitracer.report.provenance import provenance_section
+from multitracer.report.route_map import map_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.sentence import NOTHING, sentence
 from multitracer.words import printable, size
@@ -89,29 +97,57 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
-    body = [
-        *_opening(recording, first, diagnosis),
-        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
-        _figures(drawn, several=len(parts) > 1),
-        connection_section(parts, drawn, most=MOST_ROWS),
-    ]
+    surroundings = (layers[0].surroundings if layers else None) or Surroundings(recording)
+    route = _route(surroundings, layers, diagnosis)
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
         for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
     ]
-    body.append(
-        provenance_section(parts, command=request.command, notes=recording.notes, hashes=digests(parts))
-    )
+    if not drawn and surroundings.series:
+        figures = [_of_surroundings(surroundings, request)]
+    where = None if route is None else map_section(route)
+    body = [
+        *(_opening(recording, first, diagnosis) if parts else []),
+        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed)
+        if parts
+        else drive_summary(surroundings),
+        *([where, _figures(drawn, surroundings)] if not drawn else [_figures(drawn, surroundings), where]),
+        connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
+        provenance_section(recording, command=request.command),
+    ]
     title = request.title.strip() or ", ".join(
         Path(part.point.name).name or part.point.name for part in parts
     )
-    write(path, document(printable(title), body, figures=figures))
+    write(path, document(printable(title), body, figures=figures, route=route))
 
 
-def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
+def _route(
+    surroundings: Surroundings, layers: Sequence[Layers], diagnosis: Diagnosis | None
+) -> Document | None:
+    """Return the map; with a connection its goodput, RTT and limits can colour the route."""
+    if not layers:
+        return route_document(surroundings, {}, None, origin_ns=surroundings.first_ns or 0)
+    first = layers[0]
+    shown = diagnosis if diagnosis is not None and diagnosis.transfer.layers.part is first.part else None
+    return route_document(
+        surroundings,
+        tcp_on_the_road(first),
+        shown,
+        origin_ns=origin_ns(first.part),
+        speed=first.speed,
+    )
+
+
+def _of_surroundings(surroundings: Surroundings, request: Request) -> Document:
+    view = View(request.from_ns, request.to_ns)
+    return drive_figure_document(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
+
+
+def _figures(drawn: list[Drawn], surroundings: Surroundings) -> Markup | None:
     """Return the section of the figures; None without any figure."""
     if not drawn:
-        return None
+        return drive_figure_section() if surroundings.series else None
+    several = len(surroundings.recording.parts) > 1
     titles = [_title(each, several=several) for each in drawn]
     return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
 

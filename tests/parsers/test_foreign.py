@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import struct
@@ -77,8 +76,6 @@ def test_etherpeek_netmetrix_iptrace_and_tsh_are_named(tmp_path: Path) -> None:
 
 
 def test_results_scripts_and_link_traces_are_named(tmp_path: Path) -> None:
-    flent = json.dumps({"metadata": {"DATA_FILENAME": "rrul.flent.gz", "DURATION": 60}, "raw_values": {}})
-    assert "flent" in of(tmp_path, flent.encode())
     script = b"// slow start\n0   socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0  < S 0:0(0) win 32792\n"
     assert "packetdrill" in of(tmp_path, script)
     assert "Mahimahi" in of(tmp_path, b"".join(b"%d\n" % (n // 3) for n in range(3000)))

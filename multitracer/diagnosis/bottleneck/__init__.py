@@ -1,11 +1,10 @@
-"""What the packets tell of the slowest link of the path: its queue, its rate, its policer, others on it.
+"""What the packets tell of the slowest link of the path: its queue, its rate, others on it.
 
 What comes in: a `Case`, with the delay of each packet and which of them were lost. What goes out, to the
-rules: what lost the packets (`loss_causes`: a full queue or chance; `policing`; `empty_queue`, where both
-ends were captured), how fast the link is at its best (`train_rate`), and how long it had each full segment
-(`service_times`).
+rules: what lost the packets (`loss_causes`: a full queue or chance; `empty_queue`, where both ends were
+captured), and how long the link had each full segment (`service_times`).
 
 What must hold: these are measures; which finding they make, if any, the rule decides. Few losses tell
 nothing: with fewer than a threshold the answer is None. No link log is needed, so the path may be anybody's;
-where one says what was lost, `losses` is None and the rules of the link speak.
+where one says what was lost, `losses_of` is None and the rules of the link speak.
 """

@@ -13,10 +13,10 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
-from multitracer.diagnosis.bottleneck.loss_causes import Losses
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
-from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.packets.losses import Losses
 from multitracer.diagnosis.packets.packet_delays import all_delays
+from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

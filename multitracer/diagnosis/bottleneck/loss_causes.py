@@ -1,123 +1,22 @@
-"""What lost the packets: a full queue, chance, or a policer, by the delay of the packet before each.
-
-A full queue loses a packet behind others that waited as long as ever; chance loses any, most of them behind
-packets that did not wait. "No more delay than usual" alone does not part the two: both the delay and its rank
-among all delays must speak. The thresholds were insensitive over some ninety
-recordings of known cause, 1 to 20 Mbit/s.
-"""
+"""What losses cost, and what is known of them where no log of the link tells more."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.packets.losses import losses
 from multitracer.diagnosis.use import Cause, Use
-from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.packets.packet_delays import Delays
-    from multitracer.tables import Array
-
-_FULL_RANK = 0.89
-_FULL_NS = 5 * NS_PER_MS
-_OFTEN_FULL_RANK = 0.6
-"""The rank suffices where the queue is full most of the time: many packets share the longest delay."""
-_FULLEST = 0.9
-"""Part of the longest delay that the packet before a loss then had."""
-_CHANCE_RANK = 0.75
-_CHANCE_NS = 1.7 * NS_PER_MS
-_CHANCE_SHARE = 0.5
-"""Part of the longest delay below which a queue was far from full (a slow link has steps of its own)."""
-_QUARTILE = 0.25
-_LEAST_FULL = 3
-_LEAST_OFTEN_FULL = 8
-_LEAST_CHANCE = 5
-"""Losses apart from each other: with fewer, a quartile says nothing ..."""
-_LEAST_CLEAR_CHANCE = 3
-"""... unless none of the packets before them had waited."""
-_LONGEST = 0.99
-_FRESH = 1.5
-"""Round trips after which a delay says nothing any more of the queue."""
+    from multitracer.diagnosis.packets.losses import Losses
 
 
-class Losses(NamedTuple):
-    """What is known of the packets that were lost."""
-
-    place: Array
-    """Places in the case's segments of all that were lost."""
-    queue_ns: Array
-    """Delay beyond the least of the packet before each run of losses, where one is known."""
-    rank: Array
-    """Its place among all delays, 0 to 1."""
-
-    longest_ns: float
-    """Delay beyond the least that next to no packet exceeded."""
-
-    @property
-    def waited_s(self) -> float:
-        """What the packets before the losses had waited, the median."""
-        return float(np.median(self.queue_ns)) / NS_PER_S
-
-    @property
-    def is_congestion(self) -> bool:
-        """Whether a full queue lost them."""
-        if len(self.rank) < _LEAST_FULL:
-            return False
-        rank, queue_ns = (np.quantile(each, _QUARTILE) for each in (self.rank, self.queue_ns))
-        often = len(self.rank) >= _LEAST_OFTEN_FULL and rank >= _OFTEN_FULL_RANK
-        full = rank >= _FULL_RANK or (often and queue_ns >= _FULLEST * self.longest_ns)
-        return bool(full and queue_ns >= _FULL_NS)
-
-    @property
-    def is_chance(self) -> bool:
-        """Whether chance lost them: nothing waited before most of them."""
-        if len(self.rank) < _LEAST_CHANCE:
-            clear = len(self.rank) >= _LEAST_CLEAR_CHANCE and self.queue_ns.max() <= _CHANCE_NS
-            return bool(clear and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
-        low_ns, waited_ns = np.quantile(self.queue_ns, (_QUARTILE, 0.5))
-        far = low_ns <= _CHANCE_NS and waited_ns <= _CHANCE_SHARE * self.longest_ns
-        return bool((waited_ns <= _CHANCE_NS or far) and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
-
-
-def losses(case: Case) -> Losses | None:
+def losses_of(case: Case) -> Losses | None:
     """Return what is known of a transfer's losses; None without delays, or if the link was logged."""
-    delays = None if case.is_link_logged else case.delays
-    if delays is None:
-        return None
-    lost = case.lost
-    if not len(lost):
-        return None
-    queue_ns, rank = _before(case, lost, delays)
-    runs = 1 + np.count_nonzero(np.diff(lost) > 1)
-    if delays.is_one_way and 2 * len(queue_ns) < runs:
-        return None  # nothing is known of most losses
-    return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)))
-
-
-def _before(case: Case, lost: Array, delays: Delays) -> tuple[Array, Array]:
-    """Return the delay of the packet before each run of losses, and its rank among all delays."""
-    opens = np.ones(len(lost), dtype=bool)
-    opens[1:] = np.diff(lost) > 1
-    at = np.searchsorted(delays.place, lost[opens]) - 1
-    known = at >= 0
-    sent_ns = case.transfer.sender["time_ns"][case.segments.row[lost[opens]]]
-    age_ns = sent_ns - delays.time_ns[np.maximum(at, 0)]
-    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
-    known &= age_ns <= _FRESH * (least_ns + delays.queue_ns[np.maximum(at, 0)])
-    queue_ns = delays.queue_ns[at[known]]
-    order = np.sort(delays.queue_ns)
-    below, up_to = np.searchsorted(order, queue_ns), np.searchsorted(order, queue_ns, side="right")
-    return queue_ns, (below + up_to) / (2 * len(order))
-
-
-def rounds(case: Case, lost: Array) -> float:
-    """Return for how many of the shortest round trips packets were lost, from the first to the last."""
-    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
-    return float(np.ptp(case.transfer.sender["time_ns"][case.segments.row[lost]])) / least_ns
+    return None if case.is_link_logged else losses(case.carried)
 
 
 def loss_finding(case: Case, kind: str, lost: Losses, sentence: str) -> Finding:

@@ -34,6 +34,8 @@ _DELAYED_ACK_NS = 40 * NS_PER_MS
 
 _ENOUGH, _ENOUGH_PART = 20, 0.1
 """With so many samples whose ACK was not kept back for certain the others are not needed."""
+_RARE_PART = 50
+"""A size of less than one segment in 50 may be the last piece of a write. Not measured."""
 
 
 def at_sender(transfer: Transfer, view: View) -> Observed:
@@ -195,7 +197,7 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
     if not len(sends):
         return 1
     sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
-    common = sizes[many >= max(1, len(sends) // 50)]
+    common = sizes[many >= max(1, len(sends) // _RARE_PART)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
     room = offered_bytes(transfer)
     if room is None:

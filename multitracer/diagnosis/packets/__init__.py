@@ -2,7 +2,8 @@
 
 What comes in: a `Transfer`. What goes out: what the sender knew at a moment (`SenderView`); which
 retransmissions its timer sent; how the connection was opened and ended; the dead times, in which nothing
-came back though data were outstanding; and of each packet how long it waited, or that it was lost.
+came back though data were outstanding; of each packet how long it waited, or that it was lost; and whether a
+policer lost them (`policing`).
 
 What must hold: times are those of the sender's capture, and rows are its rows, unless a function says
 otherwise. Nothing here needs a link log, so all of it holds on any network. One capture is enough; a second

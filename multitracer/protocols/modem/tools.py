@@ -1,4 +1,4 @@
-"""What tools print: `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi --get-signal-info`.
+"""Output of tools: `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi --get-signal-info`.
 
 Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, uqmi's commands-nas.c.
 """
@@ -83,7 +83,7 @@ def _real(value: object) -> float | None:
 
 
 def qmicli(lines: list[str]) -> list[Reading]:
-    """Read `qmicli --nas-get-signal-info`: a section for each technology, a value a line.
+    """Read `qmicli --nas-get-signal-info`: a section for each technology, one value a line.
 
     Raises
     ------

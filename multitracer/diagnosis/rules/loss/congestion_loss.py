@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses
+from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    lost = losses(case)
+    lost = losses_of(case)
     if lost is not None and lost.is_congestion:
         sentence = (
             "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: those before had "

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.bottleneck.loss_causes import repair_s
-from multitracer.diagnosis.bottleneck.policing import policer
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.packets.policing import policer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ _BITS = 8
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    policing = policer(case)
+    policing = None if case.is_link_logged else policer(case.carried)
     if policing is None:
         return
     sent = case.segments.row[policing.lost]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
-from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses, rounds
-from multitracer.diagnosis.bottleneck.policing import policer
+from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
+from multitracer.diagnosis.packets.losses import rounds
+from multitracer.diagnosis.packets.policing import policer
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.bottleneck.loss_causes import Losses
     from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.packets.losses import Losses
 
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that does not slow down for each loss (BBR)."
@@ -26,7 +27,7 @@ _DEEP_NS = 5 * NS_PER_MS
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
     lost = _by_chance(case)
-    if lost is None or any(policer(case, suspected=each) is not None for each in (False, True)):
+    if lost is None or any(policer(case.carried, suspected=each) is not None for each in (False, True)):
         return
     sentence = (
         "{count:,} packets ({share:.2%}) were lost though no queue was full: those before them had waited "
@@ -36,9 +37,9 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _by_chance(case: Case) -> Losses | None:
-    lost = losses(case)
+    lost = losses_of(case)
     lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(case)
     if lost is None:
         return None
     is_deep = lost.longest_ns >= _DEEP_NS
-    return lost if is_deep or rounds(case, lost.place) >= _LEAST_ROUNDS else None
+    return lost if is_deep or rounds(case.carried, lost.place) >= _LEAST_ROUNDS else None

@@ -31,7 +31,7 @@ class Cubic(NewReno):
         self._epoch_ns: int | None = None
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow to the cubic target, or as Reno would where that is more (sections 4.2 to 4.5)."""
+        """Grow to the cubic target, or as Reno where that is more (sections 4.2 to 4.5)."""
         if self.cwnd_bytes < self.ssthresh_bytes:
             super().on_ack(ack)
             return
@@ -58,7 +58,7 @@ class Cubic(NewReno):
         self._k_s = ((self._w_max - segments) / C) ** (1 / 3)
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Fall to seven tenths; give way faster if the last maximum was not reached (4.6, 4.7)."""
+        """Fall to seven tenths; reduce W_max further if the last maximum was not reached (4.6, 4.7)."""
         del now_ns
         segments = self.cwnd_bytes / self.mss_bytes
         shrinking = segments < self._w_max

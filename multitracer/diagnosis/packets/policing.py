@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.loss_causes import losses, rounds
-from multitracer.diagnosis.bottleneck.train_rate import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.packets.losses import losses, rounds
+from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.packets.losses import Carried
     from multitracer.tables import Array
 
 _LEAST_LOSSES = 15
@@ -52,10 +52,10 @@ class Policer(NamedTuple):
     link_bytes_per_s: float
     """What the link can do."""
     lost: Array
-    """Places in the case's segments of what it dropped."""
+    """Places in the segments of what it dropped."""
 
 
-def policer(case: Case, *, suspected: bool = False) -> Policer | None:
+def policer(carried: Carried, *, suspected: bool = False) -> Policer | None:
     """Return the policer that lost the packets of a transfer; None if nothing shows one.
 
     Parameters
@@ -64,30 +64,30 @@ def policer(case: Case, *, suspected: bool = False) -> Policer | None:
         Whether a suspicion is enough: fewer losses, and how many tokens were left is uncertain.
     """
     least_losses = _LEAST_SUSPECTED if suspected else _LEAST_LOSSES
-    if case.is_link_logged:
+    transfer, segments, lost, _ = carried
+    if len(lost) < least_losses:
         return None
-    lost = case.lost
-    causes = losses(case)
-    if causes is None or causes.is_congestion or len(lost) < least_losses or not _without_delay(case, lost):
+    causes = losses(carried)
+    if causes is None or causes.is_congestion or not _without_delay(carried):
         return None
     within = np.arange(lost[0], lost[-1] + 1)
     is_lost = np.isin(within, lost)
-    time_ns = case.transfer.sender["time_ns"][case.segments.row[within]]
-    time_s = (time_ns - time_ns[0]) * case.transfer.speed / NS_PER_S
-    size = case.segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES
+    time_ns = carried.sent_ns[within]
+    time_s = (time_ns - time_ns[0]) * transfer.speed / NS_PER_S
+    size = segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES
     passed = np.where(is_lost, 0.0, size)
     if time_s[-1] <= 0 or is_lost.all():
         return None
     rate = _slope(time_s[is_lost], np.cumsum(passed)[is_lost])
     tokens = rate * time_s - np.cumsum(passed)
-    link = train_rate(case.transfer)
+    link = train_rate(transfer)
     spread, below = _bucket(tokens, is_lost, float(size.max()))
     is_sure = len(lost) >= _MANY and below < _BELOW_OF_MANY
     is_empty = below < _BELOW and (is_sure or spread <= _SPREAD_SEGMENTS)
     if suspected:
         is_empty = below < _BELOW_SUSPECTED
-        is_empty &= is_sure or spread <= _SPREAD_SUSPECTED or case.transfer.data_pairs is None
-    if not is_empty or link <= _FASTER * rate or not (suspected or rounds(case, lost) >= _LEAST_ROUNDS):
+        is_empty &= is_sure or spread <= _SPREAD_SUSPECTED or transfer.data_pairs is None
+    if not is_empty or link <= _FASTER * rate or not (suspected or rounds(carried, lost) >= _LEAST_ROUNDS):
         return None
     return Policer(rate, link, lost)
 
@@ -106,9 +106,9 @@ def _bucket(tokens: Array, is_lost: Array, full: float) -> tuple[float, float]:
     return float((high - low) / full), float(np.mean(tokens[~is_lost] < middle - full / 2))
 
 
-def _without_delay(case: Case, lost: Array) -> bool:
+def _without_delay(carried: Carried) -> bool:
     """Return whether nothing waited when packets were lost."""
-    delays = case.delays
+    delays, lost = carried.delays, carried.lost
     if delays is None:
         return False
     at = np.searchsorted(delays.place, lost) - 1
@@ -116,6 +116,4 @@ def _without_delay(case: Case, lost: Array) -> bool:
     full_ns = max(_NOISE_NS, _FULL_SHARE * float(np.quantile(delays.queue_ns, _LONGEST)))
     if delays.is_one_way and waited_ns >= full_ns:
         return False
-    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    least_ns = int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
-    return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * least_ns))
+    return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * carried.round_trip_ns))
