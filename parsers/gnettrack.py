@@ -18,6 +18,7 @@ from multitracer.errors import FormatError
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._text.column_map import column_map
 from parsers._text.mapped_log import read_mapped
+from parsers._text.technology import WORDS
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table
@@ -26,19 +27,11 @@ _LONGEST_LINE = 1 << 16
 _PLACE = ("timestamp", "longitude", "latitude")
 _MODES = ("networkmode", "networktech")
 _LEVELS = ("rsrp", "level")
-_RAT = {
-    "LTE": "LTE", "LTE-CA": "LTE", "LTE_CA": "LTE", "LTE-A": "LTE", "LTE+": "LTE", "4G": "LTE", "4G+": "LTE",
-    "5G": "NR", "NR": "NR", "5G SA": "NR", "5G NSA": "NR", "NR_SA": "NR", "NR_NSA": "NR", "NR-SA": "NR",
-    "NR-NSA": "NR", "UMTS": "UMTS", "WCDMA": "UMTS", "3G": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
-    "HSPAP": "HSPA", "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
-    "2G": "GSM", "CDMA": "CDMA", "1XRTT": "CDMA", "EVDO": "EVDO",
-}  # fmt: skip
 Wanted = dict[str, "tuple[str | Document, ...]"]
 """Column of ours -> those of the file that may hold it, the first choice first."""
-_WORDS = _RAT | {word.lower(): rat for word, rat in _RAT.items()}
 _THIRD_GENERATION = ("UMTS", "HSPA")
 _SERVING: Wanted = {
-    "rat": ({"column": "NetworkMode", "words": _WORDS}, {"column": "NetworkTech", "words": _WORDS}),
+    "rat": ({"column": "NetworkMode", "words": WORDS}, {"column": "NetworkTech", "words": WORDS}),
     "operator": ("Operatorname",),
     "cell_id": ("CellID",),
     "rsrp_dbm": ("RSRP", "Level"),
@@ -65,7 +58,7 @@ _SECOND: Wanted = {
 
 def _neighbour(n: int) -> Wanted:
     return {
-        "rat": ({"column": f"NTech{n}", "words": _WORDS},),
+        "rat": ({"column": f"NTech{n}", "words": WORDS},),
         "rsrp_dbm": (f"NRxLev{n}",),
         "rsrq_db": (f"NQual{n}",),
         "channel": (f"NARFCN{n}",),

@@ -7,19 +7,31 @@ import click
 from multitracer.cli._options import debug_option, examples
 
 
-@click.command("formats", epilog=examples("multitracer formats", "multitracer formats --maps"))
+@click.command(
+    "formats",
+    epilog=examples(
+        "multitracer formats",
+        "multitracer formats --maps",
+        "multitracer formats --propose drive.csv > drive.csv.toml",
+    ),
+)
 @click.option("--maps", is_flag=True, help="List the CSV logs whose columns are known instead.")
+@click.option("--propose", metavar="FILE", help="Print a map for a CSV whose columns are not known.")
 @debug_option
-def command(*, maps: bool) -> None:
+def command(*, maps: bool, propose: str | None) -> None:
     """List the formats that can be read, and where each is defined.
 
     A file is recognised by its content, not by its name. Any of them may be compressed with gzip, Zstandard,
-    xz or bzip2.
+    xz or bzip2. A map that lies beside a CSV, FILE.toml, says what its columns are; what `--propose` is not
+    sure of is marked in it.
     """
     import parsers
     from multitracer.cli._output import warn
     from multitracer.cli._page import page
 
+    if propose is not None:
+        click.echo(parsers.propose_map(propose), nl=False)
+        return
     sheet = page()
     for broken in parsers.installed().broken:
         warn(str(broken))

@@ -21,7 +21,7 @@ from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, Header, de
 from parsers._text.jumps import Jumps
 from parsers._text.lines import ZONELESS, Lines
 from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
-from parsers._text.units import factor, plain
+from parsers._text.units import decimal_of, factor, plain, split_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +41,6 @@ _SAMPLE_ROWS = 200
 """Lines by which the form of the times is decided; not measured."""
 _MOSTLY = 0.5
 _FEW = 4
-_WITH_UNIT = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
 _SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
 
 
@@ -327,24 +326,14 @@ def _number(text: str, source: _Source) -> float | None:
     except (ValueError, OverflowError):
         if source.cell.base == 16:
             return None
-        if match := _WITH_UNIT.fullmatch(text):
-            by_unit = factor(match[2], source.column.unit)
+        text, unit = split_unit(text)
+        if unit:
+            by_unit = factor(unit, source.column.unit)
             if by_unit is None:
                 return None
-            text, scale = match[1], by_unit
-        decimal = _with_point(text)
+            scale = by_unit
+        decimal = decimal_of(text)
         if decimal is None:
             return None
         value = decimal
     return value * scale if math.isfinite(value) else None
-
-
-def _with_point(text: str) -> float | None:
-    """Return a number in which the last of commas and points, where there are both, is the decimal sign."""
-    if "," in text:
-        decimal_comma = text.rfind(",") > text.rfind(".")
-        text = text.replace(".", "").replace(",", ".") if decimal_comma else text.replace(",", "")
-    try:
-        return float(text)
-    except ValueError:
-        return None

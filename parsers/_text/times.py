@@ -32,7 +32,18 @@ _ISO_START = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d")
 
 
 class UncertainTimeError(ValueError):
-    """Times that have none of the forms that are known, or several at once; the message says which."""
+    """Times that have none of the forms that are known, or several at once; the message says which.
+
+    Parameters
+    ----------
+    message : str
+    form : str, optional
+        One of the several.
+    """
+
+    def __init__(self, message: str, form: str | None = None) -> None:
+        super().__init__(message)
+        self.form = form
 
 
 def is_form(form: str) -> bool:
@@ -121,7 +132,7 @@ def form_of(texts: Sequence[str]) -> str:
     for other in others:
         if best[other] != best[first]:
             shown = texts[0][:40]
-            raise UncertainTimeError(f"could be {first!r} or {other!r}, for example {shown!r}")
+            raise UncertainTimeError(f"could be {first!r} or {other!r}, for example {shown!r}", first)
     return first
 
 

@@ -30,6 +30,7 @@ _ANY_CASE = {
 }
 """Without bytes, which only a capital letter tells from bits."""
 _IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
+_BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
 _INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060]")
 """Byte-order marks and blanks without width, which some exports hold in their headers."""
 
@@ -49,6 +50,11 @@ def factor(unit: str, own: str) -> float | None:
     return exact if exact is not None else _ANY_CASE.get(own, {}).get(text.casefold())
 
 
+def is_unit(text: str) -> bool:
+    """Return whether a text is a unit of any column."""
+    return any(factor(text, own) is not None for own in _FACTORS)
+
+
 def without_unit(name: str) -> tuple[str, str]:
     """Return the name of a header's column and the unit in the brackets behind it, empty if there is none."""
     match = _IN_HEADER.fullmatch(name)
@@ -58,3 +64,20 @@ def without_unit(name: str) -> tuple[str, str]:
 def plain(name: str) -> str:
     """Return the name of a column for comparison: small letters, single blanks, nothing invisible."""
     return " ".join(_INVISIBLE.sub("", name).strip().strip('"').split()).casefold()
+
+
+def split_unit(text: str) -> tuple[str, str]:
+    """Return a number's text and the unit behind it, empty if there is none."""
+    match = _BEHIND.fullmatch(text)
+    return (match[1], match[2]) if match else (text, "")
+
+
+def decimal_of(text: str) -> float | None:
+    """Return a number in which the last of commas and points, where there are both, is the decimal sign."""
+    if "," in text:
+        decimal_comma = text.rfind(",") > text.rfind(".")
+        text = text.replace(".", "").replace(",", ".") if decimal_comma else text.replace(",", "")
+    try:
+        return float(text)
+    except ValueError:
+        return None
