@@ -80,7 +80,7 @@ STAYS = Schema(
                 ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink"),
             )
         ),
-        Column("cell", "int64", "row in cells"),
+        Column("cell", "int64", "number of the cell, from 0, in the order in which they are entered"),
         *_reals(("seconds", "time in which it was read, without gaps", "s")),
     ),
 )
@@ -183,3 +183,31 @@ EPOCHS = Schema(
     ),
 )
 """One quantity laid over all handovers, by the time since them."""
+
+STRETCHES = Schema(
+    "stretches",
+    (
+        Column("begin_ns", "int64", "its first second", "ns since 1970"),
+        Column("end_ns", "int64", "end of its last second", "ns since 1970"),
+        *_reals(
+            ("seconds", "its length", "s"),
+            ("lost_s", "time that it cost against the typical rate; NA if no rate was judged", "s"),
+            ("throughput_bps", "mean; NA if not known", "bit/s"),
+            ("typical_bps", "upper quartile of the drive while data were wanted; NA if not known", "bit/s"),
+            ("lat_deg", "latitude of its middle, WGS 84, north positive", "degrees"),
+            ("lon_deg", "longitude of its middle, WGS 84, east positive", "degrees"),
+            ("begin_m", "along the route, where it begins", "m"),
+            ("end_m", "along the route, where it ends", "m"),
+        ),
+        Column("cell", "int64", "row in cells that served longest in it", na=True),
+        *_reals(
+            ("rsrp_dbm", "median of its seconds", "dBm"),
+            ("sinr_db", "median of its seconds", "dB"),
+        ),
+        Column("cause", "U12", "coverage, interference, handover, load, server, TCP, or unknown"),
+        *_reals(("share", "part of its seconds that shows the cause itself, not only its consequence", "")),
+        Column("evidence", "U200", "what shows the cause, in words"),
+        Column("missing", "U120", "of an unknown cause: what would have to be recorded to tell"),
+    ),
+)
+"""Where it was bad, how bad, and why: the ones that cost most time first."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer import application, link, radio, sender, signalling, tables, tcp, transactions
+from multitracer import application, link, mobility, radio, sender, signalling, tables, tcp, transactions
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
@@ -34,6 +34,8 @@ _SCHEMAS = (
     radio.MARKERS,
     signalling.SIGNALLING,
     signalling.HANDOVERS,
+    mobility.JUDGED_HANDOVERS,
+    mobility.CELLS,
     transactions.TRANSACTIONS,
     application.APPLICATION_RATE,
     application.APPLICATION_SUMS,

@@ -191,7 +191,8 @@ class LoggedTables(Kept):
         Parameters
         ----------
         layer : str
-            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions.
+            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions,
+            application, signalling.
         name : str
             Of the table, such as "clock_readings".
 

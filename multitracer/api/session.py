@@ -15,7 +15,6 @@ from multitracer.api.frames import Piece, explained, framed
 from multitracer.api.tables import SessionTables, of_part
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import cut_recording, read_recording
-from multitracer.recording.surroundings import Surroundings
 from multitracer.recording.window import Window, moment_of
 from multitracer.report.write import Request, write_report
 from multitracer.tables import Column
@@ -187,7 +186,7 @@ class Session(SessionTables, SessionFigures):
         if self._recording.parts or connection is not None:
             tables = self._layers(connection, reverse).series
         else:
-            tables = Surroundings(self._recording).series
+            tables = self._surroundings.series
         frames = {label: table.to_pandas() for label, table in tables.items()}
         for label, frame in frames.items():
             facts = tables[label].provenance
@@ -319,7 +318,9 @@ class Session(SessionTables, SessionFigures):
         write_report(self._recording, path, Request(connection=connection, title=self.name))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
-        """Write connections, directions and tcp_segments as Parquet files into a folder, which is made.
+        """Write the tables of connections and of the drive as Parquet files into a folder, which is made.
+
+        connections, directions and tcp_segments always; those of `drive_tables` that have a row.
 
         Examples
         --------
@@ -329,7 +330,7 @@ class Session(SessionTables, SessionFigures):
         """
         from multitracer.api.files import write_tables_into  # noqa: PLC0415  # pyarrow takes a tenth of a second
 
-        write_tables_into(folder, self._recording)
+        write_tables_into(folder, self._recording, self.drive_tables)
 
     # --- as a notebook shows it ---
 

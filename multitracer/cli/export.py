@@ -29,6 +29,7 @@ def command() -> None:
     epilog=examples(
         "multitracer export tables -o tables/ capture.pcap",
         "multitracer export tables --format csv --connection 1 -o tables/ capture.pcap",
+        "multitracer export tables -o tables/ sample_traces/rehearsal",
     ),
 )
 @click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
@@ -42,14 +43,21 @@ def command() -> None:
 )
 @reads_captures
 def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
-    """Write connections, directions and every segment with the results of the analysis."""
-    from multitracer.api.files import write_tables
+    """Write connections, directions and every segment with the results of the analysis.
+
+    And what logs tell of a drive: radio, position, signalling, handovers, cells, where there is a row of it.
+    """
+    from multitracer.api.files import write_logged, write_tables
+    from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load
 
-    connections = chosen(load(reading, output=output, files=f"*.{form}"), reading.connection)
+    recording = load(reading, output=output, files=f"*.{form}")
+    connections = chosen(recording, reading.connection)
+    drive = Session(recording).drive_tables
     with replacing_folder(output) as folder:
         write_tables(folder, connections, form=form)
+        write_logged(folder, drive, form=form)
 
 
 @command.command(
@@ -160,6 +168,56 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
         bounds = reading.window.bounds_from(origin_ns)
     with replacing_folder(output) as folder:
         write_series(folder, series.values(), origin_ns=origin_ns, bounds_ns=bounds)
+
+
+@command.command(
+    "route",
+    epilog=examples(
+        "multitracer export route sample_traces/rehearsal -o drive.geojson",
+        "multitracer export route drive.csv -o drive.kml --colour rsrp_dbm",
+        "multitracer export route drive.csv -o drive.gpx --colour none",
+    ),
+)
+@click.argument("session", metavar="SESSION...", nargs=-1, required=True, type=target)
+@click.option(
+    "-o",
+    "--output",
+    type=target,
+    metavar="FILE",
+    required=True,
+    help="FILE.geojson (QGIS, MapInfo), FILE.kml (Google Earth) or FILE.gpx.",
+)
+@click.option(
+    "--colour",
+    metavar="COLUMN",
+    help="A column of radio, speed_mps, or none. Default: RSRP, or the first of the levels that is there.",
+)
+@debug_option
+def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
+    """Write the route of a drive for map programs, coloured by a quantity.
+
+    SESSION is a session folder, or radio and position logs of one phone or car. The colours and their limits
+    are those of the map in the report; a missing value is grey. Changes of the cell, stretches of bad radio
+    and the notes of the engineer are points.
+    """
+    from multitracer.cli._output import check_output, warn
+    from multitracer.cli._page import text_output
+    from multitracer.cli._reading import tell_warnings
+    from multitracer.geo.recorded import recorded_track, writer_of
+    from multitracer.recording.inputs import find_inputs
+    from multitracer.recording.open import read_recording
+
+    write = writer_of(output)
+    recording = read_recording(find_inputs(*session), captures=False)
+    check_output(output, recording.inputs.paths)
+    track = recorded_track(recording, colour)
+    tell_warnings(recording)
+    if track.unplaced:
+        warn(
+            f"{recording.name}: {track.unplaced} marks are left out, as the place at their time is not known"
+        )
+    with text_output(output) as stream:
+        stream.write(write(track))
 
 
 @command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))

@@ -40,6 +40,7 @@ _PART_HELP = {
     Part.PEER: "a peer that sends its requests sooner, or several at once",
     Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
 }
+_POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
 _NOUNS = {
     Limit.HANDSHAKE: "opening the connection",
     Limit.OUTAGE: "an outage",
@@ -86,7 +87,8 @@ def headline_of(limited: Limited) -> Headline:
     first = _first(limited, limit, part, share, main.confidence)
     rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
     sentence = " ".join([first, *rest])
-    return Headline(limit, part, share, main.confidence, sentence, _PART_HELP.get(part, HELP[limit]))
+    helps = _POLICED_HELP if limit is Limit.LINK and _is_policed(limited) else HELP[limit]
+    return Headline(limit, part, share, main.confidence, sentence, _PART_HELP.get(part, helps))
 
 
 def headline_of_group(group: Group) -> Headline:
@@ -141,6 +143,11 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     return client if part is Part.PEER else server
 
 
+def _is_policed(limited: Limited) -> bool:
+    """Return whether the empty bucket of a policer, more than a queue, shows that the link was the limit."""
+    return limited.by_bucket_s > limited.by_queue_s
+
+
 def _at_rate(limited: Limited) -> str:
     rate = limited.shown.link.rate if limited.shown is not None else None
     if rate is None:
@@ -162,7 +169,8 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
     if limit is Limit.APPLICATION:
         return _of_application(part, lengths)
     if limit is Limit.LINK:
-        return f"it had data queued or in service for {seconds:.1f} s{_at_rate(limited)}"
+        held = "a policer let no more through" if _is_policed(limited) else "it had data queued or in service"
+        return f"{held} for {seconds:.1f} s{_at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
         return f"it was closed for {seconds:.1f} s"
     return {

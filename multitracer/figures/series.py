@@ -17,10 +17,11 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.tables import Array, Mask
 
-BREAK = -(1 << 52)
+BREAK = -(1 << 50)
 """The value of a point at which a line ends: nothing is drawn to it or from it.
 
-`figure.js` knows it too; a double holds it and its distance to any other value exactly.
+`figure.js` knows it too; a double holds exactly twice its distance to any other value, which is what a zigzag
+varint (pack.py) needs.
 """
 
 

@@ -157,7 +157,7 @@ def stacked_panels(layers: Layers, view: View = WHOLE) -> list[Panel]:
     _add_variables(panels, layers)
     titled = [replace(panels.pop("flight"), title=_window_title(layers), share=1.6), *panels.values()]
     titled.insert(0, titled.pop(1))
-    titled += surroundings_panels(layers.surroundings.series) if layers.surroundings else []
+    titled += surroundings_panels(layers.surroundings) if layers.surroundings else []
     titled += further_panels(layers)
     stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
     chosen = chosen_panels([_phase_panel(layers, view), *stretch], view.labels)

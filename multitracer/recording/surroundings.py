@@ -17,6 +17,7 @@ from multitracer.analysis.series.surroundings import radio_series, speed_series,
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
+from multitracer.recording.phones import phones_of
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import portable
 
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.analysis.mobility.route import Route
+    from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
     from multitracer.tables import Table, Times
 
-LAYERS = ("radio", "position", "marker")
+LAYERS = ("radio", "position", "marker", "signalling")
 """The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
 
 
@@ -48,10 +51,13 @@ class Surroundings:
     recording : Recording
     point : str or None
         The capture point whose clock counts; None leaves the tables on the clocks of their hosts.
+    bounds_ns : pair of int or None
+        Only rows from the first time until before the second; None leaves a side open.
     """
 
     recording: Recording
     point: str | None = None
+    bounds_ns: Bounds = (None, None)
 
     @cached_property
     def radio(self) -> list[Placed]:
@@ -75,12 +81,13 @@ class Surroundings:
 
     def logged(self, name: str) -> list[Placed]:
         """Return a table of each log that holds a row of it."""
-        return [
+        placed = [
             Placed(log.host, log.path, onto(self.recording, self.point, log.host, {name: table})[name])
             for layer in LAYERS
             for log, table in self.recording.tables(layer, name)
-            if len(table)
         ]
+        within = [each._replace(table=_within(each.table, self.bounds_ns)) for each in placed]
+        return [each for each in within if len(each.table)]
 
     @cached_property
     def series(self) -> dict[str, Table]:
@@ -92,11 +99,22 @@ class Surroundings:
         return series
 
     @cached_property
+    def phones(self) -> list[Phone]:
+        """The phones of the recording, the one with most readings first."""
+        return phones_of(self)
+
+    @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
         """The route of the log with most positions that can be trusted; None without any position."""
         routes = [(placed, route_of(placed.table)) for placed in self.position]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)
         return longest if longest is not None and len(longest[1].table) else None
+
+    @property
+    def zone_is_unknown(self) -> bool:
+        """Whether some of its times name no time zone, so that they were taken for UTC."""
+        tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
+        return any(table.provenance.get("zone") == "unknown" for table in tables)
 
     @property
     def first_ns(self) -> int | None:
@@ -107,6 +125,16 @@ class Surroundings:
 
     def __bool__(self) -> bool:
         return bool(self.radio or self.position or self.markers)
+
+
+def _within(table: Table, bounds_ns: Bounds) -> Table:
+    begin_ns, end_ns = bounds_ns
+    inside = np.ones(len(table), dtype=bool)
+    if begin_ns is not None:
+        inside &= table["time_ns"] >= begin_ns
+    if end_ns is not None:
+        inside &= table["time_ns"] < end_ns
+    return table if inside.all() else table.take(inside)
 
 
 def _times(table: Table) -> Times:

@@ -11,7 +11,7 @@ const Figures = (() => {
   const MOST_IN_VIEW = 45000;
   const CROWDED = 1500;
   const DEEPEST = 12;
-  const BREAK = -(2 ** 52); // of figures/series.py: here a line is interrupted
+  const BREAK = -(2 ** 50); // of figures/series.py: here a line is interrupted
 
   /* Inverse of pack.py: columns of zigzag varint differences, one after the other. */
   function unpack(pack) {
@@ -249,7 +249,7 @@ const Figures = (() => {
       const all = drawn.every((one) => one.whole);
       const finest = !all && shown < 2000;
       const detail = all
-        ? "every packet of this interval is drawn"
+        ? `every ${figure.point ?? "packet"} of this interval is drawn`
         : finest
           ? `the finest in this file; for every packet make it again with ${figure.options} --from ${from} --to ${to}`
           : "thinned to what the screen can show; zoom in for more";

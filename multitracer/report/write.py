@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
+from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
@@ -18,17 +19,18 @@ from multitracer.recording.surroundings import Surroundings
 from multitracer.report.connection_table import connection_section
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
-from multitracer.report.drive_section import (
+from multitracer.report.drive.cells_section import cells_section, changes_section
+from multitracer.report.drive.drive_section import (
     drive_figure_document,
     drive_summary,
     route_document,
     tcp_on_the_road,
 )
+from multitracer.report.drive.route_map import map_section
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.page import document, write
 from multitracer.report.provenance import provenance_section
-from multitracer.report.route_map import map_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.sentence import NOTHING, sentence
 from multitracer.words import printable, size
@@ -98,7 +100,10 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     surroundings = (layers[0].surroundings if layers else None) or Surroundings(recording)
-    route = _route(surroundings, layers, diagnosis)
+    road = Road(surroundings, _on_its_clock(layers, diagnosis))
+    first_ns = _first_ns(layers, surroundings)
+    of_tcp = tcp_on_the_road(layers[0]) if layers else {}
+    route = route_document(road, of_tcp, origin_ns=first_ns, speed=recording.speed)
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
         for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
@@ -112,6 +117,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         if parts
         else drive_summary(surroundings),
         *([where, _figures(drawn, surroundings)] if not drawn else [_figures(drawn, surroundings), where]),
+        *_of_phone(road, first_ns),
         connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
         provenance_section(recording, command=request.command),
     ]
@@ -121,21 +127,27 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     write(path, document(printable(title), body, figures=figures, route=route))
 
 
-def _route(
-    surroundings: Surroundings, layers: Sequence[Layers], diagnosis: Diagnosis | None
-) -> Document | None:
-    """Return the map; with a connection its goodput, RTT and limits can colour the route."""
-    if not layers:
-        return route_document(surroundings, {}, None, origin_ns=surroundings.first_ns or 0)
-    first = layers[0]
-    shown = diagnosis if diagnosis is not None and diagnosis.transfer.layers.part is first.part else None
-    return route_document(
-        surroundings,
-        tcp_on_the_road(first),
-        shown,
-        origin_ns=origin_ns(first.part),
-        speed=first.speed,
-    )
+def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
+    """Return the diagnosis if its times are those of the first figure, whose clock the road is on."""
+    if diagnosis is None or not layers or diagnosis.transfer.layers.part is not layers[0].part:
+        return None
+    return diagnosis
+
+
+def _first_ns(layers: Sequence[Layers], surroundings: Surroundings) -> int:
+    """Return what the page's time axis calls 0."""
+    return origin_ns(layers[0].part) if layers else surroundings.first_ns or 0
+
+
+def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
+    """Return the tables of the phone's cells and of its changes between them."""
+    if not road.phones:
+        return []
+    phone, speed = road.phones[0], road.surroundings.recording.speed
+    return [
+        cells_section(road.cells(phone), road.throughput_words),
+        changes_section(phone.changes, origin_ns=first_ns, speed=speed),
+    ]
 
 
 def _of_surroundings(surroundings: Surroundings, request: Request) -> Document:

@@ -19,7 +19,6 @@ _RIGHT = {"both": 0.95, "sender-state": 0.95, "sender": 0.92, "receiver": 0.88}
 _OVERLAP = {"both": 0.92, "sender-state": 0.90, "sender": 0.90, "receiver": 0.85}
 _MISSED = {
     ("00011-bursty-loss", "random-loss"): "at a queue that is half full; a managed one may drop there, too",
-    ("00038-short-queue", "pacing"): "7 % of its segments left with the one before: of BBR 5 % at most do",
 }
 """Findings that are true and not told, and why."""
 _NEVER_ON_CONTROLS = {"ack-loss", "random-loss", "policer", "bufferbloat"}

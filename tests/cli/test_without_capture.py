@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import multitracer as mt
@@ -116,3 +117,20 @@ def test_a_log_beside_a_capture_is_part_of_its_figure(csv: Path, tmp_path: Path)
     call("plot", "--series", "Radio_rsrp", "-o", tmp_path / "figure.json", folder)
     (trace,) = json.loads((tmp_path / "figure.json").read_text())["data"]
     assert trace["name"] == "Radio_rsrp"
+
+
+def test_the_tables_of_a_drive_are_files(csv: Path, tmp_path: Path) -> None:
+    call("export", "tables", "-o", tmp_path / "tables", csv)
+    frame = pd.read_parquet(tmp_path / "tables" / "radio.parquet")
+    assert frame["rsrp_dbm"].dropna().tolist() == [-95, -97, -98, -98, -99]
+    assert str(frame["time_ns"].dtype) == "datetime64[ns, UTC]"
+    (cell,) = pd.read_parquet(tmp_path / "tables" / "cells.parquet").to_dict("records")
+    assert (cell["rat"], cell["seconds"], cell["handovers_in"]) == ("LTE", 4.0, 0)
+    assert not (tmp_path / "tables" / "signalling.parquet").exists()
+    call("export", "tables", "--format", "csv", "-o", tmp_path / "texts", csv)
+    assert pd.read_csv(tmp_path / "texts" / "radio.csv")["rsrp_dbm"].dropna().tolist()[0] == -95
+
+
+def test_a_log_without_a_zone_says_so_in_the_report(csv: Path, tmp_path: Path) -> None:
+    call("report", "-o", tmp_path / "report.html", csv)
+    assert "names no time zone" in (tmp_path / "report.html").read_text()

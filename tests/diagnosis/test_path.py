@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
@@ -62,6 +63,16 @@ def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
     (policer,) = [each for each in found.findings if each.kind == "policer"]
     assert policer.numbers["policed_bytes_per_s"] == pytest.approx(1_500_000, rel=0.15)
     assert not {"random-loss", "congestion-loss"} & kinds(found)
+
+
+def test_the_empty_bucket_of_a_policer_is_the_link(tmp_path: Path) -> None:
+    """At 2 Mbit/s four segments are on their way: halved, the window still sends more than tokens come."""
+    road = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
+    found = diagnosed(tmp_path, road, size=1_500_000, policed_bps=2_000_000)
+    assert found.headline.limit is Limit.LINK
+    assert "a policer let no more through" in found.headline.sentence
+    assert "policing" in found.headline.help
+    assert "empty bucket" in of(found, "link-limited").sentence
 
 
 @views

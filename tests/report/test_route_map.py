@@ -12,7 +12,7 @@ from multitracer.analysis.series.surroundings import radio_series
 from multitracer.figures.surroundings.scale import SCALES
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.open import open_recording
-from multitracer.report.route_map import Drive, Event, held, map_document
+from multitracer.report.drive.route_map import Drive, Event, held, map_document
 from multitracer.report.write import write_report
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S

@@ -47,15 +47,13 @@ def cells_of(
     Returns
     -------
     Table
-        CELLS, the one that served longest first. A quantity whose source is not given is NA. Provenance:
-        `rows` is the row of each number in the column `cell` of STAYS.
+        CELLS, the one that served longest first. A quantity whose source is not given is NA. `stays.ranks`
+        is the row of each number in the column `cell` of STAYS.
     """
-    table, number = stays.table, stays.cells
-    of_stay = table["cell"]
-    seconds = np.bincount(of_stay, weights=table["seconds"], minlength=number)
-    order = np.argsort(-seconds, kind="stable")
+    number, of_stay = stays.cells, stays.table["cell"]
+    order = np.argsort(stays.ranks)
     columns: dict[str, Array] = {
-        "seconds": seconds,
+        "seconds": stays.seconds,
         "visits": np.bincount(of_stay, minlength=number),
         "handovers_in": np.bincount(of_stay[1:], minlength=number),
         "handovers_out": np.bincount(of_stay[:-1], minlength=number),
@@ -65,9 +63,7 @@ def cells_of(
         **_outages(stays, outages, number),
         "distance_m": _distance(stays, route, number),
     }
-    rows = np.empty(number, dtype=np.int64)
-    rows[order] = np.arange(number)
-    return Table(CELLS, {name: column[order] for name, column in columns.items()}, {"rows": rows.tolist()})
+    return Table(CELLS, {name: column[order] for name, column in columns.items()})
 
 
 def _identities(stays: Stays, number: int) -> dict[str, Array]:

@@ -75,7 +75,7 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
     signs = [
         _Sign("cell id", serving.cell_id, serving.cell_id >= 0),
         _Sign("PCI", serving.physical, serving.physical >= 0),
-        _Sign("technology", serving.family, serving.family != ""),
+        _Sign("technology", serving.family, serving.technology_known),
     ]
     empty = np.empty(0, dtype=np.int64)
     changes = Changes(empty, empty, np.empty(0, dtype="U12"))

@@ -70,7 +70,7 @@ def handovers_of(
     left_out: dict[str, int] = dict(from_readings.provenance["left_out"])
     parts = [from_readings]
     if signalling is not None and len(signalling):
-        serving = ~np.isin(signalling["kind"], _NOT_SERVING) & (signalling["time_ns"] != NOT_A_TIME)
+        serving = ~is_leg(signalling) & (signalling["time_ns"] != NOT_A_TIME)
         ordered = signalling.take(np.flatnonzero(serving))
         again = _shown_by(ordered, from_readings)
         left_out |= (
@@ -91,6 +91,11 @@ def handovers_of(
     }
     facts = {"left_out": left_out, "minimum_stay_s": minimum_stay_s, "shortly_s": shortly_s}
     return Table(JUDGED_HANDOVERS, changes.columns | more, facts)
+
+
+def is_leg(changes: Table) -> Mask:
+    """Return which rows of HANDOVERS tell of a leg beside the serving cell: shape (n_changes,)."""
+    return np.isin(changes["kind"], _NOT_SERVING)
 
 
 def bounds_ns(changes: Table) -> tuple[Times, Times]:

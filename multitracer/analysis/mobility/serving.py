@@ -85,6 +85,17 @@ class Serving:
         _, pair = np.unique(np.stack([physical, channel]), axis=1, return_inverse=True)
         return np.where(known, pair.reshape(-1), NA)
 
+    @cached_property
+    def technology_known(self) -> Mask:
+        """In which readings the technology is known from the command that tells it most often.
+
+        Two commands need not mean the same by it: one names the bearer, the other what the cell offers.
+        """
+        known = self.family != ""
+        sources, number = np.unique(self["source"], return_inverse=True)
+        counts = np.bincount(number[known], minlength=max(len(sources), 1))
+        return np.asarray(known & (number == counts.argmax()))
+
     def known(self, column: str) -> Mask:
         """Return in which readings a column of the cell's identity is known."""
         values = self.identity(column)

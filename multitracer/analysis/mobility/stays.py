@@ -8,6 +8,7 @@ no cell.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +65,18 @@ class Stays:
     def cells(self) -> int:
         """Number of different cells."""
         return int(self.table["cell"].max(initial=NA)) + 1
+
+    @cached_property
+    def seconds(self) -> Array:
+        """How long each cell served, by its number in the column `cell`; float64, s, shape (cells,)."""
+        return np.bincount(self.table["cell"], weights=self.table["seconds"], minlength=self.cells)
+
+    @cached_property
+    def ranks(self) -> Numbers:
+        """Row of each cell in CELLS, where the one that served longest is first; shape (cells,)."""
+        ranks = np.empty(self.cells, dtype=np.int64)
+        ranks[np.argsort(-self.seconds, kind="stable")] = np.arange(self.cells)
+        return ranks
 
 
 def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -> Stays:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
     from multitracer.tables import Array
 
-_NEVER = -(1 << 62)
+_NEVER = -(1 << 62)  # below every number on an axis
 
 
 @dataclass(slots=True)

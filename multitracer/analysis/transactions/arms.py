@@ -27,7 +27,7 @@ PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm"}
 """How a protocol is written for people."""
 SEED = 20_001_113
 """Of the bootstrap: the same table gives the same intervals, whatever else is analysed beside it."""
-_MOST_ARMS = 64
+_MOST_ARMS = 64  # bounds the time and the page. Not measured
 _KEYS = ("protocol", "vary", "connection", "labels")
 
 

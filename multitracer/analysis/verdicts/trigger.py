@@ -4,7 +4,7 @@ Rules of the file
 -----------------
 - Silence: nothing had arrived that could have caused it, and the segment before was no retransmission of the
   same moment. Then a timer did: the retransmission timer, or a tail loss probe. Up to a quarter of the
-  shortest round trip after an ACK it may be RACK's (RFC 8985, 6.3), if the retransmission timer is not due.
+  shortest round trip after an ACK it may be RACK's (RFC 8985, 6.2), if the retransmission timer is not due.
 - A probe repeats the newest segment, once, by a sender with SACK that is in no recovery. If that is also the
   oldest one, a probe is told from a timeout by the time waited, against RFC 6298 over the samples (Linux's
   bounds), unless this sender showed elsewhere whether it probes.

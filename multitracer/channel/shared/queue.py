@@ -42,7 +42,7 @@ class QueueConfig:
     ecn: bool = False
     """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
-    """CoDel: sojourn time that may persist. On a slow link at least one packet's time (RFC 8289, 4.4)."""
+    """CoDel: sojourn time that may persist. On a slow link at least a packet's time (RFC 8289, section 4)."""
     interval_ns: int = 100 * NS_PER_MS
     """CoDel: how long it may persist; about a worst-case round trip."""
 

@@ -16,6 +16,9 @@ from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
+from multitracer.diagnosis.packets.dead_times import dead_times
+from multitracer.diagnosis.packets.losses import carried
+from multitracer.diagnosis.packets.policing import LEAST_LOSSES, Policer, policer
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.tables import NA
 from multitracer.tcp import WindowScaleBy
@@ -47,7 +50,8 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
     end = _end(sends, answers, int(time[-1]))
     full = full_segment(transfer, sends)
-    segments = wire_segments(transfer, full, offered_bytes(transfer)) if view is View.BOTH_ENDS else None
+    on_path = wire_segments(transfer, full, offered_bytes(transfer))
+    segments = on_path if view is View.BOTH_ENDS else None
     delays, shortest = _delays(transfer, sends, segments, floor)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
@@ -63,10 +67,17 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         segments=segments,
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
+        policer=_policer(transfer, on_path),
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
         weak=weak_limits(transfer, view),
     )
+
+
+def _policer(transfer: Transfer, segments: WireSegments) -> Policer | None:
+    if np.count_nonzero(segments.lost) < LEAST_LOSSES:
+        return None
+    return policer(carried(transfer, segments, dead_times(transfer)))
 
 
 def sends_of(transfer: Transfer, time: Array) -> Sends:
@@ -183,7 +194,7 @@ def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
 
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
-_TIMESTAMPS_BYTES = 12
+_TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _WRITES = 0.8
 """Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
 buffers, which push too, up to 0.3 (36 recordings)."""

@@ -16,7 +16,8 @@ from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
-from multitracer.units import NS_PER_MS
+from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
@@ -52,6 +53,8 @@ class Busy(NamedTuple):
     spans: Spans
     by_queue: Spans
     """Of these, those that a queue proves."""
+    by_bucket: Spans
+    """Of these, those in which the bucket of a policer was empty."""
     rate: Rates | None
 
 
@@ -64,26 +67,47 @@ class Rates(NamedTuple):
 
 
 def busy(seen: Observed) -> Busy:
-    """Return when the link had data of the transfer queued or in service."""
+    """Return when the link had data of the transfer queued or in service, or its policer no token."""
+    link, empty = _busy(seen), _empty_bucket(seen)
+    if not empty.total_ns:
+        return link
+    times, rate = _delivery(seen, seen.floor_ns)
+    spans = link.spans.union(empty)
+    return Busy(spans, link.by_queue, empty, _rates(rate[spans.holds(times) & (rate > 0)]))
+
+
+def _empty_bucket(seen: Observed) -> Spans:
+    """Return the stretches in which the bucket of a policer was empty in each round trip."""
+    if seen.policer is None:
+        return Spans.none()
+    service_ns = (seen.mss_bytes + HEADERS_BYTES) * NS_PER_S / seen.policer.rate_bytes_per_s
+    empty = Spans.of(*seen.policer.empty_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
+    times = np.union1d(seen.sends.time_ns, seen.answers.time_ns)
+    is_idle = seen.outstanding(times[:-1]) <= 0
+    idle = Spans.of(times[:-1][is_idle], times[1:][is_idle])
+    return _clipped(empty.where(empty.length_ns >= seen.floor_ns), seen).without(idle)
+
+
+def _busy(seen: Observed) -> Busy:
     times, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
         steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(steady, Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
+        return Busy(steady, Spans.none(), Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     paths = Paths.of(seen.delays, service_ns)
     queued = _queued(seen, paths, service_ns)
     times, rate = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     proven = queued.holds(times) & (rate > 0)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
-        return Busy(queued, queued, _rates(rate[proven]))
+        return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
     usual = _usual(times, rate, proven)
     if usual is None:
-        return Busy(queued, queued, _rates(rate[proven]))
+        return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
     fast = times[rate >= _NEAR_RATE * usual]
     floor = seen.floor_ns + paths.above_first(fast)
     end = fast - floor // 2
     kept_up = Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end)
-    return Busy(_clipped(queued.union(kept_up), seen), queued, _rates(rate[proven]))
+    return Busy(_clipped(queued.union(kept_up), seen), queued, Spans.none(), _rates(rate[proven]))
 
 
 def _usual(times: Array, rate: Array, proven: Array) -> Array | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import Limit, View
+    from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.diagnosis.ranges import Side
     from multitracer.tables import Array, Table
@@ -169,6 +170,8 @@ class Observed:
     """Limits of which this capture does not hold enough to be sure, whatever its view shows elsewhere."""
     coarse: bool = False
     """The sender's times are known to no better than 4 ms, or not at all."""
+    policer: Policer | None = None
+    """The policer that lost segments, if one did."""
     lost_answers_ns: Array | None = None
     """When answers were sent that did not arrive, by the receiver's capture; None without one."""
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.packets.packet_delays import data_delays, lost_places
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.packet_delays import Delays
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.diagnosis.transfer import Transfer
@@ -64,6 +66,12 @@ class Carried(NamedTuple):
         return int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
 
 
+def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:
+    """Return the data of a transfer as the path carried them."""
+    lost = lost_places(transfer, segments, dead_times)
+    return Carried(transfer, segments, lost, data_delays(transfer, segments))
+
+
 class Losses(NamedTuple):
     """What is known of the packets that were lost."""
 
@@ -103,33 +111,33 @@ class Losses(NamedTuple):
         return bool((waited_ns <= _CHANCE_NS or far) and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
 
 
-def losses(carried: Carried) -> Losses | None:
+def losses(of: Carried) -> Losses | None:
     """Return what is known of a transfer's losses; None without any, or without delays."""
-    lost, delays = carried.lost, carried.delays
+    lost, delays = of.lost, of.delays
     if delays is None or not len(lost):
         return None
-    queue_ns, rank = _before(carried, delays)
+    queue_ns, rank = _before(of, delays)
     runs = 1 + np.count_nonzero(np.diff(lost) > 1)
     if delays.is_one_way and 2 * len(queue_ns) < runs:
         return None  # nothing is known of most losses
     return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)))
 
 
-def _before(carried: Carried, delays: Delays) -> tuple[Array, Array]:
+def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:
     """Return the delay of the packet before each run of losses, and its rank among all delays."""
-    lost = carried.lost
+    lost = of.lost
     opens = np.ones(len(lost), dtype=bool)
     opens[1:] = np.diff(lost) > 1
     at = np.searchsorted(delays.place, lost[opens]) - 1
     known = at >= 0
-    age_ns = carried.sent_ns[lost[opens]] - delays.time_ns[np.maximum(at, 0)]
-    known &= age_ns <= _FRESH * (carried.round_trip_ns + delays.queue_ns[np.maximum(at, 0)])
+    age_ns = of.sent_ns[lost[opens]] - delays.time_ns[np.maximum(at, 0)]
+    known &= age_ns <= _FRESH * (of.round_trip_ns + delays.queue_ns[np.maximum(at, 0)])
     queue_ns = delays.queue_ns[at[known]]
     order = np.sort(delays.queue_ns)
     below, up_to = np.searchsorted(order, queue_ns), np.searchsorted(order, queue_ns, side="right")
     return queue_ns, (below + up_to) / (2 * len(order))
 
 
-def rounds(carried: Carried, lost: Array) -> float:
+def rounds(of: Carried, lost: Array) -> float:
     """Return for how many of the shortest round trips packets were lost, from the first to the last."""
-    return float(np.ptp(carried.sent_ns[lost])) / carried.round_trip_ns
+    return float(np.ptp(of.sent_ns[lost])) / of.round_trip_ns

@@ -1,8 +1,8 @@
 """Whether a policer lost the packets: it lets a rate and a burst pass, and drops the rest without delay.
 
-After Flach et al. (SIGCOMM 2016): with tokens that come at the rate at which packets passed between losses, a
-bucket is empty at each loss and (nearly) never otherwise. A full drop-tail queue gives the
-same picture; that losses come without delay parts the two.
+After Flach et al. (SIGCOMM 2016): the bucket is empty at each loss and (nearly) never otherwise; here that is
+looked at between losses next to each other (`token_bucket`), so a rate need not be exact for minutes. A
+drop-tail queue gives the same picture; that losses come without delay, and the link is faster, parts them.
 """
 
 from __future__ import annotations
@@ -12,36 +12,44 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.packets.losses import losses, rounds
+from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.packets.losses import Carried
+    from multitracer.diagnosis.packets.losses import Carried, Losses
     from multitracer.tables import Array
 
-_LEAST_LOSSES = 15
+LEAST_LOSSES = 15
+"""Of a policer that is told, as of one that is there by the truth of the corpus."""
 _LEAST_SUSPECTED = 5
-_SPREAD_SEGMENTS = 5
-"""Between the quartiles of the tokens at losses: 1 to 3 at policers, 6 and more where chance lost them."""
+_LEAST_STRETCHES = 5
+"""Between losses: one bucket explains up to four of them at many full queues, and by chance."""
+_EXPLAINED = 0.85
+"""Part of the stretches: 0.88 to 1 at 29 policers, 0.67 at most where chance lost the packets."""
+_TOO_MANY = 0.25
+"""Part of the packets that passed an empty bucket: 0.18 at most at policers."""
 _SPREAD_SUSPECTED = 3
-"""The same of a suspicion: of few losses chance leaves 4 to 15, and the first 5 to 14 of policers 0.5. Only
-where both captures tell what was lost: by repairs alone a policer's losses spread, too."""
-_BELOW = 0.25
-"""Part of the packets that passed with fewer tokens than at the median loss."""
+"""Between the quartiles of the tokens at losses, in segments, for a suspicion: of few losses chance leaves 4
+to 15, and the first 5 to 14 of policers 0.5. Only where both captures tell what was lost: by repairs alone a
+policer's losses spread, too."""
 _BELOW_SUSPECTED = 0.22
-"""The same of a suspicion: 0.04 to 0.14 at policers, 0.25 to 0.56 where chance lost them."""
+"""Part of the packets that passed with fewer tokens than at the median loss, for a suspicion: 0.04 to 0.14 at
+policers, 0.25 to 0.56 where chance lost them."""
 _MANY, _BELOW_OF_MANY = 100, 0.15
 """Of many losses that part alone decides: over a long time a rate that is 2 % wrong spreads the tokens."""
 _QUEUE_NS = 10 * NS_PER_MS
 _QUEUE_SHARE = 0.25
 """Of the round trip."""
-_FULL_SHARE, _NOISE_NS, _LONGEST = 0.8, 1.7 * NS_PER_MS, 0.99
+_FULL_SHARE, _NOISE_NS = 0.8, 1.7 * NS_PER_MS
 """What waited before losses for so much of the longest wait stood in a full queue, however short it is. Round
 trips are measured too seldom between losses to tell."""
 _LEAST_ROUNDS = 20
-"""From the first loss to the last: 80 and more at policers, 8 where a slow start overshot a queue of 5 ms."""
+"""From the first loss to the last: 54 and more at 28 of 29 policers, 8 where slow start overshot a queue."""
 _FASTER = 1.5
-"""Times the rate that passes: where the link is no faster, its own queue would tell, not a policer."""
+"""Times the rate that passes: where the link is no faster, its own queue would tell, not a policer ..."""
+_FASTER_BY_ACKS = 2.5
+"""... and at the sender alone: an ACK covers one segment or two, so trains of them seem twice as fast."""
 
 
 class Policer(NamedTuple):
@@ -53,43 +61,72 @@ class Policer(NamedTuple):
     """What the link can do."""
     lost: Array
     """Places in the segments of what it dropped."""
+    empty_ns: tuple[Array, Array]
+    """When its bucket held less than two segments, on the sender's clock; they may overlap."""
 
 
-def policer(carried: Carried, *, suspected: bool = False) -> Policer | None:
-    """Return the policer that lost the packets of a transfer; None if nothing shows one.
-
-    Parameters
-    ----------
-    suspected : bool
-        Whether a suspicion is enough: fewer losses, and how many tokens were left is uncertain.
-    """
-    least_losses = _LEAST_SUSPECTED if suspected else _LEAST_LOSSES
-    transfer, segments, lost, _ = carried
-    if len(lost) < least_losses:
+def policer(carried: Carried) -> Policer | None:
+    """Return the policer that lost the packets of a transfer; None if nothing shows one."""
+    stream = _stream_without_delay(carried, LEAST_LOSSES)
+    of = None if stream is None else bucket(stream)
+    if stream is None or of is None or rounds(carried, carried.lost) < _LEAST_ROUNDS:
         return None
-    causes = losses(carried)
-    if causes is None or causes.is_congestion or not _without_delay(carried):
+    fits = of.stretches >= _LEAST_STRETCHES and of.explained >= _EXPLAINED and of.too_many <= _TOO_MANY
+    link = _link_rate(carried)
+    faster = _FASTER if carried.transfer.data_pairs is not None else _FASTER_BY_ACKS
+    if not fits or link <= faster * of.rate:
+        return None
+    speed, first_ns = carried.transfer.speed, int(carried.sent_ns[carried.lost[0]])
+    begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in empty(stream, of))
+    return Policer(of.rate, link, carried.lost, (begin, end))
+
+
+def is_suspected(carried: Carried) -> bool:
+    """Return whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
+    stream = _stream_without_delay(carried, _LEAST_SUSPECTED)
+    if stream is None:
+        return False
+    rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
+    if _link_rate(carried) <= _FASTER * rate:
+        return False
+    spread, below = _spread_and_below(stream, rate)
+    is_sure = len(carried.lost) >= _MANY and below < _BELOW_OF_MANY
+    is_even = is_sure or spread <= _SPREAD_SUSPECTED or carried.transfer.data_pairs is None
+    return below < _BELOW_SUSPECTED and is_even
+
+
+def _stream_without_delay(carried: Carried, least_losses: int) -> Stream | None:
+    """Return the packets from the first loss to the last; None if they are few, or a queue lost them."""
+    transfer, segments, lost, _ = carried
+    causes = losses(carried) if len(lost) >= least_losses else None
+    if causes is None or causes.is_congestion or not _without_delay(carried, causes):
         return None
     within = np.arange(lost[0], lost[-1] + 1)
-    is_lost = np.isin(within, lost)
     time_ns = carried.sent_ns[within]
     time_s = (time_ns - time_ns[0]) * transfer.speed / NS_PER_S
-    size = segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES
-    passed = np.where(is_lost, 0.0, size)
+    is_lost = np.isin(within, lost)
     if time_s[-1] <= 0 or is_lost.all():
         return None
-    rate = _slope(time_s[is_lost], np.cumsum(passed)[is_lost])
-    tokens = rate * time_s - np.cumsum(passed)
-    link = train_rate(transfer)
-    spread, below = _bucket(tokens, is_lost, float(size.max()))
-    is_sure = len(lost) >= _MANY and below < _BELOW_OF_MANY
-    is_empty = below < _BELOW and (is_sure or spread <= _SPREAD_SEGMENTS)
-    if suspected:
-        is_empty = below < _BELOW_SUSPECTED
-        is_empty &= is_sure or spread <= _SPREAD_SUSPECTED or transfer.data_pairs is None
-    if not is_empty or link <= _FASTER * rate or not (suspected or rounds(carried, lost) >= _LEAST_ROUNDS):
-        return None
-    return Policer(rate, link, lost)
+    return Stream(time_s, segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES, is_lost)
+
+
+def _without_delay(carried: Carried, causes: Losses) -> bool:
+    """Return whether nothing waited when packets were lost."""
+    if carried.delays is None or not len(causes.queue_ns):
+        return False
+    waited_ns = causes.waited_s * NS_PER_S
+    if carried.delays.is_one_way and waited_ns >= max(_NOISE_NS, _FULL_SHARE * causes.longest_ns):
+        return False
+    return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * carried.round_trip_ns))
+
+
+def _link_rate(carried: Carried) -> float:
+    """Return octets a second of the fastest trains, of all or before the first loss.
+
+    A sender that paces has trains of no other rate than its own once it knows the policer's.
+    """
+    first_ns = int(carried.sent_ns[carried.lost[0]])
+    return max(train_rate(carried.transfer), train_rate(carried.transfer, until_ns=first_ns))
 
 
 def _slope(time_s: Array, octets: Array) -> float:
@@ -100,20 +137,8 @@ def _slope(time_s: Array, octets: Array) -> float:
     return float(np.median(passed[apart] / gone_s[apart])) if apart.any() else 0.0
 
 
-def _bucket(tokens: Array, is_lost: Array, full: float) -> tuple[float, float]:
+def _spread_and_below(stream: Stream, rate: float) -> tuple[float, float]:
     """Return the spread of the tokens left at losses, in segments, and the part of the others with fewer."""
+    tokens, is_lost = rate * stream.time_s - stream.passed, stream.is_lost
     low, middle, high = np.quantile(tokens[is_lost], (0.25, 0.5, 0.75))
-    return float((high - low) / full), float(np.mean(tokens[~is_lost] < middle - full / 2))
-
-
-def _without_delay(carried: Carried) -> bool:
-    """Return whether nothing waited when packets were lost."""
-    delays, lost = carried.delays, carried.lost
-    if delays is None:
-        return False
-    at = np.searchsorted(delays.place, lost) - 1
-    waited_ns = np.median(delays.queue_ns[at[at >= 0]]) if (at >= 0).any() else np.inf
-    full_ns = max(_NOISE_NS, _FULL_SHARE * float(np.quantile(delays.queue_ns, _LONGEST)))
-    if delays.is_one_way and waited_ns >= full_ns:
-        return False
-    return bool(waited_ns < max(_QUEUE_NS, _QUEUE_SHARE * carried.round_trip_ns))
+    return float((high - low) / stream.full), float(np.mean(tokens[~is_lost] < middle - stream.full / 2))

@@ -16,20 +16,29 @@ _TRAIN = 3
 _FASTEST = 0.98
 HEADERS_BYTES = 40
 """Of IPv4 and TCP, without options."""
+_ENDLESS = np.iinfo(np.int64).max
 
 
-def train_rate(transfer: Transfer) -> float:
-    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged."""
+def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
+    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    until_ns : int, ns
+        What arrives later, by the sender's clock, does not count.
+    """
     pairs = transfer.data_pairs
     if pairs is not None and transfer.receiver is not None:
         arrived = np.sort(pairs.arrived[pairs.arrived >= 0])
+        arrived = arrived[transfer.receiver_time(transfer.receiver["time_ns"][arrived]) <= until_ns]
         time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
         octets = np.cumsum(np.where(payload > 0, payload + HEADERS_BYTES, 0))
     else:
-        acks = transfer.acks
+        acks = transfer.acks[transfer.sender["time_ns"][transfer.acks] <= until_ns]
         time_ns = transfer.sender["time_ns"][acks]
         data = transfer.sender["payload_bytes"][transfer.data] + HEADERS_BYTES
-        octets = np.arange(len(acks)) * (data.sum() / max(len(acks), 1))
+        octets = np.arange(len(acks)) * (data.sum() / max(len(transfer.acks), 1))
     if len(time_ns) <= _TRAIN:
         return 0.0
     gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S

@@ -32,7 +32,7 @@ def drive_panels(surroundings: Surroundings, view: View = WHOLE) -> list[Panel]:
     InputError
         If the recording holds nothing to draw, or no series has a label that is asked for.
     """
-    panels = surroundings_panels(surroundings.series)
+    panels = surroundings_panels(surroundings)
     if not panels:
         name = surroundings.recording.name
         raise InputError(f"{name}: holds no packet, and no reading of radio or position to draw")

@@ -23,10 +23,12 @@ from multitracer.figures.stack import (
     Panel,
     Unit,
 )
+from multitracer.figures.surroundings.cells import cell_strip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from multitracer.recording.surroundings import Surroundings
     from multitracer.tables import Table
 
 
@@ -65,15 +67,11 @@ _LANES = (
 _ZERO_LEVEL = "zero level"
 
 
-def surroundings_panels(series: Mapping[str, Table]) -> list[Panel]:
-    """Return the panels of the radio and the road that have something to show.
-
-    Parameters
-    ----------
-    series : mapping of str to Table
-        SERIES by label, as `Surroundings.series` has them.
-    """
-    return [panel for lane in _LANES if (panel := _panel(lane, series)).series]
+def surroundings_panels(surroundings: Surroundings) -> list[Panel]:
+    """Return the panels of the radio and the road that have something to show, the serving cell first."""
+    lanes = [panel for lane in _LANES if (panel := _panel(lane, surroundings.series)).series]
+    strip = cell_strip(surroundings.phones[0].stays) if surroundings.phones else None
+    return [*([strip] if strip else []), *lanes]
 
 
 def _panel(lane: _Lane, series: Mapping[str, Table]) -> Panel:

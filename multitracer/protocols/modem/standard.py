@@ -90,7 +90,7 @@ def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
     first = 1 if was_asked(fields, quoted) else 0
     stat = fields.integer(first, 0, 11)
     area, cell, act = first + 1, first + 2, first + 3
-    if len(fields.text(cell)) <= 2 < len(fields.text(cell + 1)):  # a routing area in between, TS 27.007 8.6
+    if len(fields.text(cell)) <= 2 < len(fields.text(cell + 1)):  # a routing area in between (TS 27.007 v8.6)
         cell, act = cell + 1, act + 1
     technology = fields.text(act)  # some modems write 000, some other things
     return [

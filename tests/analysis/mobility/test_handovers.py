@@ -117,6 +117,11 @@ def test_technology_alone_counts_between_generations() -> None:
     assert (changes["source_rat"].tolist(), changes["target_rat"].tolist()) == (["LTE"], ["UMTS"])
 
 
+def test_two_commands_that_disagree_on_the_technology_are_no_change() -> None:
+    rows = [lte(t, source="+QENG") for t in range(9)] + [lte(4.5, rat="UMTS", source="+CREG")]
+    assert not len(changes_of(table_of(RADIO, rows)))
+
+
 def test_rows_of_one_second_count_once() -> None:
     rows = [lte(5, 1, physical_cell_id=100, channel=7), lte(5, 2, physical_cell_id=200, channel=7)]
     assert len(changes_of(table_of(RADIO, rows))) == 1

@@ -28,9 +28,10 @@ def find(case: Case) -> Iterator[Finding]:
         low, middle, high = (value * _BITS / 1e6 for value in (rate.low, rate.median, rate.high))
         how = f", at {middle:.3g} Mbit/s of payload ({low:.3g} to {high:.3g})"
         numbers |= {"rate_bps": middle * 1e6, "rate_low_bps": low * 1e6, "rate_high_bps": high * 1e6}
-    by_queue = case.limited.by_queue_s
+    by_queue, by_bucket = case.limited.by_queue_s, case.limited.by_bucket_s
+    policed = f", the empty bucket of a policer for {by_bucket:.1f} s" if by_bucket else ""
     sentence = (
         f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; a queue "
-        f"shows it for {by_queue:.1f} s, the rate for the rest."
+        f"shows it for {by_queue:.1f} s{policed}, the rate for the rest."
     )
     yield limit.finding(KIND, sentence, numbers, cost_s=0.0)

@@ -8,7 +8,6 @@ import numpy as np
 
 from multitracer.diagnosis.bottleneck.loss_causes import repair_s
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.policing import policer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +19,8 @@ _BITS = 8
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    policing = None if case.is_link_logged else policer(case.carried)
+    seen = case.limited.seen
+    policing = None if case.is_link_logged or seen is None else seen.policer
     if policing is None:
         return
     sent = case.segments.row[policing.lost]

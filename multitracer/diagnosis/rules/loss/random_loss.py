@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
 from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
 from multitracer.diagnosis.packets.losses import rounds
-from multitracer.diagnosis.packets.policing import policer
+from multitracer.diagnosis.packets.policing import is_suspected
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ _DEEP_NS = 5 * NS_PER_MS
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
     lost = _by_chance(case)
-    if lost is None or any(policer(case.carried, suspected=each) is not None for each in (False, True)):
+    seen = case.limited.seen
+    if lost is None or (seen is not None and seen.policer is not None) or is_suspected(case.carried):
         return
     sentence = (
         "{count:,} packets ({share:.2%}) were lost though no queue was full: those before them had waited "

@@ -42,7 +42,7 @@ class CongestionControl(ABC):
     mss_bytes : int
         Sender maximum segment size (SMSS), options not counted.
     initial_window_bytes : int
-        The window before the first ACK (RFC 5681, equation 1; RFC 6928).
+        The window before the first ACK (RFC 5681, section 3.1; RFC 6928).
     """
 
     name: ClassVar[str]

@@ -45,7 +45,7 @@ class Cubic(NewReno):
         self.cwnd_bytes = int(grown * self.mss_bytes)
 
     def window_at(self, now_ns: int) -> float:
-        """Return W_cubic(t) in segments (equation 1)."""
+        """Return W_cubic(t) in segments (section 4.2)."""
         begun_ns = now_ns if self._epoch_ns is None else self._epoch_ns
         elapsed_s = (now_ns - begun_ns) / NS_PER_S
         return C * float((elapsed_s - self._k_s) ** 3) + self._w_max

@@ -11,9 +11,10 @@ from multitracer.diagnosis.limits.names import Limit
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
+from multitracer.report.drive.cells_section import change_words
+from multitracer.report.drive.route_map import Drive, Event, Stretches, map_document
 from multitracer.report.embed import embed
 from multitracer.report.markup import Markup, element
-from multitracer.report.route_map import Drive, Event, Stretches, map_document
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, printable
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.road import Road
     from multitracer.figures.stacked import View
     from multitracer.recording.layers import Layers
     from multitracer.recording.surroundings import Surroundings
@@ -42,34 +44,27 @@ _LIMIT_COLOURS = {
 
 
 def route_document(
-    surroundings: Surroundings,
-    series: Mapping[str, Table],
-    diagnosis: Diagnosis | None,
-    *,
-    origin_ns: int,
-    speed: float = 1,
+    road: Road, series: Mapping[str, Table], *, origin_ns: int, speed: float = 1
 ) -> Document | None:
     """Return the map of a recording as JSON; None where its positions make no route.
 
     Parameters
     ----------
-    surroundings : Surroundings
+    road : Road
+        With what limited the connection, if there is one.
     series : mapping of str to Table
         SERIES of the connection, as recorded, to colour the route by.
-    diagnosis : Diagnosis or None
-        What limited the connection, on the same clock.
     origin_ns : int
         What the page's figure calls 0.
     speed : float
         Seconds of the figure in a second of the recording.
     """
-    if surroundings.drive is None:
+    if road.route is None:
         return None
-    _, route = surroundings.drive
-    limits = [] if diagnosis is None else [_limits(diagnosis)]
-    events = [*_markers(surroundings), *(_outages(diagnosis) if diagnosis is not None else ())]
-    everything = {**surroundings.series, **series}
-    return map_document(Drive(route, everything, limits, events, origin_ns, speed))
+    limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
+    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road)]
+    everything = {**road.surroundings.series, **series}
+    return map_document(Drive(road.route, everything, limits, events, origin_ns, speed))
 
 
 def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
@@ -100,13 +95,24 @@ def _limits(diagnosis: Diagnosis) -> Stretches:
     return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
 
 
-def _outages(diagnosis: Diagnosis) -> list[Event]:
-    cells = diagnosis.limited.cells
-    rows = np.flatnonzero(cells.limit == Limit.OUTAGE.value)
+def _outages(road: Road) -> list[Event]:
+    begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
     return [
-        Event(int(begin), "outage", f"nothing came through for {duration(int(end) - int(begin))}")
-        for begin, end in zip(cells.begin[rows], cells.end[rows], strict=True)
+        Event(begin, "outage", f"nothing came through for {duration(end - begin)}")
+        for begin, end in zip(begins, ends, strict=True)
     ]
+
+
+def _handovers(road: Road) -> list[Event]:
+    if not road.phones:
+        return []
+    changes = road.phones[0].handovers
+    shown = changes.take(np.arange(min(len(changes), _MOST_EVENTS)))
+    return [Event(row["time_ns"], "handover", change_words(row)) for row in shown.rows()]
+
+
+_MOST_EVENTS = 5_000
+"""Handovers on a map: more are no picture, and a hostile log may claim any number."""
 
 
 def _markers(surroundings: Surroundings) -> list[Event]:
@@ -121,7 +127,7 @@ def drive_figure_document(
     surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
 ) -> Document:
     """Return the figure of radio and road as JSON for `figure.js`."""
-    panels = cut(surroundings_panels(surroundings.series), view.from_ns, view.to_ns)
+    panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
     figure = embed(
         panels,
         [],
@@ -130,7 +136,10 @@ def drive_figure_document(
         budget_bytes=budget_bytes,
         time_title=TIME_TITLE,
     )
-    return figure | {"options": "", "filename": "drive"}
+    return figure | {"options": "", "filename": "drive", "point": "reading"}
+
+
+ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
 
 
 def drive_summary(surroundings: Surroundings) -> Markup:
@@ -150,4 +159,5 @@ def _sentence(surroundings: Surroundings) -> str:
         facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
     begin = moment(surroundings.first_ns)
     what = " and ".join(facts) or "no reading of radio or position"
-    return f"No packets were captured. The logs hold {what}, from {begin} on."
+    doubt = f" {ZONE_DOUBT}" if surroundings.zone_is_unknown else ""
+    return f"No packets were captured. The logs hold {what}, from {begin} on.{doubt}"

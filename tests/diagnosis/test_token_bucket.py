@@ -1,0 +1,77 @@
+"""One bucket explains what a policer drops, whatever is sent through it, and nothing that chance drops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
+
+RATE, PACKET = 250_000.0, 1500.0
+"""Octets a second: 2 Mbit/s; octets of a packet."""
+ROUND_S = 0.05
+
+
+def sent(rounds: int, chance: np.random.Generator) -> np.ndarray:
+    """Return times of a window that grows by a packet a round, and is halved at random, s."""
+    window, times = 4, []
+    for k in range(rounds):
+        times += [k * ROUND_S + 0.0002 * i for i in range(window)]
+        window = window // 2 if chance.random() < 0.1 and window > 6 else window + 1
+        window = min(window, 25)
+    return np.array(times)
+
+
+def policed(times: np.ndarray, size: float) -> tuple[Stream, np.ndarray]:
+    """Return what a policer makes of packets, from its first drop to its last, and the tokens at each."""
+    level, before, lost, levels = size, 0.0, [], []
+    for now in times:
+        level = min(size, level + (now - before) * RATE)
+        before = now
+        lost.append(level < PACKET)
+        level -= 0.0 if lost[-1] else PACKET
+        levels.append(level)
+    drops = np.flatnonzero(lost)
+    within = slice(drops[0], drops[-1] + 1)
+    stream = Stream(
+        times[within] - times[drops[0]], np.full(len(times[within]), PACKET), np.array(lost)[within]
+    )
+    return stream, np.array(levels)[within]
+
+
+@pytest.mark.parametrize("packets", [8, 12, 40])
+def test_a_bucket_explains_what_it_dropped(packets: int) -> None:
+    """Also one that is full again and again, whose mean rate is far below its own."""
+    stream, _ = policed(sent(400, np.random.default_rng(packets)), packets * PACKET)
+    found = bucket(stream)
+    assert found is not None
+    assert found.stretches > 20
+    assert found.explained >= 0.95
+    assert found.too_many < 0.05
+    assert found.rate == pytest.approx(RATE, rel=0.06)
+
+
+def test_a_bucket_is_empty_when_it_holds_less_than_two_packets() -> None:
+    stream, levels = policed(sent(300, np.random.default_rng(3)), 12 * PACKET)
+    found = bucket(stream)
+    assert found is not None
+    begin, end = empty(stream, found)
+    assert (end > begin).all()
+    said = np.isin(stream.time_s, begin)
+    assert np.mean(said == (levels < 2 * PACKET)) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_bucket_explains_what_chance_dropped(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    times = sent(400, chance)
+    lost = chance.random(len(times)) < 0.03
+    lost[[0, -1]] = True
+    found = bucket(Stream(times, np.full(len(times), PACKET), lost))
+    assert found is not None
+    assert found.explained < 0.8
+
+
+def test_losses_in_a_row_are_no_evidence() -> None:
+    times = np.arange(20) / 100
+    assert bucket(Stream(times, np.full(20, PACKET), np.ones(20, bool))) is None
