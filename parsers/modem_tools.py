@@ -15,6 +15,7 @@ from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.date_line import date_line
+from parsers._text.jumps import Jumps
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class _Log:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self.rows = Sparse(RADIO)
+        self.jumps = Jumps()
         self._stamp_ns: int | None = None
         self._output: list[str] = []
         self._tool = ""
@@ -51,6 +53,7 @@ class _Log:
             if not stamp.rest:
                 self.flush()
             self._stamp_ns = stamp.time_ns
+            self.jumps.take(self._lines.number, stamp.time_ns)
             text = stamp.rest
             if stamp.doubt:
                 self._lines.warn(stamp.doubt)
@@ -127,6 +130,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if lines.cut:
         log.take(lines.cut.decode(errors="replace"))  # a document that is whole needs no line end
     log.flush()
+    for sentence in log.jumps.sentences():
+        lines.warn(sentence)
     if not len(log.rows):
         raise FormatError(path, "no output of mmcli, qmicli, uqmi, 3ginfo or gsmctl that reports a signal")
     return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
