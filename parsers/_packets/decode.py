@@ -258,7 +258,7 @@ def _is_gsmtap(datagrams: Datagrams) -> Mask:
     mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
     if mask.any():
         mask[mask] = u16(packets.data, packets.at[mask] + 2) == _GSMTAP_PORT
-    return mask
+    return np.asarray(mask)
 
 
 def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple[Packets, int]]]:
