@@ -255,7 +255,7 @@ class Decoder:
 def _is_gsmtap(datagrams: Datagrams) -> Mask:
     """Return which datagrams go to the UDP port of GSMTAP; both ports are captured of each."""
     packets = datagrams.packets
-    mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
+    mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
     if mask.any():
         mask[mask] = u16(packets.data, packets.at[mask] + 2) == _GSMTAP_PORT
     return np.asarray(mask)

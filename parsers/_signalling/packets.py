@@ -70,7 +70,7 @@ class Messages:
                 before += len(records)
 
     def _of_packet(self, packet: IpPacket) -> Iterator[Numbered]:
-        datagram = _datagram(packet)
+        datagram = gsmtap_datagram(packet)
         if datagram is None:
             return
         try:
@@ -98,7 +98,7 @@ class Messages:
                 self.skipped["a packet of a GSMTAP link without its header"] += 1
 
 
-def _datagram(packet: IpPacket) -> bytes | None:
+def gsmtap_datagram(packet: IpPacket) -> bytes | None:
     """Return the payload of a UDP packet to GSMTAP's port; None of any other packet, or of a fragment."""
     data = packet.data
     if packet.version == 4:
