@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
 
 def _iperf3(folder: Path) -> None:
     capture = folder / "lo.pcap"
-    words = ["tcpdump", "-i", "lo", "-s", str(_SNAPPED), "-U", "-w", capture, f"tcp port {_PORT}"]
+    words = ["tcpdump", "-i", "lo", "-s", str(_SNAPPED), "-U", "-w", str(capture), f"tcp port {_PORT}"]
     tcpdump = subprocess.Popen(words)
     server = subprocess.Popen(["iperf3", "-s", "-1", "-p", str(_PORT)], stdout=subprocess.DEVNULL)
     time.sleep(1)
