@@ -1,4 +1,4 @@
-"""What a collector is to the rest of the program: the contract of every public module here."""
+"""The contract of a collector, which every public module here keeps."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def collectors() -> dict[str, Collector]:
 
 @functools.cache
 def installed() -> Installed:
-    """Find every public module here, then the entry points; a broken one of others costs only itself.
+    """Find every public module here, then the entry points; a broken plug-in disables only itself.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _bound(name: str, module: str) -> Collector:
 
 
 def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
-    """Return the collector of another package; its names become files' names, so they must be plain."""
+    """Return the collector of another package; its name becomes a file's name, so it must be plain."""
     if point.name in taken:
         raise PluginError("a collector of that name exists already; rename one")
     collector = _bound(point.name, point.module)
@@ -118,7 +118,7 @@ def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
 
 
 def _check(collector: Collector) -> None:
-    """Let another package's collector check what it needs; whatever it raises is its answer."""
+    """Let another package's collector check what it needs; an exception of any kind is a negative answer."""
     try:
         collector.check()
     except PreflightError:

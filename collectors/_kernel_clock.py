@@ -1,4 +1,4 @@
-"""What the kernel says of its clocks: three read together, how well disciplined, and whether they were set.
+"""The kernel's clocks: three read together, how well they are disciplined, and whether one was set.
 
 Source: clock_gettime(2), adjtimex(2), timerfd_create(2). Python 3.11 wraps neither of the last two.
 """
@@ -64,7 +64,7 @@ def _read_once() -> dict[str, int]:
 
 
 def discipline() -> dict[str, object]:
-    """Return what NTP, chrony or PTP told the kernel of its clock; nothing where it cannot be asked."""
+    """Return what NTP, chrony or PTP stated to the kernel of its clock; empty where it cannot be read."""
     timex = _Timex()
     state = _LIBC.adjtimex(ctypes.byref(timex))
     if state < 0:
@@ -81,7 +81,7 @@ def discipline() -> dict[str, object]:
 
 
 class SetAlarm:
-    """Becomes readable when somebody sets CLOCK_REALTIME; without timerfd it never does."""
+    """Becomes readable when CLOCK_REALTIME is set; without timerfd it never does."""
 
     def __init__(self) -> None:
         self._descriptor = _LIBC.timerfd_create(time.CLOCK_REALTIME, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -89,7 +89,7 @@ class SetAlarm:
 
     @property
     def descriptors(self) -> list[int]:
-        """What to wait for."""
+        """The descriptors to wait for."""
         return [self._descriptor] if self._descriptor >= 0 else []
 
     def take(self) -> bool:
@@ -106,7 +106,7 @@ class SetAlarm:
         return False
 
     def close(self) -> None:
-        """Forget it."""
+        """Close the descriptor."""
         for descriptor in self.descriptors:
             os.close(descriptor)
 

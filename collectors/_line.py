@@ -1,4 +1,4 @@
-"""A conversation with one modem over one port: asks, waits, and hands on what came unasked."""
+"""A conversation with one modem over one port: asks, waits, and passes on unsolicited lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDENTITY = ("ATI", "AT+CGMI", "AT+CGMM")
 
 
 class Line:
-    """One open port, one command at a time.
+    """One open port with one command at a time.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Line:
         """Whether nothing of an earlier answer can still come."""
 
     def ask(self, command: str, *, timeout_s: float) -> Answer:
-        """Return the answer, or what there is of it when time is over: then its `result` is empty.
+        """Return the answer, or its beginning when the time is over: then its `result` is empty.
 
         Raises
         ------
@@ -67,13 +67,13 @@ class Line:
         return self._conversation.give_up(time.monotonic_ns())
 
     def listen(self, until_ns: int) -> bool:
-        """Take what comes unasked until an instant; return whether to go on."""
+        """Take unsolicited lines until an instant; return whether to go on."""
         for _ in self._events(until_ns):
             pass
         return self._stop.reason is None
 
     def settle(self) -> bool:
-        """Wait until the line is quiet and ask for a sign of life; return whether there was one."""
+        """Wait until the line is quiet and send AT; return whether the modem answered."""
         give_up_ns = time.monotonic_ns() + _LONGEST_SETTLING_NS
         while not self._conversation.is_quiet(time.monotonic_ns(), for_ns=_QUIET_NS):
             if time.monotonic_ns() >= give_up_ns or not self.listen(time.monotonic_ns() + _QUIET_NS):
@@ -82,12 +82,12 @@ class Line:
         return self.is_settled
 
     def introduce(self) -> Iterator[Answer]:
-        """Yield what the modem says of itself, with its echo turned off."""
+        """Yield the modem's answers about itself, after its echo was turned off."""
         for command in ("ATE0", *_IDENTITY):
             yield self.ask(command, timeout_s=_PROBE_S)
 
     def _events(self, until_ns: int) -> Iterator[Answer]:
-        """Yield answers until an instant; what came unasked is handed on."""
+        """Yield answers until an instant; unsolicited lines are passed on."""
         while self._stop.wait(until_ns, readable=[self.port.fileno()]):
             data = self.port.read()
             for event in self._conversation.receive(data, time.monotonic_ns()):

@@ -1,4 +1,4 @@
-"""A raw log: append-only, one record a line, each written at once."""
+"""A raw log: append-only, one record a line, each line written at once."""
 
 from __future__ import annotations
 

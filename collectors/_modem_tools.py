@@ -1,4 +1,4 @@
-"""A modem asked through the tools of ModemManager or libqmi, which share the port with others."""
+"""A modem read through the tools of ModemManager or libqmi, which share the port with other programs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class AnswerLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool, and the modem that it is asked about."""
+    """A tool, and the modem that it reads."""
 
     name: str
     modem: str
 
     def commands(self) -> tuple[list[str], list[str]]:
-        """Return what is run once at the start, and what is run in each round."""
+        """Return the commands that run once at the start, and those that run in each round."""
         if self.name == "mmcli":
             about = ["mmcli", "-m", self.modem]
             return [*about, "--signal-setup=1"], [*about, "--signal-get", "-J"]
@@ -50,7 +50,7 @@ class Tool:
 
 
 class ToolModem:
-    """A modem behind a tool; with the methods of a SerialModem.
+    """A modem that a tool reads; it has the methods of a SerialModem.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class ToolModem:
         return None if result else "tool failed"
 
     def _output_of(self, child: subprocess.Popen[bytes], until_ns: int) -> tuple[bytes, bool]:
-        """Return what the tool wrote, and whether it came to its end."""
+        """Return the output of the tool, and whether it is complete."""
         assert child.stdout is not None
         output = b""
         while self._stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
@@ -121,7 +121,7 @@ def _has_ended(child: subprocess.Popen[bytes]) -> bool:
 
 
 def manages_a_modem() -> str | None:
-    """Return "mmcli" if ModemManager is there and has a modem, otherwise None."""
+    """Return "mmcli" if ModemManager runs and has a modem, otherwise None."""
     if shutil.which("mmcli") is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The options that every collector understands, and how its errors reach the one who started it."""
+"""The options that every collector takes, and how its errors reach the program that started it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MONOTONIC = {"clock": "CLOCK_MONOTONIC", "unit": "ns"}
 
 
 def parser(description: str | None, *, traffic: bool = True) -> argparse.ArgumentParser:
-    """Return a parser with the common options, those that choose TCP traffic among them or not.
+    """Return a parser with the common options, with or without those that select TCP traffic.
 
     `description` is the collector's module docstring.
     """
@@ -52,7 +52,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
 
 
 def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, object]:
-    """Return the first record of a log: what was run, where, and with which options."""
+    """Return the first record of a log: which program ran, where, and with which options."""
     system = os.uname()
     return {
         "kind": "header",
@@ -72,7 +72,7 @@ def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, o
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
-    """Run a collector as a program: exit 0, or 1 with one line on standard error that says what to do."""
+    """Run a collector as a program; exit with 0, or with 1 and one line that says what to do."""
     try:
         main(sys.argv[1:])
     except MultiTracerError as error:
@@ -93,7 +93,7 @@ def _port(text: str) -> int:
 
 
 def number(text: str, least: float, most: float) -> float:
-    """Return a number in a range, as argparse wants it."""
+    """Return a number in a range, as a type for argparse."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which sockets belong to chosen processes: the kernel's answers carry an inode, /proc says who holds it."""
+"""Which sockets belong to chosen processes: the kernel's answers carry an inode, /proc names its holder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Owners:
             _check(pid)
 
     def choose(self, sockets: list[Socket]) -> list[Socket]:
-        """Return those of all `sockets` there are that belong to the chosen processes."""
+        """Return those of `sockets` that belong to the chosen processes."""
         if not (self._pids or self._names):
             return sockets
         undecided = [s for s in sockets if s.cookie not in self._decided and s.inode]

@@ -1,4 +1,4 @@
-"""Serial ports: which there are, opening one for us alone, and why that did not work.
+"""Serial ports: list them, open one exclusively, and explain why one cannot be opened.
 
 A modem that is plugged in again may come back under another name. So a port is given as what stays the
 same: a name in /dev/serial/by-id, a pattern, or the serial number of its USB device.
@@ -40,7 +40,7 @@ _REASONS = {
 
 
 class NoPortError(CollectorError):
-    """A port that cannot be used now; `why` is a reason for a gap."""
+    """A port that cannot be used now; `why` is the reason that the gap in the log states."""
 
     def __init__(self, path: str, why: str, hint: str = "") -> None:
         super().__init__(f"{path}: {why}; {hint or 'waiting for it'}")
@@ -68,7 +68,7 @@ class Port:
         return int(self._serial.fileno())
 
     def read(self) -> bytes:
-        """Return what has come; nothing if nothing has."""
+        """Return the octets that have arrived; empty if none have."""
         try:
             if not select.select([self.fileno()], [], [], 0)[0]:
                 return b""
@@ -80,7 +80,7 @@ class Port:
         return data
 
     def write(self, data: bytes) -> None:
-        """Write a command; one that the modem does not take is left, its answer will not come."""
+        """Write a command; if the modem does not take it, drop it: its answer will not come."""
         try:
             os.write(self.fileno(), data)
         except BlockingIOError:
@@ -89,12 +89,12 @@ class Port:
             raise NoPortError(self.path, "unplugged", error.strerror or "") from error
 
     def close(self) -> None:
-        """Let others have the port."""
+        """Close the port, so that other programs can use it."""
         self._serial.close()
 
 
 def candidates(names: Sequence[str]) -> list[str]:
-    """Return the paths that names stand for now: a path, a pattern, or `usb:SERIALNUMBER`.
+    """Return the paths that names match now: a path, a pattern, or `usb:SERIALNUMBER`.
 
     A path that does not exist is among them, so that its absence is told; a pattern without a match is not.
     """
@@ -141,7 +141,7 @@ def _open(path: str, baud: int) -> Serial:
 
 
 def _is_taken(path: str) -> bool:
-    """Return whether a program such as ModemManager has a port to itself; root could open it all the same."""
+    """Return whether another program such as ModemManager locks a port; root could open it regardless."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     try:
         return struct.unpack("i", fcntl.ioctl(descriptor, _TIOCGEXCL, bytes(4))) != (0,)

@@ -1,4 +1,4 @@
-"""Which commands are asked of which modem: data, one TOML file for each kind in `profiles/`."""
+"""Which commands each kind of modem gets: data, one TOML file for each kind in `profiles/`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is asked of one kind of modem."""
+    """The commands for one kind of modem."""
 
     name: str
     description: str
@@ -79,7 +79,7 @@ def chosen_profile(name: str) -> Profile:
 
 
 def matching(identity: str) -> Profile:
-    """Return the profile for what a modem says of itself; the generic one if none knows it."""
+    """Return the profile for a modem's answers about itself; the generic one if none matches."""
     bundled = profiles()
     for profile in bundled.values():
         if profile.match and re.search(profile.match, identity, re.IGNORECASE | re.DOTALL):

@@ -1,4 +1,4 @@
-"""How a collector tells the recording that its source is open: one line into a pipe made for that.
+"""How a collector tells the recorder that its source is open: one line into a pipe.
 
 The recorder names the pipe's descriptor in the environment, so that a collector that does not know of it
 works as ever. One that runs alone has nobody to tell.
@@ -15,7 +15,7 @@ _LINE = b"ready\n"
 
 
 def ready() -> None:
-    """Say, once, that the source is open: what happens from now on is recorded."""
+    """State, once, that the source is open: everything from now on is recorded."""
     descriptor = os.environ.pop(VARIABLE, "")
     if not descriptor.isdecimal():
         return

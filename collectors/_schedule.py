@@ -1,4 +1,4 @@
-"""When a collector that polls is to read."""
+"""When a polling collector reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a collector ends: a signal, the end of its time, or the end of the process that started it.
+"""When a collector ends: at a signal, after its time, or with the process that started it.
 
 The signals are SIGTERM, SIGINT and SIGHUP (a closed terminal; ignored if it was started by `nohup`).
 It may also be told tags on standard input, a line each (`--tags`): those of the clapperboard, which every log
@@ -29,7 +29,7 @@ _TAG = re.compile(rb"[0-9a-f]{1,32}")
 
 
 class Stop:
-    """Waits for instants of CLOCK_MONOTONIC, and knows when there is nothing more to wait for.
+    """Waits for instants of CLOCK_MONOTONIC, and knows when the collector must end.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Stop:
         return False
 
     def _take_tags(self) -> None:
-        """Read what the parent said; its silence for ever is the end of it."""
+        """Read the lines of the parent process; the end of its pipe ends the collector."""
         control = os.read(_STANDARD_INPUT, _READ_BYTES)
         *lines, rest = (self._rest + control).split(b"\n")
         self._rest = rest[-_READ_BYTES:]

@@ -1,4 +1,4 @@
-"""An instance of the kernel's tracing of our own: own buffer, clock, filters and events, disturbing nobody's.
+"""A tracing instance of the kernel: own buffer, clock, filters and events, without effect on others.
 
 Source: Documentation/trace/ftrace.rst (instances, trace_pipe, per_cpu stats). Removing an instance that
 someone reads fails with EBUSY, so even a wrong guess about who is dead costs no living collector its events.
@@ -27,7 +27,7 @@ _START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime i
 
 
 def tracefs() -> Path:
-    """Return where tracefs is mounted; mount it at its place if nobody did.
+    """Return where tracefs is mounted; mount it at its usual place if it is not.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class Instance:
             raise CollectorError(f"{self._path / name}: refuses {str(value)!r}: {error.strerror}") from error
 
     def lost(self) -> dict[str, int]:
-        """Return how many events the buffers of all processors lost so far, by the kernel's words."""
+        """Return how many events all processors' buffers have lost so far, as the kernel counts them."""
         total: dict[str, int] = {}
         for stats in self._path.glob("per_cpu/cpu*/stats"):
             for name, count in _COUNTER.findall(stats.read_text()):
@@ -113,7 +113,7 @@ class Instance:
 
 
 def remove_stale(root: Path) -> None:
-    """Remove the instances of collectors that died; others' are left alone."""
+    """Remove the instances of collectors that were killed; instances of other programs stay."""
     for path in (root / "instances").iterdir():
         if _is_stale(path.name):
             _remove(path)

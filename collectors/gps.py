@@ -51,7 +51,7 @@ _KEPT_REPORTS = ("TPV", "VERSION", "DEVICES", "DEVICE", "TOFF", "PPS", "ERROR")
 
 
 class Source(Protocol):
-    """What lines come from."""
+    """A source of lines."""
 
     path: str
 
@@ -59,14 +59,14 @@ class Source(Protocol):
         """Return the descriptor to wait for."""
 
     def read(self) -> bytes:
-        """Return what has come; raise NoPortError when it is gone."""
+        """Return the octets that have arrived; raise NoPortError when the source is gone."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the source."""
 
 
 class Gpsd:
-    """A connection to gpsd, which is told to report."""
+    """A connection to gpsd that was asked for reports."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.path = f"gpsd {address[0]}:{address[1]}"
@@ -82,7 +82,7 @@ class Gpsd:
         return self._socket.fileno()
 
     def read(self) -> bytes:
-        """Return what has come; nothing if nothing has."""
+        """Return the octets that have arrived; empty if none have."""
         if not select.select([self._socket], [], [], 0)[0]:
             return b""
         try:
@@ -94,12 +94,12 @@ class Gpsd:
         return data
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self._socket.close()
 
 
 class Receiver:
-    """One run: opens what there is to read, writes what comes, and says when nothing does."""
+    """One run: opens the source, writes its lines, and notes when none come."""
 
     def __init__(self, chosen: argparse.Namespace, log: Log) -> None:
         self._gpsd = _address(chosen.gpsd) if chosen.gpsd or not chosen.device else None
@@ -118,7 +118,7 @@ class Receiver:
         self.passed = 0
 
     def run(self, stop: Stop) -> None:
-        """Go on until `stop` says so."""
+        """Record until `stop` asks for the end."""
         second_ns = time.monotonic_ns()
         stop.on_set = self._clock
         self._clock()
@@ -133,7 +133,7 @@ class Receiver:
         self._log.record(kind="end", reason=stop.reason, lines=self.lines, passed=self.passed)
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         if self._source is not None:
             self._source.close()
         self._source, self._rest = None, b""
@@ -142,7 +142,7 @@ class Receiver:
         return [self._source.fileno()] if self._source is not None else []
 
     def _take(self) -> str | None:
-        """Read what there is; return why there is no source, if there is none."""
+        """Read the available lines; return why there is no source, if there is none."""
         try:
             source = self._source or self._open()
             self._lines(source.read())
@@ -157,7 +157,7 @@ class Receiver:
         return None
 
     def _is_another(self) -> bool:
-        """Return whether a port that says nothing is left to others, or given up for the next one."""
+        """Return whether another port may be the receiver's, so that a silent one is given up."""
         if self.lines or isinstance(self._source, Gpsd):
             return False
         return not self._is_chosen or len(candidates(self._devices)) > 1
@@ -199,7 +199,7 @@ class Receiver:
                 self._line(line.decode("latin-1").strip("\r\n "), at_ns)
 
     def _line(self, text: str, at_ns: int) -> None:
-        """Keep a line that tells of positions; count the others."""
+        """Keep a line about positions; count the others."""
         try:
             kept, shown = self._understood(text)
         except RemoteProtocolError:
@@ -216,7 +216,7 @@ class Receiver:
         )
 
     def _understood(self, text: str) -> tuple[bool, dict[str, object]]:
-        """Return whether to keep a line, and what it tells; raise RemoteProtocolError if it is none."""
+        """Return whether to keep a line, and its values; raise RemoteProtocolError if it is not valid."""
         if text.startswith("{"):
             kind, shown = report(text)
             return kind in _KEPT_REPORTS and len(text) <= _MOST_LINE_BYTES, {"shown": shown} if shown else {}
@@ -228,7 +228,7 @@ class Receiver:
         self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)
 
     def _miss(self, why: str) -> None:
-        """Write that nothing came since the last line, or since this was written last."""
+        """Write that nothing came since the last line, or since this was last written."""
         since_ns = max(self._heard_ns, self._told_ns)
         self._told_ns = time.monotonic_ns()
         self._log.record(kind="missed", count=1, since_ns=since_ns, until_ns=self._told_ns, why=why)
@@ -273,7 +273,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if neither gpsd nor a serial port is there."""
+    """Raise PreflightError if there is neither gpsd nor a serial port."""
     try:
         Gpsd(_address(None)).close()
     except NoPortError:

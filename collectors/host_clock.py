@@ -54,7 +54,7 @@ _PTP_CLOCKS = Path("/sys/class/ptp")
 
 
 class HostClockRecorder:
-    """One run: readings when they are due, and where something happened between two.
+    """One run: readings at their time, and events between two readings.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class HostClockRecorder:
         self.write(end=stop.reason)
 
     def look(self) -> None:
-        """Write a reading if something happened to a clock, or one is due."""
+        """Write a reading if something happened to a clock, or if one is due."""
         reading = self._read()
         event = self._event(reading)
         if event or reading["monotonic_before_ns"] >= self._due_ns:
@@ -124,7 +124,7 @@ class HostClockRecorder:
         return {}
 
     def _by_daemons(self) -> dict[str, str]:
-        """Return what those who discipline the clock say of it, if it is time to ask."""
+        """Return the reports of the programs that discipline the clock, if it is time to ask them."""
         now = time.monotonic_ns()
         if now < self._ask_ns:
             return {}
@@ -134,7 +134,7 @@ class HostClockRecorder:
 
 
 def _answer(command: list[str], after: str) -> str:
-    """Return what a tool says on one line; nothing if it is missing, fails, is slow or has no answer."""
+    """Return a tool's output as one line; empty if it is missing, fails, is slow or prints nothing."""
     if shutil.which(command[0]) is None:
         return ""
     try:
@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Nothing can be missing: every Linux has these clocks."""
+    """Return without error: every Linux has these clocks."""
 
 
 COLLECTOR = Collector(

@@ -53,7 +53,7 @@ _KNOCK_NS = 10 * NS_PER_S
 
 
 class ModemLog:
-    """The log of one run: what was answered, what was not, and the clocks."""
+    """The log of one run: answers, gaps, and the clocks."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -67,7 +67,7 @@ class ModemLog:
         self._log.record(kind=kind, **fields)
 
     def answer(self, answer: Answer) -> None:
-        """Write an answer, whole or not, unless nothing at all came."""
+        """Write an answer, complete or not, unless it is empty."""
         if not answer.raw and not answer.result:
             return
         if answer.result:
@@ -86,7 +86,7 @@ class ModemLog:
         )
 
     def unsolicited(self, unsolicited: Unsolicited) -> None:
-        """Write what came by itself."""
+        """Write an unsolicited line."""
         self._log.record(kind="unasked", at_ns=unsolicited.at_ns, raw=unsolicited.raw.decode("latin-1"))
 
     def port(self, state: str, path: str, **more: str) -> None:
@@ -94,7 +94,7 @@ class ModemLog:
         self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)
 
     def miss(self, count: int, *, since_ns: float, why: str) -> None:
-        """Write that rounds had no answer, or none after the last one that there was."""
+        """Write that rounds had no answer, or no further answer after the last one."""
         self.missed += count
         since = max(round(since_ns), self._answered_ns)
         until_ns = time.monotonic_ns()
@@ -108,7 +108,7 @@ class ModemLog:
 
 
 class SerialModem:
-    """A modem behind one of several ports, whichever it is now.
+    """A modem at one of several ports; the port may change.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class SerialModem:
         self._round = 0
 
     def ask_all(self) -> str | None:
-        """Ask what is due in this round; return why there was no answer, None if there was."""
+        """Send the commands of this round; return why there was no answer, None if there was one."""
         try:
             line = self._line or self._connect()
             if not line.is_settled and not line.settle():
@@ -156,14 +156,14 @@ class SerialModem:
             return error.why
 
     def listen(self, until_ns: int) -> bool:
-        """Take what comes by itself until an instant; return whether to go on."""
+        """Take unsolicited lines until an instant; return whether to go on."""
         try:
             return self._line.listen(until_ns) if self._line else self._stop.wait(until_ns)
         except NoPortError:
             return self._stop.wait(until_ns)  # the next round says so
 
     def close(self) -> None:
-        """Let others have the port."""
+        """Close the port, so that other programs can use it."""
         if self._line is not None:
             self._line.port.close()
         self._line = None
@@ -171,7 +171,7 @@ class SerialModem:
         self._profile = self._given
 
     def _connect(self) -> Line:
-        """Return a line to the first port that answers, or to the only one that was chosen, silent or not."""
+        """Return a line to the first port that answers, or to the only chosen one even if it does not."""
         if time.monotonic_ns() < self._look_ns:
             raise NoPortError(self._names[0], "no modem")
         paths = candidates(self._names)
@@ -200,7 +200,7 @@ class SerialModem:
         return Line(port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s)
 
     def _meet(self, line: Line) -> None:
-        """Learn what modem this is, choose its profile, and prepare it."""
+        """Find out which modem this is, choose its profile, and prepare it."""
         identity = []
         for answer in line.introduce():
             self._log.answer(answer)
@@ -239,7 +239,7 @@ class SerialModem:
 
 
 def _answers(line: Line) -> bool:
-    """Return whether a modem is there, tried twice; a port that went away meanwhile has none."""
+    """Return whether a modem answers one of two attempts; a port that disappears has none."""
     try:
         return line.settle() or line.settle()
     except NoPortError:
@@ -247,7 +247,7 @@ def _answers(line: Line) -> bool:
 
 
 def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: float) -> None:
-    """Ask when it is due, until `stop` says so."""
+    """Poll the modem at each instant of the schedule, until `stop` asks for the end."""
     schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
     stop.on_set = partial(log.clock, at_once=True)
     while modem.listen(math.ceil(schedule.due_ns)):
@@ -318,7 +318,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if there is no modem to ask, or it may not be asked."""
+    """Raise PreflightError if there is no modem, or it may not be used."""
     if manages_a_modem():
         return
     check_pyserial()

@@ -96,7 +96,7 @@ class Listener:
 
 
 class RlpRecorder:
-    """One run: what comes goes into the file."""
+    """One run: writes the packets that arrive into the file."""
 
     def __init__(self, listener: Listener, log: Log, *, side: str) -> None:
         self._listener = listener
@@ -107,7 +107,7 @@ class RlpRecorder:
         self.packets = 0
 
     def run(self, stop: Stop) -> None:
-        """Go on until `stop` says so."""
+        """Record until `stop` asks for the end."""
         name = f"gsmtap {self._listener.address[0]}:{self._listener.address[1]}"
         system = os.uname()
         comment = f"{MARK} side={self._side} source=gsmtap clock=realtime host={system.nodename}"
@@ -130,7 +130,7 @@ class RlpRecorder:
         self._note(f"clap cause={tag[:12]}")
 
     def _take(self) -> None:
-        """Write what has come, but for a second at most, so that a flood does not hide a signal."""
+        """Write the packets that have arrived, for at most a second: a signal must be noticed in a flood."""
         until_ns = time.monotonic_ns() + NS_PER_S
         while time.monotonic_ns() < until_ns and (datagram := self._listener.receive()):
             data, time_ns, (host, port) = datagram

@@ -44,7 +44,7 @@ _PACKET_OUTGOING, _ARPHRD_LOOPBACK = 4, 772
 
 
 class Link:
-    """A packet socket on one interface or on all: the kernel takes the link's header off (packet(7)).
+    """A packet socket on one interface or on all; the kernel removes the link's header (packet(7)).
 
     Raises
     ------
@@ -118,17 +118,17 @@ class Link:
         return size, time.time_ns(), origin
 
     def count_dropped(self) -> None:
-        """Add what found no room since the last time; the kernel forgets it when asked."""
+        """Add the packets that the kernel has dropped since the last call; it resets its count when read."""
         statistics = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
         self.dropped += struct.unpack("II", statistics)[1]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the socket."""
         self._socket.close()
 
 
 def _attach(link: socket.socket, expression: str) -> None:
-    """Let the kernel pass only what a filter says, compiled for packets that begin with IP."""
+    """Let the kernel pass only packets that match a filter, compiled for packets that begin with IP."""
     try:
         from scapy.arch.common import compile_filter
     except ImportError as error:
@@ -159,7 +159,7 @@ def _record(chosen: argparse.Namespace, link: Link, stop: Stop, notes: Log) -> N
 
 
 def _take(link: Link, capture: Log, snap_bytes: int) -> int:
-    """Write what has come and return how many; a second at most, so that a flood does not hide a signal."""
+    """Write the packets that have arrived, for at most a second, and return their number."""
     packets, until_ns = 0, time.monotonic_ns() + NS_PER_S
     while time.monotonic_ns() < until_ns and (received := link.receive()):
         packet, time_ns = received

@@ -76,11 +76,11 @@ class Reading:
 
 
 class NoAnswerError(CollectorError):
-    """A question got no whole answer: the kernel had no room for it, or took too long."""
+    """A request got no complete answer: the kernel had no room for it, or took too long."""
 
 
 class Reader:
-    """Asks the kernel, and remembers which sockets there are.
+    """Reads sockets from the kernel, and remembers which ones exist.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Reader:
         self._netlink.settimeout(_NETLINK_TIMEOUT_S)
 
     def look(self) -> list[Reading]:
-        """Return a reading of every chosen socket there is."""
+        """Return a reading of every chosen socket that exists."""
         readings = [r for version in self._ip_versions for r in self._dump(version)]
         chosen = {s.cookie for s in self._owners.choose([r.socket for r in readings])}
         by_cookie = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
@@ -115,7 +115,7 @@ class Reader:
         self._netlink.close()
 
     def ask(self) -> list[Reading]:
-        """Return a reading of every known socket that is still there."""
+        """Return a reading of every known socket that still exists."""
         readings = [r for s in self.known.values() for r in self._ask(s)]
         self.known = {r.socket.cookie: r.socket for r in readings}
         return readings
@@ -201,7 +201,7 @@ def _text(address: bytes) -> str:
 
 
 class TcpInfoRecorder:
-    """One run: asks when it is due, writes what came and what did not."""
+    """One run: reads on schedule, writes the answers and the gaps."""
 
     def __init__(self, reader: Reader, log: Log, chosen: argparse.Namespace) -> None:
         self._reader = reader
@@ -215,7 +215,7 @@ class TcpInfoRecorder:
         self._schedule = Schedule(hz=chosen.hz, poisson=chosen.poisson, start_ns=now)
 
     def run(self, stop: Stop) -> None:
-        """Go on until `stop` says so."""
+        """Record until `stop` asks for the end."""
         stop.on_set = self._clock
         while stop.wait(math.ceil(self._schedule.due_ns)):
             due_ns = self._schedule.due_ns

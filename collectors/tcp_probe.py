@@ -46,7 +46,7 @@ _ADDRESS = re.compile(
 
 
 class TcpProbeRecorder:
-    """One run: empties the instance's buffers into the log."""
+    """One run: copies the instance's buffers into the log."""
 
     def __init__(
         self, instance: Instance, log: Log, *, networks: Iterable[IPv4Network | IPv6Network]
@@ -59,7 +59,7 @@ class TcpProbeRecorder:
         self._clock_ns = 0
 
     def run(self, stop: Stop) -> None:
-        """Go on until `stop` says so, then take what is left in the buffers."""
+        """Record until `stop` asks for the end, then take the rest of the buffers."""
         stop.on_set = self._clock
         self._clock()
         pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ class TcpProbeRecorder:
         self._comment(kind="end", reason=stop.reason)
 
     def _drain(self, pipe: int) -> None:
-        """Take what is there, but for a second at most, so that a flood does not hide a signal."""
+        """Copy what the buffers hold, for at most a second: a signal must be noticed in a flood."""
         until_ns = time.monotonic_ns() + NS_PER_S
         while time.monotonic_ns() < until_ns:
             try:

@@ -53,7 +53,7 @@ _LAST_WORDS = 300
 
 
 class Tcpdump:
-    """One tcpdump, which ends with this process at the latest."""
+    """A tcpdump process, which ends with this process at the latest."""
 
     def __init__(self, command: list[str]) -> None:
         self.counts: dict[str, int] = {}
@@ -71,21 +71,21 @@ class Tcpdump:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether tcpdump has ended by itself."""
         return self._child.poll() is not None
 
     @property
     def is_listening(self) -> bool:
-        """Whether it has opened the interface."""
+        """Whether tcpdump has opened the interface."""
         self.listen_to()
         return "listening on" in self._stderr
 
     def ask_for_counts(self) -> None:
-        """Let it say its numbers."""
+        """Make tcpdump print its counts."""
         self._child.send_signal(signal.SIGUSR1)
 
     def listen_to(self) -> None:
-        """Take what it said since."""
+        """Take tcpdump's output since the last call."""
         assert self._child.stderr is not None
         while text := self._child.stderr.read(1 << 16):
             self._stderr = (self._stderr + text.decode("utf-8", "replace"))[-4096:]
@@ -93,7 +93,7 @@ class Tcpdump:
 
     @property
     def last_words(self) -> str:
-        """What it said last, on one line."""
+        """The last output of tcpdump, on one line."""
         self.listen_to()
         lines = [line.strip() for line in self._stderr.splitlines() if line.strip()]
         words = lines[-1] if lines else "said nothing"
@@ -103,7 +103,7 @@ class Tcpdump:
         return words[:_LAST_WORDS]
 
     def stop(self) -> int:
-        """End it in order, then insist; return its exit status."""
+        """Ask tcpdump to end, then kill it; return its exit status."""
         self._child.terminate()
         try:
             status = self._child.wait(_PATIENCE_S)
@@ -135,7 +135,7 @@ def _command(chosen: argparse.Namespace, program: str) -> list[str]:
 
 
 def _as_root() -> list[str]:
-    """Return what lets tcpdump stay root, or it could not write where root may."""
+    """Return the options that keep tcpdump root; without them it could not write into root's folders."""
     return ["-Z", pwd.getpwuid(0).pw_name] if os.geteuid() == 0 else []
 
 

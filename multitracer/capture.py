@@ -156,7 +156,7 @@ class Capture:
         return min((f.first_ns for f in self.files if f.first_ns is not None), default=None)
 
     def where(self, chosen: Mask) -> Capture:
-        """Return the segments that a mask chooses, with their SACK blocks and SYN options.
+        """Return the segments that a mask chooses (bool, shape (n_segments,)), with SACK blocks and options.
 
         The files, and therefore the index `file`, stay as they are; so do the flows.
         """

@@ -11,8 +11,8 @@ FINDINGS = Schema(
         Column("begin_ns", "int64", "when it began, by the sender's clock", "ns since 1970"),
         Column("end_ns", "int64", "when it was over", "ns since 1970"),
         Column("cost_s", "float64", "time it cost the transfer, in link time; NaN if not known", "s"),
-        Column("cost_bytes", "int64", "payload that it made be sent again or lost", "bytes", na=True),
-        Column("evidence", "U400", "rows it rests on: source:row words, see `evidence`"),
+        Column("cost_bytes", "int64", "payload that was sent again or lost because of it", "bytes", na=True),
+        Column("evidence", "U400", "rows that support the finding: words source:row, see `evidence`"),
         Column("sentence", "U400", "what happened, in a field engineer's words"),
     ),
 )
@@ -48,10 +48,10 @@ LIMITS = Schema(
     (
         Column("begin_ns", "int64", "when it began, by the sender's clock", "ns since 1970"),
         Column("end_ns", "int64", "when it was over: the next begins then", "ns since 1970"),
-        Column("limit", "U17", "what held the transfer back: link, recovery, ... (docs/limits.md)"),
+        Column("limit", "U17", "what limited the transfer: link, recovery, ... (docs/limits.md)"),
         Column("part", "U8", "which kind of it: think, timer, zero, ...; empty where there is none"),
         Column("confidence", "U8", "measured, inferred, or weak"),
-        Column("seconds", "float64", "its length in link time", "s"),
+        Column("seconds", "float64", "length of the interval in link time", "s"),
         Column("evidence", "U48", "rows of `sender` at its begin and its end"),
     ),
 )

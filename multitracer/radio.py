@@ -24,21 +24,28 @@ def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 RADIO = Schema(
     "radio",
     (
-        Column("time_ns", "int64", "best single time of the reading", "ns since 1970"),
-        Column("asked_ns", "int64", "the value was measured later, or had been waiting", "ns since 1970"),
-        Column("answered_ns", "int64", "the value was measured earlier", "ns since 1970"),
+        Column("time_ns", "int64", "best estimate of the time of reading", "ns since 1970"),
+        Column(
+            "asked_ns",
+            "int64",
+            "the value was measured later than this, unless it waited in the modem",
+            "ns since 1970",
+        ),
+        Column("answered_ns", "int64", "the value was measured earlier than this", "ns since 1970"),
         _LINE,
         Column("source", "U16", "the command or tool: +CSQ, +QENG, !GSTATUS, mmcli, csv, ..."),
         Column("role", "U9", "serving, secondary (carrier aggregation, EN-DC) or neighbour"),
         Column("rat", "U8", "CDPD, GSM, EDGE, UMTS, HSPA, CDMA, EVDO, LTE, NB-IoT, NR, BT; empty if unknown"),
-        Column("state", "U16", "of the connection, in the modem's word: NOCONN, CONNECT, LIMSRV, ..."),
+        Column(
+            "state", "U16", "state of the connection as the modem writes it: NOCONN, CONNECT, LIMSRV, ..."
+        ),
         Column("plmn", "U6", "network, MCC and MNC as digits"),
-        Column("operator", "U32", "network, as the modem names it"),
-        Column("band", "U16", "as the modem names it"),
+        Column("operator", "U32", "name of the network as the modem writes it"),
+        Column("band", "U16", "frequency band as the modem writes it"),
         *_reals(
             ("rssi_dbm", "received power in the channel (RXLEV of GSM); -113 stands for that or less", "dBm"),
             ("rsrp_dbm", "power of a reference signal (TS 36.214 5.1.1, TS 38.215 5.1.1)", "dBm"),
-            ("rsrq_db", "its quality (TS 36.214 5.1.3, TS 38.215 5.1.3)", "dB"),
+            ("rsrq_db", "quality of a reference signal (TS 36.214 5.1.3, TS 38.215 5.1.3)", "dB"),
             ("sinr_db", "signal to interference and noise", "dB"),
             ("rscp_dbm", "power of the common pilot (TS 25.215 5.1.1)", "dBm"),
             ("ecio_db", "Ec/Io or Ec/No of the pilot (TS 25.215 5.1.5)", "dB"),
@@ -46,9 +53,9 @@ RADIO = Schema(
             ("bler_pct", "block error rate", "%"),
             ("cell_busy_pct", "share of time in which the shared channel was busy", "%"),
             ("tx_power_dbm", "power of the transmitter", "dBm"),
-            ("downlink_bps", "throughput that the logger saw", "bit/s"),
-            ("uplink_bps", "throughput that the logger saw", "bit/s"),
-            ("modem_clock_s", "the modem's own clock, from where it likes", "s"),
+            ("downlink_bps", "throughput that the logger measured", "bit/s"),
+            ("uplink_bps", "throughput that the logger measured", "bit/s"),
+            ("modem_clock_s", "the modem's own clock; its zero is unknown", "s"),
         ),
         *_numbers(
             ("rxqual", "RXQUAL class, 0 to 7 (TS 45.008 8.2.4)", ""),
@@ -62,8 +69,9 @@ RADIO = Schema(
             ("physical_cell_id", "PCI, primary scrambling code, or BSIC / colour code", ""),
             ("channel", "ARFCN, UARFCN, EARFCN, NR-ARFCN or CDPD channel of the downlink", ""),
             ("cqi", "channel quality indicator", ""),
-            ("timing_advance", "as sent to the mobile", ""),
+            ("timing_advance", "timing advance that the network sent to the mobile", ""),
             ("sinr_raw", "SINR as the modem wrote it, where the unit depends on the firmware", ""),
+            ("modem", "which radio of a phone with several cards, from 0; missing if it has one", ""),
         ),
     ),
 )
@@ -73,21 +81,23 @@ POSITION = Schema(
     "position",
     (
         Column("time_ns", "int64", "when it was read; the time of the fix if that is all", "ns since 1970"),
-        Column("fix_time_ns", "int64", "when it was true, by the receiver's clock", "ns since 1970"),
+        Column(
+            "fix_time_ns", "int64", "when the position was valid, by the receiver's clock", "ns since 1970"
+        ),
         _LINE,
-        Column("source", "U8", "gpsd, nmea, csv"),
+        Column("source", "U8", "gpsd, nmea, csv, gpx"),
         *_reals(
             ("lat_deg", "latitude, WGS 84, north positive", "degrees"),
             ("lon_deg", "longitude, WGS 84, east positive", "degrees"),
-            ("altitude_m", "above mean sea level", "m"),
-            ("speed_mps", "over ground", "m/s"),
+            ("altitude_m", "altitude above mean sea level", "m"),
+            ("speed_mps", "speed over ground", "m/s"),
             ("heading_deg", "course over ground, from true north", "degrees"),
             ("error_m", "horizontal error as the receiver estimates it", "m"),
             ("hdop", "horizontal dilution of precision", ""),
         ),
         *_numbers(
             ("fix", "0 none, 1 a fix of unknown kind, 2 two- and 3 three-dimensional", ""),
-            ("satellites", "used for the fix", ""),
+            ("satellites", "number of satellites used for the fix", ""),
         ),
     ),
 )
@@ -97,7 +107,7 @@ GAPS = Schema(
     "gaps",
     (
         Column("time_ns", "int64", "begin of the time in which nothing was read", "ns since 1970"),
-        Column("until_ns", "int64", "its end", "ns since 1970"),
+        Column("until_ns", "int64", "end of the time in which nothing was read", "ns since 1970"),
         Column("count", "int64", "readings that were due in it"),
         Column("reason", "U64", "silent, port busy, unplugged, unintelligible, late, ..."),
     ),

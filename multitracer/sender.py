@@ -28,7 +28,7 @@ def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 TCP_STATE = Schema(
     "tcp_state",
     (
-        Column("time_ns", "int64", "best single time of the reading", "ns since 1970"),
+        Column("time_ns", "int64", "best estimate of the time of reading", "ns since 1970"),
         Column("read_before_ns", "int64", "the state held then or later", "ns since 1970"),
         Column("read_after_ns", "int64", "the state held then or earlier", "ns since 1970"),
         Column("method", "uint8", "ReadBy: how it was read; tcp_probe shows the state before its segment"),
@@ -45,7 +45,7 @@ TCP_STATE = Schema(
             ("ssthresh_segments", "slow-start threshold; NA also while it is infinite", ""),
             ("ssthresh_bytes", "the same in bytes", "bytes"),
             ("srtt_ns", "smoothed round-trip time", "ns"),
-            ("rttvar_ns", "its mean deviation, as Linux reports it", "ns"),
+            ("rttvar_ns", "mean deviation of the round-trip time, as Linux reports it", "ns"),
             ("min_rtt_ns", "smallest round-trip time of the kernel's window", "ns"),
             ("rto_ns", "retransmission timeout, back-off included", "ns"),
             ("backoff", "times the timeout was doubled", ""),

@@ -155,7 +155,7 @@ class Table:
         return Table(self.schema, picked, dict(self.provenance))
 
     def missing(self, name: str) -> Array:
-        """Return the mask of the cells of a column that hold no value."""
+        """Return which cells of a column hold no value: bool, shape (n_rows,)."""
         column = next(c for c in self.schema if c.name == name)
         return np.asarray(_is_missing(column, self.columns[name]), dtype=bool)
 

@@ -221,7 +221,7 @@ DIRECTIONS = Schema(
         Column(
             "goodput_bytes_per_s",
             "float64",
-            "new payload per time, between the first and the last moment at which some got through",
+            "new payload per second, between the first and the last delivery",
             "bytes/s",
         ),
         Column("goodput_ns", "int64", "the time between these two", "ns"),

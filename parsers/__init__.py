@@ -13,17 +13,20 @@ NA, and what cannot be used is counted with its reason.
 
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._ip_packets import IpPacket, read_ip_packets
+from parsers._propose import propose_map
 from parsers._read import detect, read, read_capture, read_lines
-from parsers._registry import formats, installed, recognise
+from parsers._registry import bundled_maps, formats, installed, recognise
 
 __all__ = [
     "HEAD_BYTES",
     "Format",
     "IpPacket",
     "Match",
+    "bundled_maps",
     "detect",
     "formats",
     "installed",
+    "propose_map",
     "read",
     "read_capture",
     "read_ip_packets",

@@ -31,7 +31,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 class Source(Protocol):
-    """Something to read bytes from."""
+    """A source of bytes."""
 
     def readinto(self, view: memoryview, /) -> int:
         """Fill some of `view`; return how many bytes, 0 only at the end."""
@@ -44,7 +44,7 @@ class _Decoder(Protocol):
     hungry: bool
 
     def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
-        """Return some output, about `size` bytes at most, and the part of `data` that is still to be fed."""
+        """Return some output, about `size` bytes at most, and the part of `data` that must be given again."""
 
 
 class _Gzip:
@@ -61,7 +61,7 @@ class _Gzip:
 
 
 class _Buffering:
-    """xz and bzip2: the library keeps what it could not yet use."""
+    """xz and bzip2: the library keeps input that it could not use yet."""
 
     def __init__(self, inner: lzma.LZMADecompressor | bz2.BZ2Decompressor) -> None:
         self._inner = inner
@@ -142,7 +142,7 @@ class Members:
         return len(piece)
 
     def _advance(self, size: int) -> bool:
-        """Make one step towards more output; return False at the end of the last member."""
+        """Do one step towards more output; return False at the end of the last member."""
         if self._decoder is None:
             self._pending = self._pending.lstrip(b"\0")
         if not self._pending and (self._decoder is None or self._decoder.hungry):

@@ -1,4 +1,4 @@
-"""What a log format is to the rest of the program: the contract that every module of this room meets."""
+"""The contract of a log format, which every public module of this room keeps."""
 
 from __future__ import annotations
 

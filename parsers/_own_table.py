@@ -1,11 +1,12 @@
-"""A table of ours as CSV, its columns named as they are in the table: what an anonymous copy holds."""
+"""One of our tables as CSV, with the table's column names: the content of an anonymous copy."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
 from parsers._format import Format, Match
-from parsers._text.column_map import Cell, ColumnMap, read_mapped
+from parsers._text.column_map import Cell, ColumnMap, RowMap
+from parsers._text.mapped_log import read_mapped
 
 if TYPE_CHECKING:
     from multitracer.tables import Schema, Table
@@ -24,7 +25,7 @@ def own_table(schema: Schema, *, needed: frozenset[str], description: str) -> Fo
         One line.
     """
     cells = {name: Cell(name) for name in schema.names if name not in ("time_ns", "line")}
-    columns = ColumnMap(Cell("time_ns"), "epoch_ns", None, ((schema.name, cells, {}),))
+    columns = ColumnMap(("time_ns",), "epoch_ns", None, (RowMap(schema.name, cells, {}),))
     name = f"{schema.name}-table"
 
     def sniff(head: bytes) -> Match:

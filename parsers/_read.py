@@ -150,7 +150,7 @@ def _let_malloc_keep_memory() -> None:
 
 
 def format_of_capture(stream: Stream) -> Format:
-    """Return what `recognise` would; where a magic number says it all, without importing the others."""
+    """Return the result of `recognise`; where a magic number decides, without importing other formats."""
     head = stream.peek_head()
     claims = [fmt for fmt in (pcap.FORMAT, pcapng.FORMAT) if fmt.sniff(head) == "yes"]
     return claims[0] if len(claims) == 1 else recognise(head, path=stream.path)

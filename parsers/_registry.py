@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from parsers._format import Parsed
+    from parsers._text.bundled import BundledMap
 
 ENTRY_POINTS = "multitracer.formats"
 _ANSWERS: tuple[Match, ...] = get_args(Match)
@@ -75,7 +76,7 @@ def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
 
 
 def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
-    """Return a plug-in's format whose faults are its own: it claims nothing, or its log is damaged."""
+    """Return a plug-in's format that contains its faults: it then claims nothing, or its log is damaged."""
 
     def sniff(head: bytes, /) -> Match:
         try:
@@ -132,6 +133,13 @@ def _words(error: BaseException) -> str:
 def formats() -> list[Format]:
     """Return every installed format that can be used, by name."""
     return [fmt for _, fmt in sorted(installed().formats.items())]
+
+
+def bundled_maps() -> tuple[BundledMap, ...]:
+    """Return the maps of CSV columns that come with MultiTracer, by name."""
+    from parsers._text import bundled  # noqa: PLC0415  reading a capture does not need it
+
+    return bundled.bundled_maps()
 
 
 def recognise(head: bytes, *, path: str) -> Format:

@@ -1,4 +1,4 @@
-"""What `ss -tin` prints of a socket behind its ends: variables of struct tcp_info, and what absence means.
+"""A socket's details in `ss -tin`: variables of struct tcp_info, and the meaning of absent ones.
 
 iproute2 prints a variable only if it is not 0, so a variable that is not there is 0, as long as this `ss` on
 this kernel can print it at all. Struct tcp_info only ever grew at its end: a log in which one variable was
@@ -101,7 +101,7 @@ _ZERO_IF_KNOWN = {
 
 
 def has_variables(details: str) -> bool:
-    """Return whether a text has the part that comes from struct tcp_info."""
+    """Return whether a text holds the part that comes from struct tcp_info."""
     return _VARIABLES.search(details) is not None
 
 
@@ -129,7 +129,7 @@ def details_of(text: str) -> tuple[tuple[object, ...], int]:
 
 
 def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[str, Array]:
-    """Return columns of TCP_STATE in which a variable that was left out because it is 0 is 0.
+    """Return columns of TCP_STATE in which variables that `ss` omits because they are 0 are 0.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _timer(details: str) -> tuple[int, int, int]:
 
 
 def _span_ns(number: str, unit: str) -> int:
-    """Return a span as `ss` prints it, which writes 4.5 seconds as "4.500ms"."""
+    """Return a duration as `ss` prints it: 4.5 seconds are "4.500ms" there."""
     unit_ns = NS_PER_S if "." in number else _SPAN_NS[unit]
     return round(float(number) * unit_ns)
 

@@ -26,7 +26,7 @@ SUSPICIOUS_RATIO = 200.0
 
 
 class _Stored:
-    """The bytes as stored, counted; the first few were read already, to see what they are."""
+    """The stored bytes, counted; the first few were read before, to find the compression."""
 
     def __init__(self, raw: io.RawIOBase, *, path: str, progress: Callable[[int], None] | None) -> None:
         self._raw = raw
@@ -142,7 +142,7 @@ class Stream(io.RawIOBase):
         return self.bytes_read / max(self._stored.count, 1) if self.compression else None
 
     def close(self) -> None:
-        """Close the stored file too."""
+        """Close the stored file, too."""
         if not self.closed:
             self._raw.close()
         super().close()

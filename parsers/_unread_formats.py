@@ -1,8 +1,8 @@
-"""Names what is not read: captures of other tools by their magic numbers, and what else looks like one.
+"""Names formats that are not read: other tools' captures by magic number, and files that look like one.
 
 Each comes with the command that turns it into something that is read, where there is one. Sources: the magic
 numbers are those that Wireshark's wiretap library and file(1) know them by; NetMetrix, TSH and the classic
-EtherPeek header as tcptrace reads them; DIAG frames end in the check sequence of RFC 1662, appendix C.
+EtherPeek header as tcptrace reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _EDITCAP = "convert it: editcap -F pcapng {path} out.pcapng"
 _AS_ETHERNET = "convert it: editcap -T ether -F pcapng {path} out.pcapng"
 """Its packets may be of several links, which editcap does not write unless it is told one."""
 _TEXT2PCAP = "convert it: text2pcap {path} out.pcap"
-_SCAT = "convert it: scat -t qc -d {path} -F out.pcap (the package signalcat)"
 _NONE = "no command makes packets of it"
 _TCPTRACE = "no command makes packets of it, but tcptrace reads it"
 
@@ -57,7 +56,6 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
 _PACKETDRILL = re.compile(
     rb"socket\(\.\.\.,\s*SOCK_STREAM|^[+*]?[\d.~]*\s+[<>]\s+[SFPRWEU.]+\s+\d+:\d+\(\d+\)", re.M
 )
-_FLENT = re.compile(rb'"(DATA_FILENAME|raw_values|SERIES_META|FLENT_VERSION)"')
 _MAHIMAHI = re.compile(rb"(\d{1,9}\n){5,}\d{0,9}\Z")
 _HEX_DUMP = re.compile(rb"\A\s*(0x)?0{3,8}:?\s+([0-9a-fA-F]{2}\s){4,}")
 _TCPDUMP_TEXT = re.compile(rb"^(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}( \(.*\))? IP6? ", re.M)
@@ -65,7 +63,7 @@ _CONTROL = bytes({*range(32)} - {9, 10, 12, 13, 27})
 
 
 def named(head: bytes, *, path: str) -> str | None:
-    """Return what a file that nothing reads is, and what to do with it; None if nobody knows."""
+    """Return what an unreadable file is, and what to do with it; None if it is unknown."""
     for magic, name, advice in _MAGICS:
         if head.startswith(magic):
             return _message(name, advice, path)
@@ -80,7 +78,7 @@ def _message(name: str, advice: str, path: str) -> str:
 
 
 def kind_of(head: bytes) -> str:
-    """Return what bytes look like: JSON, XML, text or binary."""
+    """Return the likely kind of bytes: JSON, XML, text or binary."""
     if not _is_text(head):
         return "binary"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -95,10 +93,6 @@ def _is_text(head: bytes) -> bool:
     except UnicodeDecodeError as error:
         return error.start >= len(head) - 3 and error.reason == "unexpected end of data"
     return True
-
-
-def _is_flent(head: bytes) -> bool:
-    return kind_of(head) == "JSON" and _FLENT.search(head) is not None
 
 
 def _is_text_like(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
@@ -132,33 +126,11 @@ def _is_tsh(head: bytes) -> bool:
     )
 
 
-def _is_diag(head: bytes) -> bool:
-    """Return whether the check sequences of frames between 0x7e hold that are not PPP's."""
-    whole = head.split(b"\x7e")[:-1]
-    frames = [_unstuffed(frame) for frame in whole if len(frame) >= 6 and not frame.startswith(b"\xff")]
-    return sum(_check_holds(frame) for frame in frames) >= min(2, max(len(whole), 1))
-
-
-def _unstuffed(frame: bytes) -> bytes:
-    return re.sub(rb"\x7d(.)", lambda match: bytes([match[1][0] ^ 0x20]), frame, flags=re.DOTALL)
-
-
-def _check_holds(frame: bytes) -> bool:
-    register = 0xFFFF
-    for byte in frame:
-        register ^= byte
-        for _ in range(8):
-            register = register >> 1 ^ (0x8408 if register & 1 else 0)
-    return register == 0xF0B8
-
-
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (_is_flent, "a result of flent (it holds no packets)", "look at it: flent -f summary {path}"),
     (_is_mahimahi, "a link trace of Mahimahi", _NONE),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "what tcpdump printed", "record again: tcpdump -w out.pcap"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),
-    (_is_diag, "a log of Qualcomm's DIAG (mi2log, QMDL)", _SCAT),
 )

@@ -1,4 +1,4 @@
-"""The bridge to Wireshark's dissectors, for packets that MultiTracer does not take apart itself.
+"""The bridge to Wireshark's dissectors, for packets that MultiTracer does not decode.
 
 It drives tshark through pyshark, at some hundred packets a second; use it to look, not to measure.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dissected:
-    """What Wireshark says of one packet."""
+    """Wireshark's description of one packet."""
 
     frame: int
     """Packet number in its file, from 1."""
@@ -36,7 +36,7 @@ class Dissected:
 def dissect(
     path: str | os.PathLike[str], *, display_filter: str | None = None, max_packets: int = 1000
 ) -> Iterator[Dissected]:
-    """Yield what Wireshark says of the packets of a capture.
+    """Yield Wireshark's description of each packet of a capture.
 
     Parameters
     ----------

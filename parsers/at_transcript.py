@@ -1,4 +1,4 @@
-"""Transcripts of AT commands from any terminal or script: questions, answers, and what came unasked.
+"""Transcripts of AT commands from any terminal or script: questions, answers, and unsolicited lines.
 
 A line may begin with a time stamp and an arrow; a line that is only a time stamp is of what follows. Without
 time stamps the readings have no times. Source: 3GPP TS 27.007, the vendors' AT manuals.
@@ -69,7 +69,7 @@ class _Log:
             self.flush()
 
     def flush(self) -> None:
-        """Decode what was said since the last question."""
+        """Decode the lines since the last question."""
         answer, self._answer_lines = self._answer_lines, []
         command, asked_ns = self._command, self._asked_ns
         self._command, self._asked_ns = "", None
@@ -85,7 +85,7 @@ class _Log:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for answers that tell of the radio beside commands or results, "maybe" for them alone."""
+    """Return "yes" for radio answers beside commands or results, "maybe" for radio answers alone."""
     if not _ANSWERED.search(head):
         return "no"
     return "yes" if _TALKED.search(head) else "maybe"

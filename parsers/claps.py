@@ -1,4 +1,4 @@
-"""claps.jsonl, the clapperboard's own log: one JSON record a clap, with its tag and the clocks of then.
+"""claps.jsonl, the clapperboard's own log: one JSON record for each clap, with its tag and the clocks.
 
 Each is a reading of the host's clocks too. Source: multitracer/recorder/clapperboard.py.
 """
@@ -26,7 +26,7 @@ _TAG = re.compile(r"[0-9a-f]{1,32}")
 
 
 def _row(record: Document, line: int) -> tuple[object, ...]:
-    """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they make no sense."""
+    """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they are not valid."""
     before, realtime, after = (
         record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after")
     )
@@ -43,7 +43,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `clock_readings`; the tags, in the same order, stand in its provenance.
+    """Return `clock_readings`; the provenance holds the tags in the same order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""clocks.jsonl of a session folder: one JSON record a line, what the clocks of a host said together.
+"""clocks.jsonl of a session folder: one JSON record a line, a host's clocks read at the same time.
 
 A record has no `kind` and no header before it: `host`, `monotonic_before_ns`, `realtime_ns`,
 `monotonic_after_ns`, and, where they could be read, `boottime_ns` and what the kernel says of its
@@ -43,7 +43,7 @@ _LONGEST_HOST = 64
 
 
 def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
-    """Return the values of `_COLUMNS`; raise KeyError or ValueError if the record makes no sense."""
+    """Return the values of `_COLUMNS`; raise KeyError or ValueError if the record is not valid."""
     before, realtime, after = (record[key] for key in _READ)
     host = record.get("host", "")
     if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
@@ -59,7 +59,7 @@ def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
 
 
 def _vouched_for_by_chrony(record: Document) -> Document:
-    """Return a record with the bound that chrony states, where the kernel itself states none."""
+    """Return a record with chrony's error bound where the kernel states none."""
     tracking = record.get("chrony")
     fields = tracking.split(",") if isinstance(tracking, str) else []
     if record.get("synchronized") == 1 or len(fields) < _CHRONY_FIELDS or fields[13] != "Normal":
@@ -70,14 +70,14 @@ def _vouched_for_by_chrony(record: Document) -> Document:
 
 
 def _ptp_off_ns(record: Document, before: int) -> int:
-    """Return how far linuxptp last said that the clock is from its master: it is asked but once a minute."""
+    """Return the last offset from the master that linuxptp stated: it is read only once a minute."""
     status = record.get("ptp")
     match = _PTP_OFFSET.match(status) if isinstance(status, str) else None
     return abs(int(match[1])) if match else before
 
 
 def _doubted_by_ptp(record: Document, off_ns: int) -> Document:
-    """Return a record whose kernel claims no more than linuxptp does.
+    """Return a record whose error bound includes the offset from the master that linuxptp stated.
 
     linuxptp sets the kernel's `maxerror` to 0 whenever it corrects the clock (sysclk_set_sync in its
     clockadj.c): what is left to the master is known to linuxptp only. A kernel that is not synchronized gets

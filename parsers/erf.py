@@ -1,4 +1,4 @@
-"""The capture file of Endace DAG cards: records of the Extensible Record Format, one behind the other.
+"""The capture file of Endace DAG cards: records of the Extensible Record Format, one after the other.
 
 The format has no magic number: a file is taken for it where five records chain. Sources: Endace, "ERF types
 reference guide" (EDM11-01); the LINKTYPE_ERF page of tcpdump.org.
@@ -46,7 +46,7 @@ _PPP, _CISCO, _RAW, _OTHER = 9, 104, 101, 197
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" where five records chain, "maybe" where fewer do because no more are to be seen."""
+    """Return "yes" where five records follow each other, "maybe" where `head` ends before the fifth."""
     count, broken = _chained(head)
     if count >= _CHAIN:
         return "yes"
@@ -54,7 +54,7 @@ def sniff(head: bytes) -> Match:
 
 
 def _chained(data: bytes) -> tuple[int, bool]:
-    """Return how many plausible records chain from the start (up to five), and whether the next is none."""
+    """Return how many plausible records follow from the start (at most five), and whether the next is not."""
     at, count, before = 0, 0, None
     while count < _CHAIN and at + 16 <= len(data):
         stamp, kind, _ = _HEADER.unpack_from(data, at)
@@ -104,7 +104,7 @@ def _records(data: Bytes, at: Numbers) -> Records:
 
 
 def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:
-    """Return where the packets begin, behind extension headers and the two bytes before Ethernet."""
+    """Return where the packets begin, after extension headers and the two bytes before Ethernet."""
     start, more = at + 16, data[at + 8] & _MORE_HEADERS != 0
     for _ in range(_MOST_HEADERS):
         more &= start + 8 <= end
@@ -118,7 +118,7 @@ def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:
 
 
 def parse(stream: BinaryIO, *, path: str) -> Capture:
-    """Return the TCP segments of an ERF file, and what else is in it."""
+    """Return the TCP segments of an ERF file, and its other content."""
     return decode_stream(stream, SourceFile(path, "erf"), blocks)
 
 

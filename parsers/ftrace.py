@@ -56,7 +56,7 @@ _ROUNDING_NS = 500
 
 
 class _Log:
-    """What the lines read so far add up to."""
+    """The totals of the lines read so far."""
 
     def __init__(self, path: str, lines: Lines) -> None:
         self.path = path
@@ -177,7 +177,7 @@ def _end(text: str) -> tuple[str, str]:
 
 
 def _socket(fields: Mapping[str, str]) -> tuple[object, ...]:
-    """Return both ends of an event's socket; the IPv6 form also holds IPv4 addresses, mapped."""
+    """Return both ends of an event's socket; the IPv6 form holds IPv4 addresses, too (mapped)."""
     kind = "" if fields.get("family") == "AF_INET" else "v6"
     local, remote = (fields.get(f"{end}addr{kind}") or fields[f"{end}addr"] for end in "sd")
     return _endpoints((local, fields["sport"]), (remote, fields["dport"]))

@@ -1,4 +1,4 @@
-"""G-NetTrack's drive-test logs, and the UCC 4G and 5G data sets, which are such logs with a comma.
+"""G-NetTrack's drive-test logs, and the UCC 4G and 5G data sets, which are such logs with commas.
 
 Columns are found by their whole names; which there are, and in which order, differs between versions and
 data sets. The level of a row is RSRP under LTE and 5G, RSCP under UMTS and HSPA; -200 is no level. Times are
@@ -16,7 +16,9 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from parsers._format import HEAD_BYTES, Format, Match
-from parsers._text.column_map import column_map, read_mapped
+from parsers._text.column_map import column_map
+from parsers._text.mapped_log import read_mapped
+from parsers._text.technology import WORDS
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table
@@ -25,19 +27,11 @@ _LONGEST_LINE = 1 << 16
 _PLACE = ("timestamp", "longitude", "latitude")
 _MODES = ("networkmode", "networktech")
 _LEVELS = ("rsrp", "level")
-_RAT = {
-    "LTE": "LTE", "LTE-CA": "LTE", "LTE_CA": "LTE", "LTE-A": "LTE", "LTE+": "LTE", "4G": "LTE", "4G+": "LTE",
-    "5G": "NR", "NR": "NR", "5G SA": "NR", "5G NSA": "NR", "NR_SA": "NR", "NR_NSA": "NR", "NR-SA": "NR",
-    "NR-NSA": "NR", "UMTS": "UMTS", "WCDMA": "UMTS", "3G": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
-    "HSPAP": "HSPA", "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
-    "2G": "GSM", "CDMA": "CDMA", "1XRTT": "CDMA", "EVDO": "EVDO",
-}  # fmt: skip
 Wanted = dict[str, "tuple[str | Document, ...]"]
 """Column of ours -> those of the file that may hold it, the first choice first."""
-_WORDS = _RAT | {word.lower(): rat for word, rat in _RAT.items()}
 _THIRD_GENERATION = ("UMTS", "HSPA")
 _SERVING: Wanted = {
-    "rat": ({"column": "NetworkMode", "words": _WORDS}, {"column": "NetworkTech", "words": _WORDS}),
+    "rat": ({"column": "NetworkMode", "words": WORDS}, {"column": "NetworkTech", "words": WORDS}),
     "operator": ("Operatorname",),
     "cell_id": ("CellID",),
     "rsrp_dbm": ("RSRP", "Level"),
@@ -64,7 +58,7 @@ _SECOND: Wanted = {
 
 def _neighbour(n: int) -> Wanted:
     return {
-        "rat": ({"column": f"NTech{n}", "words": _WORDS},),
+        "rat": ({"column": f"NTech{n}", "words": WORDS},),
         "rsrp_dbm": (f"NRxLev{n}",),
         "rsrq_db": (f"NQual{n}",),
         "channel": (f"NARFCN{n}",),
@@ -124,7 +118,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 
 def _map(first: bytes, second: bytes) -> Document:
-    """Return the map of the columns that the first line names, in the form of time that the second shows."""
+    """Return the map for the columns in the first line and the form of time in the second."""
     delimiter = _delimiter(first)
     header, fields = _names(first, delimiter), _names(second, delimiter)
     names = {name.lower(): name for name in reversed(header)}
@@ -144,7 +138,7 @@ def _map(first: bytes, second: bytes) -> Document:
 
 
 def _cells(wanted: Wanted, names: dict[str, str]) -> Document:
-    """Return the cells of a row of the table that the file has; of several columns for one, the first."""
+    """Return the cells of a table row that the file has; of several columns for one cell, the first."""
     by_column = {}
     for ours, theirs in wanted.items():
         cells = [cell if isinstance(cell, dict) else {"column": cell} for cell in theirs]
@@ -155,7 +149,7 @@ def _cells(wanted: Wanted, names: dict[str, str]) -> Document:
 
 
 def _form(time: str) -> str:
-    """Return the form of the first time in the log; G-NetTrack's own if it is in none."""
+    """Return the form of the first time in the log; that of G-NetTrack itself if none matches."""
     whole = time.partition(".")[0]
     if whole.isdigit() and len(whole) in _EPOCHS:
         return _EPOCHS[len(whole)]
@@ -167,7 +161,7 @@ def _form(time: str) -> str:
 
 
 def _by_generation(columns: dict[str, Array]) -> None:
-    """Call the level and quality of the third generation by their names."""
+    """Rename level and quality of the third generation to their names there."""
     third = np.isin(columns["rat"], _THIRD_GENERATION)
     for ours, theirs in (("rsrp_dbm", "rscp_dbm"), ("rsrq_db", "ecio_db")):
         columns[theirs] = np.where(third, columns[ours], np.nan)
@@ -175,14 +169,14 @@ def _by_generation(columns: dict[str, Array]) -> None:
 
 
 class _Again:
-    """A stream whose first lines were read already."""
+    """A stream whose first lines were already read."""
 
     def __init__(self, lines: list[bytes], rest: BinaryIO) -> None:
         self._lines = lines
         self._rest = rest
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Return the first lines again, then the others."""
+        """Return the lines already read, then the others."""
         return self._lines.pop(0) if self._lines else self._rest.readline(limit)
 
 

@@ -1,4 +1,4 @@
-"""The log of `collectors.gps`: reports of gpsd or sentences of a receiver, each with the time it was read at.
+"""The log of `collectors.gps`: gpsd's reports or a receiver's sentences, each with the time of reading.
 
 Every line is decoded here again. A position stands at the time the host read it; what the receiver's clock
 said stands beside it as `fix_time_ns`. Source: collectors/gps.py.
@@ -22,7 +22,7 @@ _LONGEST_RAW = 1 << 17
 
 
 class _Log(CollectorLog):
-    """What the records read so far add up to."""
+    """The totals of the records read so far."""
 
     def __init__(self, path: str, lines: Lines) -> None:
         super().__init__(path, lines, name="gps")

@@ -1,4 +1,4 @@
-"""What gpsd says to its clients, one JSON report a line, as `gpspipe -w` writes it (with or without stamps).
+"""gpsd's messages to its clients, one JSON report a line, as `gpspipe -w` writes it, stamped or not.
 
 Only TPV reports hold positions. Lines of NMEA in between (`gpspipe -wr`) are skipped: gpsd has decoded
 them already. Where no report tells a position (`gpspipe -r` begins with reports of the devices), they are
@@ -47,7 +47,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 
 class _Log:
-    """What the lines read so far add up to: positions of reports, and of sentences."""
+    """The totals of the lines read so far: positions of reports, and of sentences."""
 
     def __init__(self, lines: Lines) -> None:
         self.reports = 0
@@ -95,7 +95,7 @@ class _Log:
         self._raw.take(self._epochs.take(kind, fields, **stamps))
 
     def position(self, path: str) -> Table:
-        """Return the positions of the reports; if no report tells any, those of the sentences."""
+        """Return the positions of the reports; if no report holds any, those of the sentences."""
         rows, decoded = self._rows, self._sentences
         if not self._located and len(self._raw.rows):
             rows, decoded = self._raw.rows, 0

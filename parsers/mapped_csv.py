@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from parsers._format import Format, Match
-from parsers._text.column_map import MapError, column_map, read_mapped
+from parsers._text.column_map import MapError, column_map
+from parsers._text.mapped_log import read_mapped
 from parsers._text.sidecar import has_map, map_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _MOST_BYTES = 1 << 16
 
 
 def sniff(_head: bytes) -> Match:
-    """Return "no": only the map tells what a CSV means."""
+    """Return "no": only the map states what a CSV means."""
     return "no"
 
 

@@ -24,7 +24,7 @@ _SNIFFED = re.compile(rb'\{"kind": ?"marker", ?"note": ?"')
 
 
 def _row(record: dict[str, object], line: int) -> tuple[object, ...]:
-    """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they make no sense."""
+    """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they are not valid."""
     if record.get("kind") != "marker" or not is_time(record["realtime_ns"]):
         raise ValueError("no marker")
     note = record["note"]

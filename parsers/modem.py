@@ -1,4 +1,4 @@
-"""The log of `collectors.modem`: answers of a modem with the two stamps around each, and the gaps between.
+"""The log of `collectors.modem`: a modem's answers with the two stamps around each, and the gaps.
 
 Every answer is decoded here again, from its raw octets. Source: collectors/modem.py for the records,
 multitracer/protocols/modem for the answers.
@@ -26,7 +26,7 @@ _MOST_PORTS = 1000
 
 
 class _Log(CollectorLog):
-    """What the records read so far add up to."""
+    """The totals of the records read so far."""
 
     def __init__(self, path: str, lines: Lines) -> None:
         super().__init__(path, lines, name="modem")
@@ -74,7 +74,7 @@ class _Log(CollectorLog):
         return True
 
     def _port(self, record: dict[str, object]) -> bool:
-        """Keep which port and which modem there was, for the provenance."""
+        """Keep the port and the modem for the provenance."""
         if not is_time(record.get("at_ns")):
             return False
         says = str(record.get("says", ""))[:_MOST_SAID]

@@ -1,4 +1,4 @@
-"""NMEA 0183 logs: what a satellite receiver wrote, sentence by sentence.
+"""NMEA 0183 logs: a satellite receiver's output, sentence by sentence.
 
 Lines without a right checksum are counted and passed over, text and binary between sentences too. A fix has
 the receiver's own time; a log that holds no date has no times. What follows a checksum is ignored.
@@ -23,7 +23,7 @@ _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for text with a sentence whose checksum is right, and no report of gpsd."""
+    """Return "yes" for text with a sentence whose checksum is right, and without a report of gpsd."""
     if _REPORT.search(head):
         return "no"
     for match in _BEGIN.finditer(head):

@@ -1,4 +1,4 @@
-"""The classic capture file, as tcpdump, Wireshark and their relatives write it.
+"""The classic capture file of tcpdump, Wireshark and related tools.
 
 Source: draft-ietf-opsawg-pcap. `_pcap/dialect_choice.py` tells the old and modified variants apart, and
 `_pcap/walk.py` walks over the records.
@@ -59,7 +59,7 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
 
 
 def parse(stream: BinaryIO, *, path: str) -> Capture:
-    """Return the TCP segments of a pcap file, and what else is in it."""
+    """Return the TCP segments of a pcap file, and its other content."""
     return decode_stream(stream, SourceFile(path, "pcap"), blocks)
 
 

@@ -53,7 +53,7 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
 
 
 class _Reading:
-    """The packets of one file, window by window; behind damage, from the next block on that is closed."""
+    """The packets of one file, window by window; after damage, from the next complete block on."""
 
     def __init__(self, window: Window, sections: Sections, damage: Damage) -> None:
         self.done = False
@@ -65,7 +65,7 @@ class _Reading:
         self._walked = Walked(sections)
 
     def batch(self) -> Records:
-        """Return the packets of the window; their bytes are there until `advance`."""
+        """Return the packets of the window; their bytes stay valid until `advance`."""
         self._walked = walk(self._window, self._sections)
         records, damage = packet_records(self._window, self._walked, self._sections, self._packets)
         self._packets += len(records)
@@ -74,7 +74,7 @@ class _Reading:
         return records
 
     def _note_odd(self) -> None:
-        """Note as lost what is laid out as a packet but does not say that it is one: it is not guessed."""
+        """Count as lost a block with a packet's layout and another type: its content is not guessed."""
         for begin, end, kind in self._walked.odd:
             where = self._window.offset_of(begin)
             is_before = self._reason is None or begin < self._walked.damaged_at
@@ -83,7 +83,7 @@ class _Reading:
                 self._damage.lost(where, self._window.offset_of(end), reason)
 
     def advance(self) -> None:
-        """Read on, behind what is damaged or too large."""
+        """Read on, after what is damaged or too large."""
         window, walked = self._window, self._walked
         if self._reason is None and window.is_full:
             walked.damaged_at = window.begin
@@ -97,7 +97,7 @@ class _Reading:
             self._resume(walked)
 
     def _resume(self, walked: Walked) -> None:
-        """Go on at the next block, however far it is; without one reading is done."""
+        """Continue at the next block, at any distance; without one, reading is finished."""
         window, begin = self._window, walked.damaged_at + 1
         lost = window.offset_of(walked.damaged_at)
         block = None
@@ -115,12 +115,12 @@ class _Reading:
             self._reason, window.begin = None, block
 
     def finish(self) -> None:
-        """Note what is wrong with the file."""
+        """Note the damage of the file."""
         self._damage.ended(self._reason or self._window.remains("block"))
 
 
 def parse(stream: BinaryIO, *, path: str) -> Capture:
-    """Return the TCP segments of a pcapng file, and what else is in it."""
+    """Return the TCP segments of a pcapng file, and its other content."""
     return decode_stream(stream, SourceFile(path, "pcapng"), blocks)
 
 

@@ -55,7 +55,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 
 def _take_blocks(window: Window, log: Log) -> str | None:
-    """Take every block that is whole in the window, in order; return why the log ends in it."""
+    """Take every complete block in the window, in order; return why the log ends there."""
     while True:
         packets = _step_over_packets(window, log.order) if log.order else []
         if packets:
@@ -79,7 +79,7 @@ def _take_blocks(window: Window, log: Log) -> str | None:
 
 
 def _step_over_packets(window: Window, order: str) -> list[int]:
-    """Return where the packet blocks begin that stand at the window's begin, whole and sound."""
+    """Return where the packet blocks at the window's begin begin, as long as they are complete and valid."""
     head, closing = (struct.Struct(order + form).unpack_from for form in ("II", "I"))
     view, end, at = window.view, window.end, window.begin
     packet = BlockType.ENHANCED_PACKET.value

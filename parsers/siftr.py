@@ -49,14 +49,14 @@ _MOST_FACTS = 100
 
 @dataclass(frozen=True, slots=True)
 class _Units:
-    """What one step of the fields srtt and RTO is worth, None if the log does not say."""
+    """The unit of the fields srtt and RTO, None if the log does not state it."""
 
     srtt_ns: float | None
     rto_ns: float | None
 
 
 class _Log:
-    """What the lines read so far add up to."""
+    """The totals of the lines read so far."""
 
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
@@ -106,7 +106,7 @@ def _units(facts: dict[str, str]) -> _Units:
 
 
 def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
-    """Return the values of `_COLUMNS`; raise ValueError if one makes no sense."""
+    """Return the values of `_COLUMNS`; raise ValueError if one is not valid."""
     if len(fields) in _FIELDS_WITH_HASH:
         fields = [fields[0], *fields[2:]]
     elif len(fields) not in _FIELDS_WITHOUT_HASH:

@@ -80,7 +80,7 @@ def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
 
 
 def parse(stream: BinaryIO, *, path: str) -> Capture:
-    """Return the TCP segments of a snoop file, and what else is in it."""
+    """Return the TCP segments of a snoop file, and its other content."""
     return decode_stream(stream, SourceFile(path, "snoop"), blocks)
 
 

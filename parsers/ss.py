@@ -1,4 +1,4 @@
-"""The text of `ss -tin` in a loop, as people record it: any of -o -e -m -p -H -O, with dates between.
+"""The output of `ss -tin` in a loop: any of -o -e -m -p -H -O, with dates between.
 
 `ss` prints no time. The recorder's time stamps say between which instants a reading was made: it lies after
 the stamp before it and before the stamp after it; a stamp on a socket's own line, at its start or end, is
@@ -73,7 +73,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Log:
-    """What the lines read so far add up to."""
+    """The totals of the lines read so far."""
 
     lines: Lines
     rows: Rows = field(default_factory=lambda: Rows(TCP_STATE, _COLUMNS))
@@ -124,7 +124,7 @@ class _Log:
         self.stamps.append(replace(stamp, time_ns=time_ns))
 
     def flush(self) -> None:
-        """Take in the socket whose lines are complete now."""
+        """Take the socket whose lines are complete now."""
         block, self.pending = self.pending, None
         if block is None:
             return
@@ -172,7 +172,7 @@ class _Log:
         return ~several
 
     def _times(self, before: Array, itself: Array) -> dict[str, Array]:
-        """Return the three time columns: a stamp stands before its sockets, unless sockets come first."""
+        """Return the three time columns: stamps precede sockets, unless the log begins with sockets."""
         stamps = np.array([NOT_A_TIME, *(s.time_ns for s in self.stamps), NOT_A_TIME], dtype=np.int64)
         coarse = np.array([0, *(s.resolution_ns for s in self.stamps), 0], dtype=np.int64)
         follow = bool(len(before)) and before[0] == 0
@@ -186,12 +186,12 @@ class _Log:
 
 
 def _of_socket(text: str) -> bool:
-    """Return whether a text is a line of a socket, or details of one."""
+    """Return whether a text is a socket's line, or its details."""
     return bool(_SOCKET.fullmatch(text) or _HEADING.match(text) or _DETAILS.search(text))
 
 
 def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
-    """Return ends, state and queues of a socket; raise ValueError if one makes no sense."""
+    """Return ends, state and queues of a socket; raise ValueError if one is not valid."""
     if line is None:
         return _NOBODY
     (version, local), (other, remote) = address(line["local"]), address(line["remote"])

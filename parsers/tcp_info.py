@@ -1,4 +1,4 @@
-"""The log of `collectors.tcp_info`: one JSON record a line, a reading the raw `struct tcp_info` of a socket.
+"""The log of `collectors.tcp_info`: one JSON record a line; a reading holds the raw `struct tcp_info`.
 
 The struct is decoded here again, from its bytes; what the record shows of it is for people. Source:
 collectors/tcp_info.py for the records, linux/tcp.h for the struct.
@@ -70,7 +70,7 @@ _NO_MIN_RTT = 0xFFFFFFFF
 
 
 class _Log(CollectorLog):
-    """What the records read so far add up to."""
+    """The totals of the records read so far."""
 
     def __init__(self, path: str, lines: Lines) -> None:
         super().__init__(path, lines, name="tcp-info")
@@ -97,7 +97,7 @@ class _Log(CollectorLog):
         return True
 
     def _miss(self, record: Document) -> bool:
-        """Keep when readings were passed over: no gap of the sockets, whose next reading tells all."""
+        """Keep when readings were skipped: no gap of the sockets, as the next reading holds all counters."""
         since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
         if not (is_time(since) and is_time(until) and is_time(count)):
             return False
@@ -116,7 +116,7 @@ class _Log(CollectorLog):
         return filled(TCP_STATE, columns, self.provenance())
 
     def provenance(self) -> Document:
-        """Return what a reader should know of the log."""
+        """Return remarks for the reader of the log."""
         gaps = np.array([gap[:2] for gap in self.late[:_MOST_GAPS]], dtype=np.int64).reshape(-1, 2)
         since, until = (self.pairs.place(gaps[:, side]).tolist() for side in (0, 1))
         return super().provenance() | {
@@ -126,7 +126,7 @@ class _Log(CollectorLog):
 
 
 def _row(record: Document) -> tuple[Any, ...]:
-    """Return the values of `_FROM_RECORD`; raise KeyError, TypeError or ValueError if one makes no sense."""
+    """Return the values of `_FROM_RECORD`; raise KeyError, TypeError or ValueError if one is not valid."""
     version, local = address(str(record["local"]))
     other, remote = address(str(record["remote"]))
     ports = [_number(record, key, 0xFFFF) for key in ("local_port", "remote_port")]

@@ -1,4 +1,4 @@
-"""transactions.csv, what `multitracer measure run` wrote: one line for each transaction.
+"""transactions.csv of `multitracer measure run`: one line for each transaction.
 
 Source: docs/measuring.md.
 """

@@ -1,4 +1,4 @@
-"""A pseudo-terminal under a name of its own: the port of a device that can be pulled and plugged in again."""
+"""A pseudo-terminal under a name of its own: the port of a device that can be unplugged and plugged in."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Terminal:
             return b""
 
     def write(self, data: bytes) -> None:
-        """Say something; what a program does not read in time is lost, as on a serial line."""
+        """Write octets; a program that does not read in time loses them, as on a serial line."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._device, data)
 
@@ -65,7 +65,7 @@ class Terminal:
 
 
 def say_back(**fields: object) -> None:
-    """Write one line to who holds the control, if anybody still reads."""
+    """Write one line to the controlling program, if it still reads."""
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(fields) + "\n")
         sys.stdout.flush()

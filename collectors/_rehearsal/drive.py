@@ -1,4 +1,4 @@
-"""Where the car is at a time of the drive, and what its radio is like there.
+"""The position of the car at a time of the drive, and its radio conditions there.
 
 A loop through streets, two minutes long, with a tunnel. It is no model of a city: it only moves as one does,
 so that every figure of a rehearsal has something to show. The testbed sets the values itself (`SetValues`).
@@ -23,7 +23,7 @@ _FLOOR_DBM = -113.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the car is, how fast, and in which direction."""
+    """The position of the car, its speed, and its direction."""
 
     lat_deg: float
     lon_deg: float
@@ -33,7 +33,7 @@ class Place:
 
 
 def place(elapsed_s: float) -> Place:
-    """Return where the car is after some time: along a rectangle, at one speed."""
+    """Return the position of the car after some time: along a rectangle, at one speed."""
     sides = [_distance_m(a, b) for a, b in zip(_CORNERS, (*_CORNERS[1:], _CORNERS[0]), strict=True)]
     speed = sum(sides) / LOOP_S
     left = elapsed_s % LOOP_S * speed
@@ -48,7 +48,7 @@ def place(elapsed_s: float) -> Place:
 
 
 def is_in_tunnel(elapsed_s: float) -> bool:
-    """Return whether neither satellites nor cells are heard."""
+    """Return whether neither satellites nor cells can be received."""
     return _TUNNEL_S[0] <= elapsed_s % LOOP_S < _TUNNEL_S[1]
 
 
@@ -68,7 +68,7 @@ def _north_east_m(a: tuple[float, float], b: tuple[float, float]) -> tuple[float
 
 
 def radio(elapsed_s: float) -> dict[str, object]:
-    """Return the radio at a time of the drive, in columns of RADIO; what is not heard is absent."""
+    """Return the radio at a time of the drive, in columns of RADIO; a value that is unknown is absent."""
     t = elapsed_s % LOOP_S
     fading = 10.0 * math.sin(2 * math.pi * t / 90.0) + 5.0 * math.sin(2 * math.pi * t / 17.0)
     busy = 30.0 + 20.0 * math.sin(2 * math.pi * t / 60.0)
@@ -104,7 +104,7 @@ class Drive:
 
 
 class SetValues:
-    """Values that somebody sets from outside, so that a log holds those that shaped the traffic."""
+    """Values that another program sets, so that a log holds the values that shaped the traffic."""
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
@@ -114,5 +114,5 @@ class SetValues:
         self._values |= values
 
     def values(self, _: float) -> Mapping[str, object]:
-        """Return what was set last."""
+        """Return the values that were set last."""
         return {name: value for name, value in self._values.items() if value is not None}

@@ -77,7 +77,7 @@ class Rehearsal:
         self._control = b""
 
     def run(self, stop: Stop, *, control: bool) -> None:
-        """Go on until `stop` says so, or standard input ends."""
+        """Run until `stop` returns true, or standard input ends."""
         due_ns = self._began_ns
         if control:
             say_back(link=str(self._link))

@@ -44,14 +44,14 @@ _STANDARD_INPUT = 0
 
 
 class Provider(Protocol):
-    """What the radio is like."""
+    """Provides the radio conditions."""
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return columns of RADIO, after so many seconds."""
+        """Return columns of RADIO after a number of seconds."""
 
 
 class FakeModem:
-    """One modem: commands in, octets out, each at its time.
+    """A modem: commands in, octets out, each at its time.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class FakeModem:
         self._stalled: list[list[bytes]] = []
 
     def receive(self, data: bytes, now_ns: int, *, elapsed_s: float) -> None:
-        """Take what a program wrote."""
+        """Take the octets that a program wrote."""
         *commands, rest = (self._typed + data).replace(b"\n", b"\r").split(b"\r")
         self._typed = rest[-_LONGEST_COMMAND:]
         for command in commands:
@@ -108,35 +108,35 @@ class FakeModem:
                 self._begin(parts, now_ns)
 
     def speak(self, now_ns: int) -> None:
-        """Go on after silence, with the answers to what was asked while it stalled."""
+        """End a silence: send the answers to commands that came during it."""
         self.mood = "speak"
         stalled, self._stalled = self._stalled, []
         for parts in stalled:
             self._begin(parts, now_ns)
 
     def say(self, text: str, now_ns: int) -> None:
-        """Say something unasked at once, in between what is being said."""
+        """Send unsolicited text at once, between two lines of other output."""
         begins = [n for n, (_, piece) in enumerate(self._to_say) if piece.startswith(b"\r\n")]
         at = begins[0] if begins else len(self._to_say)
         due_ns = self._to_say[at][0] if begins else now_ns
         self._to_say.insert(at, (due_ns, f"\r\n{text}\r\n".encode("latin-1", "replace")))
 
     def noise(self, count: int, now_ns: int) -> None:
-        """Say so many random octets."""
+        """Send this number of random octets."""
         self._queue(self._random.randbytes(min(count, 1 << 20)), now_ns)
 
     def due(self, now_ns: int) -> Iterator[bytes]:
-        """Yield what is to be said by now."""
+        """Yield the octets that are due by now."""
         while self._to_say and self._to_say[0][0] <= now_ns:
             yield self._to_say.pop(0)[1]
 
     @property
     def next_ns(self) -> float | None:
-        """When there is something to say."""
+        """When the next octets are due."""
         return self._to_say[0][0] if self._to_say else None
 
     def _answer(self, command: str, elapsed_s: float) -> list[bytes]:
-        """Return what is to be said to a command: echo, lines, final result."""
+        """Return the answer to a command: echo, lines, final result."""
         echo = f"{command}\r".encode("latin-1") if self._echo else b""
         lines = answer(self._profile, command, self._provider.values(elapsed_s))
         if command == "ATE0":
@@ -145,7 +145,7 @@ class FakeModem:
         return [echo, *body, b"\r\nERROR\r\n" if lines is None else b"\r\nOK\r\n"]
 
     def _begin(self, parts: list[bytes], now_ns: int) -> None:
-        """Say an answer, after the time that the modem takes once it has said the one before."""
+        """Send an answer, after the time that the modem takes, counted from the end of the previous one."""
         begin_ns = max(now_ns, self._free_ns) + self._random.uniform(*self._delay_s) * NS_PER_S
         for part in parts:
             if len(parts) > 2 and self._random.random() < self._chatter:
@@ -153,7 +153,7 @@ class FakeModem:
             self._queue(part, begin_ns)
 
     def _queue(self, data: bytes, begin_ns: float) -> None:
-        """Say octets as fast as the line is, behind what is being said."""
+        """Send octets at the speed of the line, after those that are queued."""
         self._free_ns = max(self._free_ns, begin_ns)
         for at in range(0, len(data), _PIECE_BYTES):
             piece = data[at : at + _PIECE_BYTES]
@@ -162,7 +162,7 @@ class FakeModem:
 
 
 class Rehearsal:
-    """The modem with its port, and what happens to both."""
+    """The modem with its port, and the events of both."""
 
     def __init__(self, modem: FakeModem, values: SetValues, link: Path, stop: Stop) -> None:
         self._modem = modem
@@ -174,7 +174,7 @@ class Rehearsal:
         self._control = b""
 
     def run(self, events: list[Document], *, control: bool) -> None:
-        """Go on until `stop` says so, or standard input ends."""
+        """Run until `stop` returns true, or standard input ends."""
         if control:
             say_back(link=str(self._link))
         while self._wait(events, control=control):
@@ -194,7 +194,7 @@ class Rehearsal:
             self._terminal = None
 
     def happen(self, event: Document) -> None:
-        """Let something happen."""
+        """Carry out an event."""
         now, what = time.monotonic_ns(), event.get("do")
         if isinstance(event.get("set"), dict):
             self._values.set(event["set"])
@@ -226,7 +226,7 @@ class Rehearsal:
         return self._stop.wait(min(due), readable=[*sources, _STANDARD_INPUT]) and self._take_control()
 
     def _take_control(self) -> bool:
-        """Do what standard input says; return whether it goes on."""
+        """Carry out the lines of standard input; return whether to go on."""
         os.set_blocking(_STANDARD_INPUT, False)
         try:
             control = os.read(_STANDARD_INPUT, 1 << 16)

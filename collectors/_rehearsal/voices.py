@@ -1,4 +1,4 @@
-"""How the modems of different vendors say the same radio: what the decoders of `protocols.modem` read back.
+"""How modems of different vendors report the same radio; the decoders of `protocols.modem` read it back.
 
 A command that a modem does not know is refused. Values that are missing are said as the vendor says them: 99,
 255, a dash.
@@ -149,7 +149,7 @@ def simcom(command: str, values: Values) -> list[str] | None:
 
 
 def cdpd(command: str, values: Values) -> list[str] | None:
-    """Answer as a Sierra AirCard for CDPD does, and tell the share of busy time, which none does."""
+    """Answer as a Sierra AirCard for CDPD does, and add the share of busy time, which no AirCard reports."""
     if command == "AT+WPRSSI":
         registered = int(values.get("registration") == 1)
         state, channel = (3, values.get("channel", 0)) if registered else (1, 0)
@@ -162,7 +162,7 @@ def cdpd(command: str, values: Values) -> list[str] | None:
 
 
 def link(command: str, values: Values) -> list[str] | None:
-    """Answer as no real modem does: the radio of whatever link is modelled, in one line."""
+    """Answer as no real modem does: the radio of the modelled link in one line."""
     if command != "AT*MTLINK?":
         return standard(command, values)
     parts = (values.get(name) for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))

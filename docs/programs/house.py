@@ -31,6 +31,7 @@ HOUSE = {
     "cli": Place(1.5, 9, "one file per command"),
     "api": Place(1.5, 8, "what analysts import"),
     "report": Place(1.5, 7, "session → HTML page"),
+    "geo": Place(2.7, 7, "route → map programs"),
     "diagnosis": Place(1.05, 6, "why it was slow"),
     "figures": Place(1.95, 6, "table → plotly figure"),
     "anonymize": Place(0.0, 6, "a copy to share"),

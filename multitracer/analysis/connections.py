@@ -62,7 +62,13 @@ class Partition:
         return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
 
     def chosen(self, connections: Array) -> Partition:
-        """Return some of the connections (from 0); `direction` stays that of all."""
+        """Return the partition of some of the connections; its `direction` still covers all segments.
+
+        Parameters
+        ----------
+        connections : ndarray of int64, shape (n_chosen,)
+            Numbers of connections, from 0, in the order that the result has.
+        """
         sides = np.stack([2 * connections, 2 * connections + 1], axis=1).ravel()
         index, bounds = spans(self.bounds, sides)
         columns = (self.first_row, self.forward_flow, self.initiator_by)

@@ -81,21 +81,55 @@ class Group:
 
     @property
     def direction(self) -> Array:
-        """The direction of every position."""
+        """The direction of every position.
+
+        Int64, shape (n_segments,), from 0; never NA.
+        """
         return np.repeat(np.arange(self.directions), np.diff(self.bounds))
 
     def direction_of(self, position: Array) -> Array:
-        """Return the direction of each position."""
+        """Return the direction of each position.
+
+        Parameters
+        ----------
+        position : ndarray of int64, any shape
+            From 0 to n_segments - 1.
+
+        Returns
+        -------
+        ndarray of int64, shape of `position`
+            From 0; never NA.
+        """
         direction: Array = np.searchsorted(self.bounds, position, side="right") - 1
         return direction
 
     def plain(self, position: Array) -> Array:
-        """Return which positions have neither SYN, FIN nor RST."""
+        """Return which positions have neither SYN, FIN nor RST.
+
+        Parameters
+        ----------
+        position : ndarray of int64, any shape
+            From 0 to n_segments - 1.
+
+        Returns
+        -------
+        ndarray of bool, shape of `position`
+        """
         plain: Array = (self.flags[position] & BEGIN_OR_END) == 0
         return plain
 
     def count(self, position: Array) -> Array:
-        """Return how many of the positions each direction has."""
+        """Return how many of the positions each direction has.
+
+        Parameters
+        ----------
+        position : ndarray of int64, shape (n,)
+            From 0 to n_segments - 1.
+
+        Returns
+        -------
+        ndarray of int64, shape (directions,)
+        """
         return np.bincount(self.direction_of(position), minlength=self.directions)
 
 
@@ -115,7 +149,17 @@ class Timeline:
         return cls(bounds, key, span)
 
     def last_before(self, direction: Array, row: Array) -> Array:
-        """Return the index of the direction's last item before `row`; -1 where there is none."""
+        """Return the index of the direction's last item before `row`; -1 where there is none.
+
+        Parameters
+        ----------
+        direction, row : ndarray of int64, shape (n,)
+            A direction of the group, and a row of the capture's segments.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+        """
         last = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
         return np.where(last >= self.bounds[direction], last, -1)
 

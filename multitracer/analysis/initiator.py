@@ -8,7 +8,7 @@ The first rule that tells the two endpoints apart decides:
 - The port with the lower rank is the server's: well-known (below 1024, RFC 6335), then those above that
   servers are known to listen on, then the others below 32768, then those from which systems choose a client's
   port: once 1024 to 5000 (BSD, Windows XP, Linux 2.2), today 32768 on (Linux) or 49152 on (RFC 6335). From
-  port 20 a server opens connections itself (RFC 959, 3.3).
+  port 20 a server opens connections itself (RFC 959, 3.2).
 - Who sent less payload asked, and who sent more answered.
 - Who was seen first began it.
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Array, Table
 
-_FTP_DATA = 20
+_FTP_DATA = 20  # RFC 959, 3.2
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768
 _LISTENED_ON = (
     1080, 1194, 1433, 1521, 1723, 1883, 1935, 2049, 2181, 3128, 3268, 3306, 3389, 3478, 4433, 5000,

@@ -90,7 +90,19 @@ class Analysis(Counted):
         return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
 
     def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
-        """Yield connections (from 0), many at once: which they are, and what is known of their segments."""
+        """Yield connections in groups, each with what is known of its segments.
+
+        Parameters
+        ----------
+        index : ndarray of int64, shape (n_chosen,)
+            Numbers of connections, from 0.
+
+        Yields
+        ------
+        own : ndarray of int64, shape (n_group,)
+            Which connections these are: the next part of `index`.
+        connections : Connections
+        """
         chosen = self.partition.chosen(index)
         for group in groups(self.capture, chosen):
             begin = group.first_direction >> 1

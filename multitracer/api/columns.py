@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer import link, radio, sender, tables, tcp, transactions
+from multitracer import application, link, mobility, radio, sender, signalling, tables, tcp, transactions
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
@@ -32,7 +32,21 @@ _SCHEMAS = (
     radio.POSITION,
     radio.GAPS,
     radio.MARKERS,
+    signalling.SIGNALLING,
+    signalling.HANDOVERS,
+    mobility.JUDGED_HANDOVERS,
+    mobility.CELLS,
+    mobility.STAYS,
+    mobility.STRETCHES,
+    mobility.ROUTE,
+    mobility.ROUTE_GAPS,
+    mobility.AROUND,
+    mobility.AROUND_LIMITS,
+    mobility.EPOCHS,
     transactions.TRANSACTIONS,
+    application.APPLICATION_RATE,
+    application.APPLICATION_SUMS,
+    application.PINGS,
     CLOCK_EDGES,
     CLOCK_MAPPING,
     FINDINGS,

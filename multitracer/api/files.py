@@ -1,4 +1,4 @@
-"""Tables as files: connections, directions and tcp_segments, as Parquet or as CSV.
+"""Tables as files, as Parquet or as CSV: connections, directions, tcp_segments, and those of a drive.
 
 In Parquet the metadata of each column holds `unit` and `doc`, that of the file `multitracer.schema`. Points
 in time are timestamp[ns, UTC]; a missing value is null, in CSV an empty cell. Connections carry the numbers
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from multitracer.recording.part import Part
@@ -57,10 +58,53 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
             _write(writer, schema, pieces)
 
 
-def write_tables_into(folder: str | os.PathLike[str], recording: Recording) -> None:
-    """Write the three tables of all connections into a folder, which is made if it is missing."""
+def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form = "parquet") -> None:
+    """Write each table that has a row, with its host, to a file of its name.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    tables : mapping of str to DataFrame
+        By name, as `multitracer.open` gives them.
+    form : "parquet" or "csv"
+    """
+    text = no_formula if form == "csv" else str
+    for name, frame in tables.items():
+        if len(frame):
+            whole = pa.table(
+                {column: _framed(frame[column], text) for column in frame},
+                metadata={"multitracer.schema": name},
+            )
+            schema = pa.schema(
+                [_explained(whole.schema.field(column), frame) for column in frame],
+                metadata=whole.schema.metadata,
+            )
+            with _writer(folder / f"{name}.{form}", schema) as writer:
+                writer.write_table(whole.cast(schema))
+
+
+def _framed(column: pd.Series[str], text: Callable[[str], str]) -> pa.Array:
+    if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
+        missing = column.isna().tolist()
+        words = [None if no else text(portable(str(each))) for each, no in zip(column, missing, strict=True)]
+        return pa.array(words, pa.string())
+    return pa.Array.from_pandas(column)
+
+
+def _explained(field: pa.Field, frame: pd.DataFrame) -> pa.Field:
+    facts = frame.attrs["columns"].get(field.name, {})
+    words = {"unit": facts.get("unit", ""), "doc": facts.get("meaning", "")}
+    return field.with_metadata(words)
+
+
+def write_tables_into(
+    folder: str | os.PathLike[str], recording: Recording, logged: Mapping[str, pd.DataFrame]
+) -> None:
+    """Write the tables of all connections and those of the drive into a folder, made if it is missing."""
     with replacing_folder(folder) as temporary:
         write_tables(temporary, [(part, None) for part in recording.parts])
+        write_logged(temporary, logged)
 
 
 def write_table(path: Path, table: Table) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose, explain
+from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from multitracer.recording.layers import Layers
@@ -32,6 +34,21 @@ class Kept:
         self._bounds_ns = bounds_ns
         self._transfer = lru_cache(_TRANSFERS)(self._read_transfer)
         self._diagnosis = lru_cache(_TRANSFERS)(self._diagnose)
+
+    @cached_property
+    def _surroundings(self) -> Surroundings:
+        parts = self._recording.parts
+        return Surroundings(self._recording, parts[0].point.name if parts else None, self._bounds_ns)
+
+    @cached_property
+    def _road(self) -> Road:
+        """The drive, with what its largest connection did, where there is one whose packets carry a time."""
+        here = Road(self._surroundings)
+        if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
+            return here
+        diagnosis = self._diagnosis(None, None)
+        point = diagnosis.transfer.layers.view.sender.host
+        return Road(Surroundings(self._recording, point, self._bounds_ns), diagnosis)
 
     def _read_transfer(self, connection: int | None, reverse: bool | None) -> Transfer:
         return Transfer.of(self._recording, connection, reverse=reverse)

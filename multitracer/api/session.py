@@ -45,13 +45,14 @@ def open(  # noqa: A001  # as in gzip.open
     end: Time | None = None,
     max_packets: int | None = None,
 ) -> Session:
-    """Read and analyse a capture, a file set or a session folder.
+    """Read and analyse captures and logs, or a session folder.
 
     Parameters
     ----------
     *paths
-        One session folder or folder of captures; or captures, glob patterns and at most one `-` (standard
-        input), which together are one file set. A folder without any capture opens, too.
+        One session folder, or folder of captures and logs; or files, glob patterns and at most one `-`
+        (standard input): the captures among them are together one file set. A capture is not needed: a log of
+        the radio or of positions opens, too.
     begin, end : float, str or Timestamp, optional
         Only the part from `begin` until before `end`, as `Session.between` returns it: seconds since the
         first packet, or a time such as "2026-11-20T10:15:00.5" (UTC unless it has a zone).
@@ -174,6 +175,7 @@ class Session(SessionTables, SessionFigures):
     ) -> dict[str, pd.DataFrame]:
         """Return every labelled series of a connection (docs/figures.md): time_ns and value, in link time.
 
+        Of a recording without a capture: those of the radio and the road.
         Unit, source and meaning of each are in its `attrs`.
 
         Examples
@@ -181,7 +183,10 @@ class Session(SessionTables, SessionFigures):
         >>> session.series()["TcpSnd_cwnd"].attrs["unit"]
         'bytes'
         """
-        tables = self._layers(connection, reverse).series
+        if self._recording.parts or connection is not None:
+            tables = self._layers(connection, reverse).series
+        else:
+            tables = self._surroundings.series
         frames = {label: table.to_pandas() for label, table in tables.items()}
         for label, frame in frames.items():
             facts = tables[label].provenance
@@ -313,7 +318,9 @@ class Session(SessionTables, SessionFigures):
         write_report(self._recording, path, Request(connection=connection, title=self.name))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
-        """Write connections, directions and tcp_segments as Parquet files into a folder, which is made.
+        """Write the tables of connections and of the drive as Parquet files into a folder, which is made.
+
+        connections, directions and tcp_segments always; those of `drive_tables` that have a row.
 
         Examples
         --------
@@ -323,7 +330,7 @@ class Session(SessionTables, SessionFigures):
         """
         from multitracer.api.files import write_tables_into  # noqa: PLC0415  # pyarrow takes a tenth of a second
 
-        write_tables_into(folder, self._recording)
+        write_tables_into(folder, self._recording, self.drive_tables)
 
     # --- as a notebook shows it ---
 

@@ -11,22 +11,16 @@ import pandas as pd
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
-from multitracer.api.kept import Kept
+from multitracer.api.logged import LoggedTables
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
-from multitracer.errors import InputError
-from multitracer.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
-from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.tables import SEGMENTS, Column, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
-from multitracer.transactions import TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
-    from multitracer.recording.window import Bounds
     from multitracer.tables import Schema
 
 _ENDS = (
@@ -56,7 +50,7 @@ _TRUST = (
 )
 
 
-class SessionTables(Kept):
+class SessionTables(LoggedTables):
     """The tables that hold for a whole session.
 
     Each begins with the column `host`: the name of the capture point or host. Connections are numbered from 1
@@ -158,178 +152,14 @@ class SessionTables(Kept):
         pieces = [of_part(part, _verdicts(self._recording, part)) for part in self._recording.parts]
         return framed(SEGMENT_VERDICTS, pieces)
 
-    # --- logs ---
-
-    @cached_property
-    def tcp_state(self) -> pd.DataFrame:
-        """The sender's own variables as they were polled or traced; `mt.columns("tcp_state")`.
-
-        Examples
-        --------
-        >>> int(session.tcp_state["cwnd_segments"].max()) > 10
-        True
-        """
-        return self._logged("tcp", TCP_STATE)
-
-    @cached_property
-    def tcp_events(self) -> pd.DataFrame:
-        """What the sender's kernel did to a connection; `mt.columns("tcp_events")`.
-
-        Examples
-        --------
-        >>> "event" in session.tcp_events
-        True
-        """
-        return self._logged("tcp", TCP_EVENTS)
-
-    @cached_property
-    def link_frames(self) -> pd.DataFrame:
-        """The frames that each side of a radio link logged; `mt.columns("link_frames")`.
-
-        Examples
-        --------
-        >>> call = mt.open("sample_traces/fig10-backoff")
-        >>> sorted(set(call.link_frames["host"]))
-        ['fixed', 'mobile']
-        """
-        return self._logged("link", LINK_FRAMES)
-
-    @cached_property
-    def link_events(self) -> pd.DataFrame:
-        """What else happened to the link: stops, resets, queues; `mt.columns("link_events")`.
-
-        Examples
-        --------
-        >>> call = mt.open("sample_traces/fig10-backoff")
-        >>> "reset_started" in set(call.link_events["event"])
-        True
-        """
-        return self._logged("link", LINK_EVENTS)
-
-    @cached_property
-    def radio(self) -> pd.DataFrame:
-        """What modems and loggers reported of the radio; `mt.columns("radio")`.
-
-        Examples
-        --------
-        >>> drive = mt.open("sample_traces/rehearsal")
-        >>> bool(drive.radio["rssi_dbm"].notna().any())
-        True
-        """
-        return self._logged("radio", RADIO)
-
-    @cached_property
-    def position(self) -> pd.DataFrame:
-        """Where the receivers of the recording were; `mt.columns("position")`.
-
-        Examples
-        --------
-        >>> session.position.empty
-        True
-        """
-        return self._logged("position", POSITION, "radio")  # drive tests of phones tell both
-
-    @cached_property
-    def gaps(self) -> pd.DataFrame:
-        """Times in which a collector wanted to read and could not, with the reason; `mt.columns("gaps")`.
-
-        Examples
-        --------
-        >>> session.gaps.empty
-        True
-        """
-        return self._logged("radio", GAPS, "position")
-
-    @cached_property
-    def markers(self) -> pd.DataFrame:
-        """Moments that the engineer marked while recording; `mt.columns("markers")`.
-
-        Examples
-        --------
-        >>> session.markers.empty
-        True
-        """
-        return self._logged("marker", MARKERS)
-
-    @cached_property
-    def transactions(self) -> pd.DataFrame:
-        """The transactions of `measure run`; `mt.columns("transactions")`.
-
-        Examples
-        --------
-        >>> set(over_tcp.transactions["outcome"]) <= {"ok", "dropped"}
-        True
-        """
-        return self._logged("transactions", TRANSACTIONS)
-
-    def table(self, layer: str, name: str) -> pd.DataFrame:
-        """Return a table that logs of a layer hold, also one that only a plug-in defines.
-
-        Parameters
-        ----------
-        layer : str
-            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions.
-        name : str
-            Of the table, such as "clock_readings".
-
-        Raises
-        ------
-        InputError
-            If no log of the session holds such a table.
-
-        Examples
-        --------
-        >>> session.table("clock", "clock_readings")["host"].unique().tolist()
-        ['mobile', 'fixed']
-        """
-        for _, tables in self._recording.logs(layer):
-            if name in tables:
-                return self._logged(layer, tables[name].schema)
-        there = {each for _, tables in self._recording.logs(layer) for each in tables}
-        held = ", ".join(sorted(there)) or "none"
-        raise InputError(
-            f"{self._recording.name}: no log of the layer {layer} holds {name!r}; there are: {held}"
-        )
-
     def _captured(self, schema: Schema, tables: Iterable[tuple[Part, Table]]) -> pd.DataFrame:
         return framed(schema, [of_part(part, table) for part, table in tables])
-
-    def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
-        """Return a table of all logs that hold it, each row with its host, in order of time."""
-        logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
-        pieces = [
-            Piece(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
-            for log, table in logs
-        ]
-        if any(len(table) for _, table in logs) and not any(len(piece.table) for piece in pieces):
-            self._recording.warn_once(f"no row of {schema.name} lies between begin and end")
-        return framed(schema, pieces, sort=_time_column(schema))
 
 
 def of_part(part: Part, table: Table) -> Piece:
     """Return a table of a capture point, connections numbered through the session."""
     paths = ", ".join(file.path for file in part.capture.files)
     return Piece(part.point.name, table, paths, part.offset)
-
-
-def _time_column(schema: Schema) -> str:
-    """Return the column by which rows are in order and in a window; "" of a table without times."""
-    times = [column.name for column in schema if column.is_time]
-    return next((name for name in ("time_ns", "start_ns") if name in times), times[0] if times else "")
-
-
-def _within(table: Table, bounds_ns: Bounds) -> Table:
-    """Return the rows whose time is within the bounds; all rows of a table without times."""
-    begin_ns, end_ns = bounds_ns
-    if not (name := _time_column(table.schema)):
-        return table
-    time_ns = table[name]
-    inside = np.ones(len(table), dtype=bool)
-    if begin_ns is not None:
-        inside &= time_ns >= begin_ns
-    if end_ns is not None:
-        inside &= time_ns < end_ns
-    return table if inside.all() else table.take(inside)
 
 
 def _verdicts(recording: Recording, part: Part) -> Table:

@@ -1,4 +1,4 @@
-"""From the options of `multitracer capture` to what is recorded: which collectors work here, and how."""
+"""From the options of `multitracer capture` to a plan: which collectors record, and how."""
 
 from __future__ import annotations
 
@@ -33,16 +33,19 @@ _STEMS = {
     "host_clock": "clocks",
 }
 """How the logs of a collector are named, where that is not its own name (docs/session.md)."""
-_WITH_NOTES = frozenset({"tcpdump", "sniffer"})
+_WITH_NOTES = frozenset({"tcpdump", "sniffer", "signalling"})
 _INSTEAD = {"sniffer": "tcpdump"}
 """Used only where the better one does not work."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Of one interface, of all, and of a tunnel; a filter may make sense for one of them only."""
-_PORTS = ("modem", "gps")
+_PORTS = ("modem", "gps", "signalling")
 """Collectors whose port can be given."""
+_ONLY_GIVEN = frozenset({"signalling"})
+"""Those that record nothing unless their port is given, or they are chosen: what a phone says of itself."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list, "ready": float, "tail": float,
+    "modem": str, "gps": str, "signalling": str, "clap": str, "clap_every": float, "label": list,
+    "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
 """Words of a declared session that are options under another name here."""
@@ -120,7 +123,7 @@ def _typed(path: Path, key: str, value: object) -> object:
 
 
 def _check_packets(interface: str, expression: str) -> None:
-    """Refuse a filter that can never be, and warn of an interface that is not there yet."""
+    """Refuse a filter that is not valid, and warn of an interface that does not exist yet."""
     there = [name for _, name in socket.if_nameindex()]
     if interface not in ("any", *there):
         known = ", ".join(there)
@@ -144,7 +147,7 @@ def _check_packets(interface: str, expression: str) -> None:
 
 
 def _sources(options: Options) -> Iterator[Source]:
-    """Yield a source for each collector that works here; say what does not."""
+    """Yield a source for each collector that works here; report those that do not."""
     known = collectors()
     for broken in installed().broken:
         warn(f"{broken}; it is left out")
@@ -152,6 +155,8 @@ def _sources(options: Options) -> Iterator[Source]:
     for name in (*wanted, *unwanted):
         if name not in known:
             raise InputError(f"{name}: no such collector; there are {', '.join(known)}")
+    for name in _ONLY_GIVEN.intersection(wanted).difference(options):
+        raise InputError(f"{name}: records only from a port that is given; add --{name} PORT")
     names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
@@ -165,9 +170,10 @@ def _sources(options: Options) -> Iterator[Source]:
 
 
 def _names(options: Options) -> list[str]:
-    """Return the collectors that are to record, whether they work or not."""
+    """Return the collectors that shall record, whether they work here or not."""
     unwanted = options.get("unwanted", ())
-    return [name for name in options.get("wanted", ()) or collectors() if name not in unwanted]
+    usual = [name for name in collectors() if name not in _ONLY_GIVEN or name in options]
+    return [name for name in options.get("wanted", ()) or usual if name not in unwanted]
 
 
 def _working(
@@ -192,7 +198,7 @@ def _working(
 
 
 def _warn_of_closed_ports(name: str) -> None:
-    """Say which of the ports that a path or a pattern names may not be opened, and who may."""
+    """Write which of the matching serial ports may not be opened, and which group may open them."""
     for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
         if not os.access(port, os.R_OK | os.W_OK):
             group = _group_of(port)

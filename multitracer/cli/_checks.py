@@ -53,7 +53,7 @@ _TOOL_TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that works here or does not."""
+    """Something that works on this machine or does not."""
 
     name: str
     works: bool
@@ -66,7 +66,7 @@ class Check:
 
 
 def checks() -> Iterator[Check]:
-    """Look at Python, the packages, the programs, the privileges and the collectors, in this order."""
+    """Check Python, the packages, the programs, the privileges and the collectors, in this order."""
     yield Check(
         "Python",
         sys.version_info >= _OLDEST_PYTHON,
@@ -86,7 +86,7 @@ def checks() -> Iterator[Check]:
 
 
 def how_to_install(module: str) -> str | None:
-    """Return the command that installs the package of a module, None if we do not use such a module."""
+    """Return the command that installs the package of a module; None for a module that is not used here."""
     extra = next((extra for name, _, extra, _ in _PACKAGES if name == module), None)
     if extra is None:
         return None
@@ -111,7 +111,7 @@ def _tool(program: str, version_option: str, purpose: str) -> Check:
 
 
 def _first_words(command: list[str]) -> str:
-    """Return the first line that a program says of itself."""
+    """Return the first line of a program's output about its version."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -143,7 +143,7 @@ def _packet_capture() -> Check:
 
 
 def _collector(collector: Collector) -> Check:
-    """Let a collector try what it needs; what it says holds the repair."""
+    """Let a collector check what it needs; its error message holds the repair."""
     name = f"collector {collector.name}"
     try:
         collector.check()

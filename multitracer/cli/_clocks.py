@@ -109,7 +109,7 @@ def _row(alignment: Aligned, relation: Relation, estimate: Estimate) -> tuple[st
 
 
 def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
-    """Yield, of two captures, between which offsets every packet took some time: ± assumes more."""
+    """Yield, for each pair of captures, the range of offsets at which every packet takes some time."""
     names = f"{_name(alignment, relation.source)} to {_name(alignment, relation.target)}"
     for e in relation.estimates:
         if relation.method == METHOD and e.lower_ns is not None and e.upper_ns is not None:
@@ -120,7 +120,7 @@ def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
 
 
 def _name(alignment: Aligned, clock: Clock) -> str:
-    """Return a clock as the user named it: of a loose file, by its path alone."""
+    """Return the name of a clock as the user gave it: for a loose file, its path alone."""
     plain = alignment.loose and clock.domain == "realtime"
     return portable(clock.host) if plain else portable(str(clock))
 
@@ -179,7 +179,7 @@ def _edges(alignment: Aligned) -> Iterator[dict[str, object]]:
 
 
 def _as_given(alignment: Aligned) -> list[Relation]:
-    """Return the relations; of loose files each from the one named first, and in the order of their names."""
+    """Return the relations; of loose files, from the file given first, in the order of the names."""
     relations = alignment.clocks.graph.relations
     if not alignment.loose:
         return relations

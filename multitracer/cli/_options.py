@@ -8,21 +8,21 @@ _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 def target(text: str) -> str:
-    """Return the place that -o names."""
+    """Return the place that the option -o states."""
     if not text:
         raise click.BadParameter("is empty; name a file or a folder")
     return text
 
 
 def named(text: str) -> str:
-    """Return the place that -o names, of a command that does not write to standard output."""
+    """Return the place that -o states, for a command that does not write to standard output."""
     if text == "-":
         raise click.BadParameter("this does not go to standard output; name a file or a folder")
     return target(text)
 
 
 def named_page(text: str) -> str:
-    """Return the page that -o names; one named like a picture would open nowhere."""
+    """Return the page that -o states; refuse the name of a picture, which would hold HTML."""
     if text.lower().endswith(_PICTURES):
         raise click.BadParameter("this writes a page; name it .html, and save a picture from there")
     return named(text)

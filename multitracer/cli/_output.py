@@ -1,4 +1,4 @@
-"""Files that commands write: they appear whole under their names or not at all, and never over an input."""
+"""Files that commands write: each appears whole or not at all, and never replaces an input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def warn(sentence: str) -> None:
 
 
 def check_output(target: str | None, inputs: Iterable[str], *, files: str | None = None) -> None:
-    """Refuse, before any work, to write over what is read (a raw log is evidence) or where nothing can be.
+    """Refuse, before any work, to write over an input (a raw log is evidence) or where writing fails.
 
     `files` is a pattern of the names that will be written if the target is a folder.
     """
@@ -50,7 +50,7 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
 
 
 def output_name(name: str, ending: str) -> str:
-    """Return a file name for what is made from an input: its last part, tame, without a capture's ending."""
+    """Return a safe file name for what is made from an input: its last part without a capture's ending."""
     base = Path(name).resolve().name if name != "-" else "capture"
     stem = re.sub(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", "", base, flags=re.IGNORECASE)
     return (re.sub(r"[^\w.-]", "_", stem, flags=re.ASCII).lstrip(".-") or "capture") + ending

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Over which link, and how; what a user may say beside `--over`."""
+    """The link to measure over: `--over` and the options that need it."""
 
     over: str | None
     speed: float | None
@@ -80,7 +80,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progress: Progress) -> Journal:
-    """Do what is left of a plan over a modelled link."""
+    """Do the remaining transactions of a plan over a modelled link."""
     from multitracer.rig.profiles import with_tcp_profile
     from multitracer.scenario import load_scenario
 

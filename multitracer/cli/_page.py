@@ -1,4 +1,4 @@
-"""Text that commands write: to standard output or a file; for people coloured tables on a terminal."""
+"""Text that commands write to standard output or a file; on a terminal with colours and tables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def page(stream: TextIO | None = None) -> Page:
 
 
 class Page:
-    """Plain text; every piece of it is made printable before it is written."""
+    """Plain text; characters that cannot be printed are escaped before they are written."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

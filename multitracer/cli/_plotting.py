@@ -1,4 +1,4 @@
-"""From what the user asked of `plot` to a figure, and the sentences about it."""
+"""From the options of `plot` to a figure, and the sentences about it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from multitracer.cli._output import warn
 from multitracer.cli._reading import axis_bounds_ns
+from multitracer.cli._spans import Wish
+from multitracer.errors import InputError
 from multitracer.figures.connection import connection_figure
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
+from multitracer.figures.surroundings.figure import drive_figure, drive_panels
 from multitracer.figures.trends import Fit
 from multitracer.recording.layers import Layers
+from multitracer.recording.surroundings import Surroundings
 from multitracer.report.plot_page import plot_page
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.cli._reading import Reading
-    from multitracer.cli._spans import Span, Wish
+    from multitracer.cli._spans import Span
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
@@ -42,16 +46,16 @@ class Plot:
 
     @cached_property
     def layers(self) -> Layers:
-        """What all logs hold of it."""
+        """What all logs of the session hold of the connection."""
         return Layers.of(self.recording, self.part, self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
-        """Return whether the stacked figure is drawn: where there is more than one capture, unless told."""
+        """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
         return stack is not False and (stack or self.layers.has_more)
 
     @property
     def title(self) -> str:
-        """What the page is called: who sent to whom, in which recording."""
+        """The title of the page: sender, receiver and recording."""
         ends = self.part.analysis.ends(self.connection)
         return f"{self.recording.name}: {ends.source} → {ends.destination}"
 
@@ -75,18 +79,9 @@ class Plot:
         """Return the figure of all logs."""
         layers = self.layers
         begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, layers.part)
-        patterns = [pattern for given in wish.series for pattern in given.split(",") if pattern]
-        last_ns = None if end_ns is None else end_ns - 1
-        view = View(
-            begin_ns,
-            last_ns,
-            OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
-            patterns,
-            [self._fit(span, begin_ns, last_ns) for span in wish.trends],
-            [Mark(*self._axis_ns(span), span.name) for span in wish.marks],
-        )
+        view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(layers))
         panels = stacked_panels(layers, view)
-        for pattern in missing(panels, patterns):
+        for pattern in missing(panels, wish.patterns):
             why = f": {layers.without_link}" if layers.without_link else ""
             warn(f"this recording has no series {pattern!r}{why}")
         if wish.trends:
@@ -94,24 +89,61 @@ class Plot:
         self._warn_if_nothing(any(panel.drawn for panel in panels if not panel.shades))
         return stacked(layers, view, panels=panels, theme=self.theme)
 
-    def _fit(self, span: Span, begin_ns: int | None, last_ns: int | None) -> Fit:
-        """Return the line to fit; without seconds of its own it is fitted to what is drawn."""
-        if span.from_ns is None:
-            return Fit(span.name, begin_ns, last_ns)
-        return Fit(span.name, *self._axis_ns(span), named=True)
-
-    def _axis_ns(self, span: Span) -> tuple[int | None, int | None]:
-        origin_ns = axis_origin_ns(self.layers)
-        begin, end = (None if ns is None else origin_ns + ns for ns in (span.from_ns, span.to_ns))
-        return begin, end
-
     def _warn_if_nothing(self, anything: bool) -> None:
         if not anything:
             warn("nothing was recorded of this connection between --from and --to; the figure is empty")
 
 
+def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: int) -> View:
+    """Return what to draw; the seconds of the options count from `origin_ns`."""
+    last_ns = None if end_ns is None else end_ns - 1
+
+    def on_axis(span: Span) -> tuple[int | None, int | None]:
+        begin, end = (None if ns is None else origin_ns + ns for ns in (span.from_ns, span.to_ns))
+        return begin, end
+
+    def fit(span: Span) -> Fit:
+        """Without a time range of its own, the line is fitted to the drawn range."""
+        if span.from_ns is None:
+            return Fit(span.name, begin_ns, last_ns)
+        return Fit(span.name, *on_axis(span), named=True)
+
+    return View(
+        begin_ns,
+        last_ns,
+        OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
+        wish.patterns,
+        [fit(span) for span in wish.trends],
+        [Mark(*on_axis(span), span.name) for span in wish.marks],
+    )
+
+
+def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeName) -> go.Figure:
+    """Return the figure of a recording without packets: its radio and its road.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw, or the user asks for what only a connection has.
+    """
+    if reading.connection is not None or wish._replace(series=()) != Wish():
+        raise InputError(
+            f"{recording.name}: holds no TCP connection; without one, leave --connection, --offset, --trend "
+            "and --mark out"
+        )
+    surroundings = Surroundings(recording)
+    origin_ns = surroundings.first_ns or 0
+    view = _view(wish, *reading.window.bounds_from(origin_ns), origin_ns=origin_ns)
+    panels = drive_panels(surroundings, view)
+    for pattern in missing(panels, wish.patterns):
+        warn(f"this recording has no series {pattern!r}")
+    if not any(panel.drawn for panel in panels):
+        warn("nothing was recorded between --from and --to; the figure is empty")
+    return drive_figure(surroundings, view, panels=panels, theme=theme)
+
+
 def write(figure: go.Figure, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
-    """Write a figure as plotly's JSON, or as a page that needs nothing else."""
+    """Write a figure as plotly's JSON, or as a page that loads no other file."""
     if as_json:
         path.write_text(figure.to_json(), "utf-8")
     else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """With what the program ends; above 128 as a shell tells of a signal."""
+    """The exit status of the program; above 128 it is 128 + the signal, as in a shell."""
 
     ERROR = 1
     USAGE = 2
@@ -46,14 +46,14 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 class Commands(click.Group):
-    """A group whose subcommands are the modules beside this one."""
+    """A group whose subcommands are the modules of this folder."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every command's name."""
         return sorted(name.replace("_", "-") for name in _MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command, None if there is none of that name; an error if it is like one."""
+        """Import and return a command; if there is none, None, or an error that suggests a similar name."""
         module = cmd_name.replace("-", "_")
         if module not in _MODULES:
             self._suggest(ctx, cmd_name)
@@ -69,7 +69,7 @@ class Commands(click.Group):
             ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, like))}?")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands by section; one that no section names comes last."""
+        """Write the commands by section; a command without a section comes last."""
         listed = {name for names in _SECTIONS.values() for name in names}
         rest = [name for name in self.list_commands(ctx) if name not in listed]
         for title, names in (*_SECTIONS.items(), ("More", rest)):
@@ -148,13 +148,13 @@ def _invoke(args: Sequence[str]) -> int:
 
 
 def _is_debugged(args: Sequence[str]) -> bool:
-    """Return whether --debug is among the options; what follows -- is another program's."""
+    """Return whether --debug is among the options; options after `--` belong to another program."""
     own = args[: list(args).index("--")] if "--" in args else args
     return "--debug" in own
 
 
 def end_orderly() -> None:
-    """Let SIGTERM and SIGHUP end this process as an exit does, which removes what is half written."""
+    """Let SIGTERM and SIGHUP end this process as an exit does, which removes unfinished files."""
 
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_IGN)  # a second one must not end the removal
@@ -193,7 +193,7 @@ def _fail(sentence: str, status: int = Exit.ERROR) -> int:
 
 
 def _silence_stdout() -> None:
-    """Send what is still buffered nowhere, so that the interpreter does not fail on it again at its end."""
+    """Discard what is still buffered, so that the interpreter does not fail on it once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""The progress line on a terminal, for what takes over a second."""
+"""The progress line on a terminal, for work that takes over a second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE_S = 1.0
 
 
 class Progress:
-    """What is being done and how far it is; `None` totals are unknown (a pipe)."""
+    """The current work and how far it is; a total that is unknown (a pipe) is `None`."""
 
     def __init__(self, total_bytes: int | None, phase: str = "reading") -> None:
         self.phase = self._counted = phase
@@ -28,7 +28,7 @@ class Progress:
         self._file_bytes = 0
 
     def __call__(self, stored_bytes: int) -> None:
-        """Take note of how much of the present file was read; less than before is the next file."""
+        """Note how much of the current file was read; a smaller number than before means the next file."""
         if stored_bytes < self._file_bytes:
             self._files_bytes += self._file_bytes
         self._file_bytes = stored_bytes
@@ -57,7 +57,7 @@ def progress(paths: Iterable[str]) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def progress_of(phase: str, total_bytes: int) -> Iterator[Progress]:
-    """Show the same line for something else than reading."""
+    """Show the same line for work other than reading."""
     with _shown(Progress(total_bytes, phase)) as state:
         yield state
 

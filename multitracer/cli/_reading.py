@@ -1,4 +1,4 @@
-"""What a command reads: the options that say it, and the way from them to a recording and its connections."""
+"""What a command reads: its options, and the way from them to a recording and its connections."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOLD = "multitracer.warnings"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionChoice:
-    """Which connection: by its number, or by one of its endpoints."""
+    """A chosen connection: by its number, or by one of its endpoints."""
 
     number: int | None = None
     host: str = ""
@@ -49,7 +49,7 @@ class ConnectionChoice:
 
 
 def moment(text: str) -> Moment:
-    """Return the point in time that an option names."""
+    """Return the point in time that an option states."""
     try:
         return moment_of(text)
     except InputError as error:
@@ -57,7 +57,7 @@ def moment(text: str) -> Moment:
 
 
 def connection_choice(text: str) -> ConnectionChoice:
-    """Return the connection that an option names."""
+    """Return the connection that an option states."""
     if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
         return ConnectionChoice(number=int(text))
     match = _HOST_PORT.fullmatch(text)
@@ -87,7 +87,7 @@ class Reading:
 
     @property
     def of_folders(self) -> bool:
-        """Whether nothing but folders was named."""
+        """Whether all inputs are folders."""
         return all(Path(name).is_dir() for name in self.inputs)
 
 
@@ -144,7 +144,7 @@ def load(
     files: str | None = None,
     cut: bool = True,
 ) -> Recording:
-    """Read and analyse what the user named; say on standard error what could not be used.
+    """Read and analyse the inputs; write to standard error what could not be used.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def load(
     from multitracer.recording.open import read_recording
 
     inputs = inputs or find_inputs(*reading.inputs)
-    if not inputs.points:
-        raise InputError(f"{inputs.folder}: holds no capture; name a capture or a session folder")
+    if not inputs.points and not inputs.listed:
+        raise InputError(f"{inputs.folder}: holds no capture and no log; name a capture or a session folder")
     if output is not None:
         from multitracer.cli._output import check_output
 
@@ -185,7 +185,7 @@ def _progress(inputs: Inputs) -> AbstractContextManager[Progress]:
 
 
 def tell_warnings(recording: Recording) -> None:
-    """Write the warnings of a recording to standard error that this command has not written yet."""
+    """Write those warnings of a recording to standard error that were not written before."""
     from multitracer.cli._output import warn
 
     printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
@@ -209,7 +209,7 @@ def axis_bounds_ns(
 
 
 def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
-    """Return the connections to show, by part; None stands for all of a part."""
+    """Return the connections to show, by capture point; None stands for all of a point."""
     if choice is None:
         return [(part, None) for part in recording.parts]
     return [(part, [n]) for part, n in named_connections(recording, choice)]
@@ -225,7 +225,7 @@ def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Part, in
 
 
 def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[Part, int]]:
-    """Return what the user named: a connection by its number, or one endpoint at each point that saw it."""
+    """Return the user's choice: a connection by number, or an endpoint at each point that captured it."""
     if choice.number is not None:
         return [recording.numbered(choice.number)]
     return recording.with_endpoint(choice.host, choice.port)

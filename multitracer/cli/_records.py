@@ -59,7 +59,7 @@ CONNECTION_KEYS = (
 
 
 def file_record(file: SourceFile) -> Document:
-    """Return what `analyze` says of one input file."""
+    """Return the facts of one input file as `analyze` writes them."""
     return {
         "path": portable(file.path),
         "format": file.format,

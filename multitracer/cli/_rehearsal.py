@@ -1,4 +1,4 @@
-"""What `capture --rehearse` records: a modem, a GPS receiver and some traffic."""
+"""The sources of `capture --rehearse`: a modem, a GPS receiver and some traffic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic", "--tags")
 
 @contextlib.contextmanager
 def rehearsal(*, wanted: bool) -> Iterator[Document]:
-    """Run a modem and a GPS receiver beside the body, if wanted; give the options that lead to them."""
+    """Run a modem and a GPS receiver during the body, if wanted; yield the options that lead to them."""
     if not wanted:
         yield {}
         return
@@ -66,7 +66,7 @@ def _remove_stale(place: Path) -> None:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    """Remove the ports' names and the folder; anything else in it is not ours and keeps it."""
+    """Remove the names of the ports and the folder; the folder stays if it holds other files."""
     for name in _DEVICES:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=descriptor)

@@ -67,6 +67,6 @@ def _lines(table: Table, origin_ns: int) -> Iterator[str]:
 
 
 def _seconds(ns: int) -> str:
-    """Return seconds with every digit, which a float of such a time would lose."""
+    """Return seconds with all digits: a float of such a time would lose some."""
     sign = "-" if ns < 0 else ""
     return f"{sign}{abs(ns) // NS_PER_S}.{abs(ns) % NS_PER_S:09d}"

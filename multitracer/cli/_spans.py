@@ -1,4 +1,4 @@
-"""Options of `plot` that name something and a stretch of seconds on the figure's axis: NAME=FROM:TO."""
+"""Options of `plot` that give a name and a range of seconds on the figure's axis: NAME=FROM:TO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_S = 1e9
 
 
 class Span(NamedTuple):
-    """A name, and nanoseconds on the axis; None leaves a side open."""
+    """A name, and nanoseconds on the axis; None leaves that end open."""
 
     name: str
     from_ns: int | None = None
@@ -22,12 +22,17 @@ class Span(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What of the stacked figure the user asked for."""
+    """Which parts of the stacked figure the user asked for."""
 
     series: tuple[str, ...] = ()
     offset_bytes: int | None = None
     trends: tuple[Span, ...] = ()
     marks: tuple[Span, ...] = ()
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns of the labels to draw."""
+        return [pattern for given in self.series for pattern in given.split(",") if pattern]
 
 
 def trend(text: str) -> Span:

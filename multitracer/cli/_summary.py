@@ -1,4 +1,4 @@
-"""What `inspect` and `analyze` tell people: files, trust, connections."""
+"""The output of `inspect` and `analyze` for people: files, trust, connections."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.cli._logs import NO_PACKETS, show_logs, show_streams
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -56,7 +57,15 @@ _VANTAGES = {
 
 
 def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
-    """Write the files, how far they can be trusted, and these connections, else a line for each."""
+    """Write the files, how far they can be trusted, and these connections, else a line for each.
+
+    Without a capture: the logs.
+    """
+    if not recording.parts:
+        sheet.line(NO_PACKETS)
+        show_logs(sheet, recording)
+        show_streams(sheet, recording)
+        return
     for file in (file for part in recording.parts for file in part.capture.files):
         took = ""
         if file.first_ns is not None and file.last_ns is not None:
@@ -70,6 +79,7 @@ def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]
         show_connections(sheet, recording)
     for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
         show_connection(sheet, part, n)
+    show_streams(sheet, recording)
 
 
 def show_trust(sheet: Page, recording: Recording) -> None:
@@ -155,7 +165,7 @@ def _show_absent(sheet: Page, way: Document) -> None:
 
 
 def _cells(way: Document) -> Iterator[str]:
-    """Yield the values of a direction, then its goodput and the time that it is of."""
+    """Yield the values of a direction, then its goodput and the time that it covers."""
     for name in _DIRECTION_LABELS:
         value = way[name]
         if value is None or (name.startswith("rtt_") and way["rtt_absent"]):

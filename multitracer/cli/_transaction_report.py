@@ -67,7 +67,7 @@ def write_measured(
 
 
 def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[str, Path]:
-    """Return where the reports of the sessions' captures go: into the folder, or beside the page."""
+    """Return where the reports of the sessions' captures go: into the folder, or next to the page."""
     if several:
         taken: set[str] = set()
         return {session.name: Path(target) / file_name(session.name, taken) for session in sessions}

@@ -1,4 +1,4 @@
-"""Sessions that hold transactions (`measure run`): which they are, and what commands show of them."""
+"""Sessions that hold transactions (`measure run`): how to find them, and what commands show of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "
 
 
 def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Inputs]:
-    """Return the sessions, if transactions are what they are about; else nothing.
+    """Return the sessions if the command is to show their transactions; otherwise none.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
 
 
 def refuse_capture_options(reading: Reading) -> None:
-    """Refuse what means nothing for transactions."""
+    """Refuse options that have no meaning for transactions."""
     if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(
             "--connection, --from, --to and --max-packets are for captures; these are transactions"
@@ -86,7 +86,7 @@ def refuse_capture_options(reading: Reading) -> None:
 def read_arms(
     sessions: Sequence[Inputs], *, pool: bool = False, some: bool = True
 ) -> tuple[list[Arm], list[str]]:
-    """Return the transactions of the sessions by arm, and what could not be used, which is said, too.
+    """Return the transactions of the sessions by arm, and a sentence for each one that could not be used.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def read_arms(
 
 
 def title_of(sessions: Sequence[Inputs]) -> str:
-    """Return what a page on these sessions is called."""
+    """Return the title of a page on these sessions."""
     names = list(dict.fromkeys(session.name for session in sessions))
     return ", ".join(names[:_MOST_NAMES]) + (
         f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -114,7 +114,7 @@ def title_of(sessions: Sequence[Inputs]) -> str:
 
 
 def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
-    """Write a line for each size of each arm, then the ratios of arms that belong beside each other."""
+    """Write a line for each size of each arm, then the ratios of arms that are compared."""
     if not arms:
         sheet.line("No transaction was finished yet.")
         return

@@ -32,12 +32,30 @@ def command(capture: str, display_filter: str | None, max_packets: int) -> None:
     """
     from parsers._wireshark import dissect
 
+    _refuse_log(capture)
     packets = 0
     for packet in dissect(capture, display_filter=display_filter, max_packets=max_packets):
         packets += 1
         click.echo(_line(packet))
     if not packets:
         click.echo("no packet" + (f" matches {display_filter}" if display_filter else "") + ".")
+
+
+def _refuse_log(path: str) -> None:
+    """Refuse a log of ours: Wireshark guesses, and takes a text for a capture of some rare device."""
+    from pathlib import Path
+
+    import parsers
+    from multitracer.errors import FormatError, InputError, UnknownFormatError
+
+    if not Path(path).is_file():
+        return
+    try:
+        fmt = parsers.detect(path)
+    except (FormatError, UnknownFormatError):
+        return
+    if fmt.layer != "packet":
+        raise InputError(f"{path}: this is {fmt.name} ({fmt.description}), not a packet capture")
 
 
 def _line(packet: Dissected) -> str:

@@ -29,6 +29,7 @@ def command() -> None:
     epilog=examples(
         "multitracer export tables -o tables/ capture.pcap",
         "multitracer export tables --format csv --connection 1 -o tables/ capture.pcap",
+        "multitracer export tables -o tables/ sample_traces/rehearsal",
     ),
 )
 @click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
@@ -42,14 +43,21 @@ def command() -> None:
 )
 @reads_captures
 def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
-    """Write connections, directions and every segment with the results of the analysis."""
-    from multitracer.api.files import write_tables
+    """Write connections, directions and every segment with the results of the analysis.
+
+    And what logs tell of a drive: radio, position, signalling, handovers, cells, where there is a row of it.
+    """
+    from multitracer.api.files import write_logged, write_tables
+    from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load
 
-    connections = chosen(load(reading, output=output, files=f"*.{form}"), reading.connection)
+    recording = load(reading, output=output, files=f"*.{form}")
+    connections = chosen(recording, reading.connection)
+    drive = Session(recording).drive_tables
     with replacing_folder(output) as folder:
         write_tables(folder, connections, form=form)
+        write_logged(folder, drive, form=form)
 
 
 @command.command(
@@ -121,6 +129,7 @@ def errors(session: str, output: str | None) -> None:
     epilog=examples(
         "multitracer export series -o series/ sample_traces/cellular_upload",
         "multitracer export series --connection 10.0.0.1:80 --direction reverse -o series/ capture.pcap",
+        "multitracer export series -o series/ sample_traces/rehearsal",
     ),
 )
 @click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
@@ -134,24 +143,81 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     """Write each labelled series of one connection to its own file, such as TcpSnd_cwnd.csv.
 
     The default is the connection with the most unique bytes. A session folder gives the series of both
-    captures, of the sender's own variables and of the link. A file begins with its label, unit, source and
-    meaning. --from and --to select an interval; the values are those of the whole connection.
+    captures, of the sender's own variables, of the link, of the radio and of the road; without a capture
+    these last two. A file begins with its label, unit, source and meaning. --from and --to select an
+    interval; the values are those of the whole connection.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
     from multitracer.recording.layers import Layers
     from multitracer.recording.open import warn_of_empty
+    from multitracer.recording.surroundings import Surroundings
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)
-    part, number = one(recording, reading.connection)
-    reverse = None if direction is None else direction == "reverse"
-    layers = Layers.of(recording, part, number, reverse=reverse)
-    bounds = axis_bounds_ns(recording, reading, layers.part)
+    if recording.parts or reading.connection is not None:
+        part, number = one(recording, reading.connection)
+        reverse = None if direction is None else direction == "reverse"
+        layers = Layers.of(recording, part, number, reverse=reverse)
+        series, origin_ns = layers.series, layers.part.capture.first_ns or 0
+        bounds = axis_bounds_ns(recording, reading, layers.part)
+    else:
+        surroundings = Surroundings(recording)
+        series, origin_ns = surroundings.series, surroundings.first_ns or 0
+        bounds = reading.window.bounds_from(origin_ns)
     with replacing_folder(output) as folder:
-        origin_ns = layers.part.capture.first_ns or 0
-        write_series(folder, layers.series.values(), origin_ns=origin_ns, bounds_ns=bounds)
+        write_series(folder, series.values(), origin_ns=origin_ns, bounds_ns=bounds)
+
+
+@command.command(
+    "route",
+    epilog=examples(
+        "multitracer export route sample_traces/rehearsal -o drive.geojson",
+        "multitracer export route drive.csv -o drive.kml --colour rsrp_dbm",
+        "multitracer export route drive.csv -o drive.gpx --colour none",
+    ),
+)
+@click.argument("session", metavar="SESSION...", nargs=-1, required=True, type=target)
+@click.option(
+    "-o",
+    "--output",
+    type=target,
+    metavar="FILE",
+    required=True,
+    help="FILE.geojson (QGIS, MapInfo), FILE.kml (Google Earth) or FILE.gpx.",
+)
+@click.option(
+    "--colour",
+    metavar="COLUMN",
+    help="A column of radio, speed_mps, or none. Default: RSRP, or the first of the levels that is there.",
+)
+@debug_option
+def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
+    """Write the route of a drive for map programs, coloured by a quantity.
+
+    SESSION is a session folder, or radio and position logs of one phone or car. The colours and their limits
+    are those of the map in the report; a missing value is grey. Changes of the cell, stretches of bad radio
+    and the notes of the engineer are points.
+    """
+    from multitracer.cli._output import check_output, warn
+    from multitracer.cli._page import text_output
+    from multitracer.cli._reading import tell_warnings
+    from multitracer.geo.recorded import recorded_track, writer_of
+    from multitracer.recording.inputs import find_inputs
+    from multitracer.recording.open import read_recording
+
+    write = writer_of(output)
+    recording = read_recording(find_inputs(*session), captures=False)
+    check_output(output, recording.inputs.paths)
+    track = recorded_track(recording, colour)
+    tell_warnings(recording)
+    if track.unplaced:
+        warn(
+            f"{recording.name}: {track.unplaced} marks are left out, as the place at their time is not known"
+        )
+    with text_output(output) as stream:
+        stream.write(write(track))
 
 
 @command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))
@@ -174,7 +240,7 @@ def session(session: str, output: str, anonymize: bool) -> None:
 
 
 def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
-    """Write the copy to a new or empty folder; return what it lacks."""
+    """Write the copy to a new or empty folder; return what it left out."""
     from multitracer.anonymize.session import anonymize
     from multitracer.cli._output import replacing_folder, warn
     from multitracer.recording.inputs import find_inputs

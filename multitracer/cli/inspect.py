@@ -36,6 +36,7 @@ def command(reading: Reading) -> None:
 
     For a session folder, each log is also compared with the checksum that the recording left.
     """
+    from multitracer.cli._logs import show_logs, show_streams
     from multitracer.cli._page import page
     from multitracer.cli._reading import load
     from multitracer.cli._transactions import read_arms, show_transactions
@@ -43,13 +44,18 @@ def command(reading: Reading) -> None:
     from multitracer.recording.transactions import LAYER
 
     session = find_inputs(*reading.inputs)
-    recording = load(reading, inputs=session) if session.points else None
+    recording = load(reading, inputs=session) if session.points or session.listed else None
     sheet = page()
     _show_session(sheet, session)
     if session.holds(LAYER):
         show_transactions(sheet, read_arms([session], some=False)[0])
-    if recording is not None:
+    if recording is None:
+        return
+    if recording.parts or reading.connection is not None:
         _show_captures(sheet, recording, reading)
+        sheet.line()
+    show_logs(sheet, recording)
+    show_streams(sheet, recording)
 
 
 def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
@@ -115,7 +121,7 @@ def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str
 
 
 def _ending(folder: Path, run: CollectorRun) -> str:
-    """Return how a collector ended, and when, unless that was in order."""
+    """Return how a collector ended, and when, unless it ended in order."""
     from multitracer.words import moment
 
     if run.outcome is not None:
@@ -146,7 +152,7 @@ def _key(name: str) -> str:
 
 
 def _short(value: object) -> str:
-    """Return a value of the manifest; one that nests deeper than once only by its size."""
+    """Return a value of the manifest; of one that is nested more than once, only its size."""
     if isinstance(value, dict | list):
         members = list(value.items() if isinstance(value, dict) else enumerate(value))
         if any(isinstance(member, dict | list) for _, member in members):

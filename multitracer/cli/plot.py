@@ -23,7 +23,9 @@ Theme = Literal["light", "dark"]
         "multitracer plot --series 'RlpSnd_*,TcpSnd_data' --trend RlpSnd_data=10:60 call/",
         "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
         "multitracer plot --time-sequence -o figure.json sample_traces/cellular_upload",
+        "multitracer plot --series 'Radio_*,Gps_speed' -o radio.html sample_traces/rehearsal",
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
+        "multitracer plot --figure handovers -o handovers.html sample_traces/rehearsal",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
     ),
 )
@@ -77,9 +79,10 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["rtt-size", "cdf", "environment", "panels"]),
+    type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers"]),
     help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
-    "what the radio was like, overlaid or in panels.",
+    "what the radio was like, overlaid or in panels. Of a drive: throughput around its handovers, or the "
+    "series that --series names.",
 )
 @click.option(
     "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
@@ -101,7 +104,7 @@ def command(
     By default that of the connection with the most unique bytes. Of a session folder the figure is stacked:
     it shows the receiver's capture, the sender's own variables and the data link too. Prints the slopes that
     --trend asks for, then the path of the file. Of folders that hold transactions and no capture it is their
-    RTT against message size.
+    RTT against message size; of other logs without a capture the radio and the road.
     """
     from multitracer.cli._output import output_name
 
@@ -110,6 +113,9 @@ def command(
     if stack is False and wish != Wish():
         raise click.UsageError("--series, --offset, --trend and --mark need the stacked figure")
     target = output or output_name(reading.inputs[0], ".html")
+    if kind == "handovers":
+        _plot_handovers(reading, target, wish, theme)
+        return
     if _of_transactions(reading, kind, size, target, theme=theme, pool=pool):
         click.echo(target)
         return
@@ -118,10 +124,26 @@ def command(
     _plot_connection(reading, target, direction, stack, wish, theme)
 
 
+def _plot_handovers(reading: Reading, target: str, wish: Wish, theme: Theme) -> None:
+    """Draw a quantity laid over all handovers of a drive."""
+    from multitracer.api.session import Session
+    from multitracer.cli._output import replacing
+    from multitracer.cli._plotting import write
+    from multitracer.cli._reading import load
+
+    if len(wish.patterns) > 1:
+        raise click.UsageError("--figure handovers draws one quantity: name one with --series")
+    recording = load(reading, output=target)
+    figure = Session(recording).handovers_figure(*wish.patterns, theme=theme)
+    with replacing(target) as temporary:
+        write(figure, temporary, title=recording.name, theme=theme, as_json=target.endswith(".json"))
+    click.echo(target)
+
+
 def _of_transactions(
     reading: Reading, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
 ) -> bool:
-    """Draw what the inputs hold of transactions, if that is asked for or all there is; say whether."""
+    """Draw transactions, if they are asked for or the only data; return whether it was done."""
     from pathlib import Path
 
     if kind is None and not all(Path(name).is_dir() for name in reading.inputs):
@@ -150,17 +172,22 @@ def _plot_connection(
 ) -> None:
     """Draw a connection, and print the slopes and the path."""
     from multitracer.cli._output import replacing
-    from multitracer.cli._plotting import Plot, write
+    from multitracer.cli._plotting import Plot, plot_drive, write
     from multitracer.cli._reading import load, one
 
     recording = load(reading, output=target, cut=False)
-    part, number = one(recording, reading.connection)
-    reverse = None if direction is None else direction == "reverse"
-    stack = True if wish != Wish() else stack
-    plot = Plot(recording, part, number, reverse, reading, theme)
-    figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
+    notes: list[str] = []
+    if not recording.parts:
+        title, figure = recording.name, plot_drive(recording, reading, wish, theme)
+    else:
+        part, number = one(recording, reading.connection)
+        reverse = None if direction is None else direction == "reverse"
+        stack = True if wish != Wish() else stack
+        plot = Plot(recording, part, number, reverse, reading, theme)
+        title, notes = plot.title, plot.notes
+        figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
     with replacing(target) as temporary:
-        write(figure, temporary, title=plot.title, theme=theme, as_json=target.endswith(".json"))
-    for line in plot.notes:
+        write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
+    for line in notes:
         click.echo(line)
     click.echo(target)

@@ -106,7 +106,7 @@ def _readable(sessions: list[Inputs], reading: Reading, failed: list[str]) -> It
 
 
 def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -> Input:
-    """Read and analyse one input, and say what its report is to show."""
+    """Read and analyse one input; return it with the options of its report."""
     import shlex
 
     from multitracer.cli._reading import axis_bounds_ns, load, one

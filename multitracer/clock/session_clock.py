@@ -76,11 +76,26 @@ class Clocks:
         return Clock((self.hosts or {}).get(name, name))
 
     def place(self, stamps: Array, source: Clock, target: Clock | None = None) -> Placement:
-        """Return stamps of a clock on the reference, or on another one, with the error of each."""
+        """Return stamps of a clock on the reference, or on another clock, with the error of each.
+
+        Parameters
+        ----------
+        stamps : ndarray of int64, ns since 1970, shape (n,)
+            In the order of their records; NOT_A_TIME stays unplaced.
+        source : Clock
+        target : Clock, optional
+            The reference by default.
+        """
         return self.graph.place(stamps, source, target or self.reference)
 
     def path_along(self, stamps: Array, source: Clock, target: Clock) -> tuple[Relation, ...]:
         """Return the relations by which `place` would map these stamps.
+
+        Parameters
+        ----------
+        stamps : ndarray of int64, ns since 1970, shape (n,)
+            None is NOT_A_TIME.
+        source, target : Clock
 
         Raises
         ------

@@ -65,7 +65,7 @@ class Held(NamedTuple):
         )
 
 
-_MOST_ROWS = 4
+_MOST_ROWS = 4  # the longest ones are evidence enough. Not measured
 
 
 def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: float = WORTH) -> Held | None:

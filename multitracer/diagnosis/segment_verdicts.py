@@ -17,6 +17,7 @@ from multitracer.analysis.segments.segment_rows import outline
 from multitracer.analysis.two_points.packets import match
 from multitracer.analysis.verdicts import Cause, Necessity, judge_all
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.errors import InputError
 from multitracer.recording.layers import Layers
 from multitracer.recording.views import vantage_of
 from multitracer.tcp import Vantage
@@ -61,7 +62,15 @@ class SegmentVerdicts:
 
 
 def main_part(recording: Recording) -> Part:
-    """Return the capture nearest to the sender of the largest connection; of loose files, that with it."""
+    """Return the capture nearest to the sender of the largest connection; of loose files, that with it.
+
+    Raises
+    ------
+    InputError
+        If there is no capture.
+    """
+    if not recording.parts:
+        raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
     if len(recording.parts) == 1 or not len(recording):
         return recording.parts[0]
     if recording.folder is None:

@@ -74,20 +74,20 @@ class Direction:
 
     @property
     def sent(self) -> Array:
-        """Mask of the segments that travel in this direction."""
+        """Which segments travel in this direction: bool, shape (n_segments,)."""
         mask: Array = self.segments["reverse"] == self.reverse
         return mask
 
     @property
     def acks(self) -> Array:
-        """Mask of the segments that acknowledge this direction's data; a RST's number may be anything."""
+        """Which segments acknowledge this direction's data, RSTs excepted: bool, shape (n_segments,)."""
         columns = self.segments
         valid = (columns["ack_bytes"] != NA) & ((columns["flags"] & Flag.RST) == 0)
         mask: Array = valid & (columns["reverse"] != self.reverse)
         return mask
 
     def has(self, kind: Kind) -> Array:
-        """Mask of the segments that have any of the bits."""
+        """Return which segments have any of the bits: bool, shape (n_segments,)."""
         mask: Array = (self.segments["kind"] & np.uint32(kind)) != 0
         return mask
 

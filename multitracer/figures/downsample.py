@@ -77,13 +77,24 @@ def _m4(series: Series, bins: int) -> Array:
         return np.arange(points)
     starts = _starts(series.time_ns, bins)
     ends = np.append(starts[1:], points)
-    columns = [series.value] if series.until is None else [series.value, series.until]
+    value, breaks = _without_breaks(series)
+    columns = [value] if series.until is None else [value, series.until]
     extremes = [
         _first_at(column, extreme, starts, ends - starts)
         for column in columns
         for extreme in (np.minimum, np.maximum)
     ]
-    return _distinct(np.sort(np.concatenate([starts, ends - 1, *extremes])))
+    return _distinct(np.sort(np.concatenate([starts, ends - 1, breaks, *extremes])))
+
+
+def _without_breaks(series: Series) -> tuple[Array, Array]:
+    """Return the values, each break with that of the point before it, and the positions of the breaks."""
+    breaks = np.flatnonzero(~series.is_drawn)
+    value = series.value
+    if len(breaks):
+        value = value.copy()
+        value[breaks] = value[np.maximum(breaks - 1, 0)]
+    return value, breaks
 
 
 def _starts(time_ns: Array, bins: int) -> Array:

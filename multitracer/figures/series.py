@@ -15,7 +15,14 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Mask
+
+BREAK = -(1 << 50)
+"""The value of a point at which a line ends: nothing is drawn to it or from it.
+
+`figure.js` knows it too; a double holds exactly twice its distance to any other value, which is what a zigzag
+varint (pack.py) needs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Series:
     time_ns : ndarray of int64, shape (n,)
         Not decreasing.
     value : ndarray of int64, shape (n,)
-        In the base unit of its panel.
+        In the base unit of its panel; BREAK where a line is interrupted.
     until : ndarray of int64, shape (n,), optional
         The other end of each bar; None for points and lines.
     frame, file : ndarray of int, shape (n,), optional
@@ -62,8 +69,13 @@ class Series:
     def __len__(self) -> int:
         return len(self.time_ns)
 
+    @property
+    def is_drawn(self) -> Mask:
+        """Which points are drawn: all but the breaks."""
+        return np.asarray(self.value != BREAK)
+
     def take(self, index: Array) -> Series:
-        """Return the points that `index` (positions or a mask) selects."""
+        """Return the points that positions (int64, shape (n,)) or a mask (bool, shape (n_points,)) select."""
 
         def pick(column: Array | None) -> Array | None:
             return None if column is None else column[index]

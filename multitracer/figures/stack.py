@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.figures.palette import LOOKS, THEMES, ThemeName, template
-from multitracer.figures.series import seconds_since
+from multitracer.figures.series import BREAK, seconds_since
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ TIME_TITLE = "seconds from the start of the capture"
 _GAP = 0.055
 _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
+_READING_PX = 3
+_LINE_LETTERS = 100
+"""Of a figure that is 1000 pixels wide."""
 _ROOM = 0.05
 """Free share of a value axis above and below what is drawn."""
 
@@ -49,6 +52,12 @@ class Unit:
 BYTES = Unit(1, "B", ",d")
 SECONDS = Unit(1 / NS_PER_S, "s", ".4~s")
 BIT_RATE = Unit(1, "bit/s", ".4~s")
+DBM = Unit(1e-3, "dBm", ".1f")
+DECIBEL = Unit(1e-3, "dB", ".1f")
+PERCENT = Unit(1e-3, "%", ".3~f")
+METRES = Unit(1e-3, "m", ".4~s")
+METRES_PER_S = Unit(1e-3, "m/s", ".3~f")
+PLAIN = Unit(1e-3, "", ".3~f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,9 @@ def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> Props
             "fillcolor": colour,
             "hovertemplate": "%{x:.6f} s<extra>%{fullData.name}</extra>",
         }
+    if series.role.startswith("radio_"):  # a reading between two gaps would be no line
+        marker = {"color": colour, "size": _READING_PX, "symbol": "circle"}
+        return trace | {"mode": "lines+markers", "line": line, "marker": marker}
     return trace | {"mode": "lines", "line": line}
 
 
@@ -173,7 +185,7 @@ def _hover(series: Series, unit: Unit) -> str:
 def points(series: Series, unit: Unit, origin_ns: int) -> Props:
     """Return the `x`, `y` and `customdata` of a trace: seconds, axis values, and the frame of each point."""
     seconds = seconds_since(series.time_ns, origin_ns)
-    value = series.value * unit.scale
+    value = np.where(series.value == BREAK, np.nan, series.value * unit.scale)
     frames = frame_words(series)
     if series.until is None:
         return {"x": seconds, "y": value} | ({} if frames is None else {"customdata": frames})
@@ -301,7 +313,8 @@ def value_range(panel: Panel) -> list[float] | None:
 
 
 def _extremes(series: Series) -> tuple[int, int]:
-    columns = [series.value] if series.until is None else [series.value, series.until]
+    value = series.value[series.is_drawn]
+    columns = [value] if series.until is None else [value, series.until]
     return min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)
 
 
@@ -317,11 +330,16 @@ def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
         "text": f"<b>{plain(panel.title)}</b>",
     }
     if panel.shades and panel.drawn:
-        return [title, _key(panel, base, theme)]
+        return [title, *([_key(panel, base, theme)] if _fits_in_a_line(panel) else [])]
     if panel.drawn:
         return [title, *_bounds_above(panel, base)]
     muted = {"color": THEMES[theme].muted}
     return [title, base | {"x": 0.5, "y": 0.5, "text": plain(panel.empty), "font": muted, "name": "empty"}]
+
+
+def _fits_in_a_line(panel: Panel) -> bool:
+    """Return whether the names of a panel's series fit below it; otherwise the legend alone has them."""
+    return sum(len(series.label) + 3 for series in panel.drawn) <= _LINE_LETTERS
 
 
 def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:

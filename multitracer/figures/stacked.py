@@ -25,6 +25,7 @@ from multitracer.figures.places import Place, places
 from multitracer.figures.presets import with_presets
 from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import Panel, Unit, figure
+from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_error import time_error_band
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.trends import Fit, add_trends, default_trends
@@ -85,9 +86,13 @@ class View:
     marks: Sequence[Mark] = ()
 
 
+WHOLE = View()
+"""All of the usual series."""
+
+
 def stacked(
     layers: Layers,
-    view: View = View(),
+    view: View = WHOLE,
     *,
     panels: list[Panel] | None = None,
     origin_ns: int | None = None,
@@ -137,7 +142,7 @@ def axis_origin_ns(layers: Layers) -> int:
     return layers.part.capture.first_ns or 0
 
 
-def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
+def stacked_panels(layers: Layers, view: View = WHOLE) -> list[Panel]:
     """Return the panels of the figure with all points of every series of a view, in link time.
 
     Raises
@@ -152,9 +157,10 @@ def stacked_panels(layers: Layers, view: View = View()) -> list[Panel]:
     _add_variables(panels, layers)
     titled = [replace(panels.pop("flight"), title=_window_title(layers), share=1.6), *panels.values()]
     titled.insert(0, titled.pop(1))
+    titled += surroundings_panels(layers.surroundings) if layers.surroundings else []
     titled += further_panels(layers)
     stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
-    chosen = _chosen([_phase_panel(layers, view), *stretch], view.labels)
+    chosen = chosen_panels([_phase_panel(layers, view), *stretch], view.labels)
     _add_trends(chosen, view, origin_ns=axis_origin_ns(layers))
     return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
 
@@ -173,8 +179,14 @@ def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
             panel.series.extend(default_trends(drawn))
 
 
-def _chosen(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
-    """Return the panels with the series whose labels match one of the patterns, and no others."""
+def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
+    """Return the panels with the series whose labels match one of the patterns, and no others.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
     if not patterns:
         return panels
     kept = [

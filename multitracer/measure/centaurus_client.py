@@ -40,7 +40,7 @@ _WAIT_S = 0.05
 
 
 def class_of(letters: bytes) -> int:
-    """Return the class of objects that a kind of message travels as."""
+    """Return the CentaurusComm class of objects that carries a kind of message."""
     return 1 + LETTERS.index(letters)
 
 
@@ -66,7 +66,7 @@ class CentaurusClient:
         self._delivered = False
 
     def reach(self) -> None:
-        """Return once the server acknowledged a hello."""
+        """Return once the server has acknowledged a hello."""
         handle = self._send(Words(HELLO, self._run, 0, 0, 0, b""))
         patience_s = min(self._timeout_s, REACH_S)
         deadline_ns = self._endpoint.clock() + round(patience_s * NS_PER_S)
@@ -83,7 +83,7 @@ class CentaurusClient:
         raise UnreachableError(f"no answer in {patience_s:g} s")
 
     def close(self) -> None:
-        """Give the medium back."""
+        """Close the medium."""
         self._endpoint.close()
 
     def transact(self, transaction: Transaction) -> Outcome:
@@ -133,7 +133,7 @@ class CentaurusClient:
     def _await(
         self, letters: bytes, handle: int, transaction: Transaction, outcome: Outcome
     ) -> Received | None:
-        """Return the answer to an object once its session is over too, None if it does not come in time."""
+        """Return the answer to an object after its session has ended; None if it does not come in time."""
         self._delivered = False
         answer: Received | None = None
         deadline_ns = self._deadline_ns()

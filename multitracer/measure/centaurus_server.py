@@ -23,12 +23,12 @@ _LONGEST_MS = 600_000
 
 
 def _name_of(address: Address) -> str:
-    """Return host:port, or of a serial line line:station."""
+    """Return host:port, or line:station for a serial line."""
     return ":".join(map(str, address)) if isinstance(address, tuple) else str(address)
 
 
 class _Client:
-    """One client's transaction, and what our transport did for it."""
+    """One client's transaction, and the counts of our transport for it."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -37,7 +37,7 @@ class _Client:
 
 
 class CentaurusServer:
-    """Answers requests that come as objects.
+    """Answers requests that arrive as objects.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class CentaurusServer:
         self._clients: dict[Address, _Client] = {}
 
     def close(self) -> None:
-        """Give the medium back."""
+        """Close the medium."""
         self._endpoint.close()
 
     def work(self, wait_s: float) -> None:
-        """Take one small step; if there is nothing to do, wait for it at most so long."""
+        """Do one small step; if there is nothing to do, wait for at most the given time."""
         for event in self._endpoint.work(wait_s):
             try:
                 self._follow(event)

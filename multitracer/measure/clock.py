@@ -6,7 +6,7 @@ import time
 
 
 class SteadyClock:
-    """Counts on from the time of day at which it was made, whatever happens to that later."""
+    """Counts on from the time of day at its creation; later changes of that clock have no effect."""
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()

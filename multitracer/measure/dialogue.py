@@ -1,4 +1,4 @@
-"""What a server says on one TCP connection, whosever TCP it is: replies, receipts, and the record of both."""
+"""A server's side of one TCP connection, over any TCP: replies, receipts, and the record of both."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Dialogue:
         """Whether a request ever came: until then the client is a stranger."""
 
     def hear(self, octets: bytes) -> None:
-        """Take what arrived.
+        """Take the octets that arrived.
 
         Raises
         ------

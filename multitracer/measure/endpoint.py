@@ -23,7 +23,7 @@ _RECEIVE_BUFFER_BYTES = 1 << 20
 
 
 class CentaurusEndpoint(Protocol):
-    """An end of CentaurusComm, on whatever medium."""
+    """An end of CentaurusComm on any medium."""
 
     clock: Callable[[], int]
 
@@ -32,16 +32,16 @@ class CentaurusEndpoint(Protocol):
 
     @property
     def worker(self) -> Worker:
-        """The protocol."""
+        """The protocol core."""
 
     def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
         """Put an object into the table of outgoing objects; return its handle."""
 
     def work(self, wait_s: float = 0.0) -> list[Event]:
-        """Take one small step; if there is nothing to do, wait for it at most so long."""
+        """Do one small step; if there is nothing to do, wait for at most the given time."""
 
     def close(self) -> None:
-        """Give the medium back."""
+        """Close the medium."""
 
 
 class UdpEndpoint:
@@ -84,7 +84,7 @@ class UdpEndpoint:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens at."""
+        """Host and port at which it receives."""
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
 
@@ -93,7 +93,7 @@ class UdpEndpoint:
         return self.worker.send(address, kind, data, self.clock(), lifetime_ns=lifetime_ns)
 
     def work(self, wait_s: float = 0.0) -> list[Event]:
-        """Take one small step; if there is nothing to do, wait for it at most so long."""
+        """Do one small step; if there is nothing to do, wait for at most the given time."""
         self.worker.on_timer(self.clock())
         packet = self._unsent or self.worker.outgoing(self.clock())
         if packet is not None:
@@ -108,7 +108,7 @@ class UdpEndpoint:
         return events
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket."""
         self._socket.close()
 
     def _put(self, packet: Outgoing) -> None:

@@ -1,4 +1,4 @@
-"""What a measurement's client and server say: request, reply, good-bye, and the server's receipt.
+"""The messages of a measurement: request, reply, good-bye, and the server's receipt.
 
 Every message begins with 26 octets: two letters, its whole length (4), the run (8), the transaction's number
 in it (4), the length of the reply that is wanted (4), and the client's patience in ms (4). Filler follows up
@@ -37,7 +37,7 @@ class Words(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What the server knows of a transaction; None where its transport does not tell."""
+    """The server's values of a transaction; None where its transport does not provide one."""
 
     rtt_ns: int | None
     """From the reply's first byte out to the good-bye's first byte in."""
@@ -56,12 +56,12 @@ def encode(words: Words) -> bytes:
 
 
 def filled(words: Words, size_bytes: int) -> bytes:
-    """Return a message of exactly so many octets."""
+    """Return a message of exactly the given number of octets."""
     return encode(words._replace(body=payload(0, size_bytes - HEADER_BYTES)))
 
 
 def is_whole(words: Words) -> bool:
-    """Return whether a reply is as long as was asked for, and every octet of it is right."""
+    """Return whether a reply has the requested length and every octet of it is right."""
     return words.body == payload(0, words.reply_bytes - HEADER_BYTES)
 
 
@@ -80,7 +80,7 @@ def decode(octets: bytes) -> Words:
 
 
 def length_of(octets: bytes) -> int | None:
-    """Return how long the message is that begins here, None if too little is known.
+    """Return the length of the message that begins here; None if too few octets are there.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _no_constant(name: str) -> None:
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
-    """Return a receipt's body; what is not known is -1."""
+    """Return a receipt's body; an unknown value is -1."""
     return _RECEIPT.pack(*(-1 if value is None else value for value in receipt))
 
 

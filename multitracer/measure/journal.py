@@ -1,4 +1,4 @@
-"""transactions.csv: one line for each finished transaction, on the disk before the next one begins.
+"""transactions.csv: one line for each finished transaction, on disk before the next transaction begins.
 
 A line that a crash cut is removed when the file is opened again; what is before it is never touched.
 """

@@ -1,4 +1,4 @@
-"""What is known of a transaction when it is over, and what a client of any transport can do."""
+"""The results of a transaction, and the interface of a client over any transport."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DURATIONS = ("connect_ns", "rtt_ns", "server_rtt_ns", "clock_offset_ns", "clock
 
 @dataclass(slots=True)
 class Outcome:
-    """One transaction; None is not known, and never 0."""
+    """The results of one transaction; an unknown value is None, never 0."""
 
     start_ns: int
     """Just before the request was handed over, ns since 1970."""
@@ -52,14 +52,14 @@ class Outcome:
         return self
 
     def follow(self, receipt: Receipt) -> None:
-        """Add what the server knows."""
+        """Add the values of the server's receipt."""
         self.server_rtt_ns = receipt.rtt_ns
         self.retransmitted_server = receipt.retransmitted_segments
         self.bytes_down = receipt.sent_bytes
         self.request_payload_bytes = receipt.request_payload_bytes
 
     def compare(self, offset_ns: int, uncertainty_ns: int) -> None:
-        """Keep a comparison of the clocks if it is tighter than the last."""
+        """Keep a comparison of the clocks if its bounds are closer than those of the previous one."""
         if self.clock_uncertainty_ns is None or uncertainty_ns < self.clock_uncertainty_ns:
             self.clock_offset_ns, self.clock_uncertainty_ns = offset_ns, uncertainty_ns
 
@@ -76,7 +76,7 @@ class Outcome:
         return (transaction.request_bytes + transaction.reply_bytes) / received
 
     def in_link_time(self, speed: float) -> Outcome:
-        """Return the outcome over a link that ran `speed` times as fast as a real one, in the link's time.
+        """Return the outcome in link time, for a link that ran `speed` times as fast as a real one.
 
         `start_ns` stays what the clock showed, as in every log.
         """
@@ -93,17 +93,17 @@ REACH_S = 30.0
 
 
 class UnreachableError(Exception):
-    """The server did not answer; its message says how that showed."""
+    """The server did not answer; the message states how this was noticed."""
 
 
 class Client(Protocol):
     """A client of one transport."""
 
     def reach(self) -> None:
-        """Return once the server answered; raise `UnreachableError` if it does not."""
+        """Return once the server has answered; raise `UnreachableError` if it does not."""
 
     def transact(self, transaction: Transaction) -> Outcome:
         """Do one transaction."""
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close all that is open."""

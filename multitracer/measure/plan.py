@@ -1,4 +1,4 @@
-"""What a measurement does: which transactions, in which order, over what; and the same as TOML.
+"""The plan of a measurement: which transactions, in which order, over which transport; also as TOML.
 
 protocol = "centauruscomm"        # or "tcp"
 server = "127.0.0.1:5100"         # or "serial:/dev/ttyUSB0"
@@ -39,7 +39,7 @@ _MAX_TRANSACTIONS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One request / reply / good-bye to be done."""
+    """One request / reply / good-bye that is to be done."""
 
     number: int
     """Its place in the plan, from 1."""
@@ -56,7 +56,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A series of transactions that differ in the size of one message only."""
+    """A series of transactions; only the size of one message differs between them."""
 
     vary: Varied
     sizes: tuple[int, ...]
@@ -70,7 +70,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is to be measured."""
+    """Everything that is to be measured."""
 
     protocol: ProtocolName
     server: str
@@ -102,29 +102,29 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """How many transactions there are."""
+        """The number of transactions."""
         return sum(len(each.sizes) * each.sessions for each in self.experiments)
 
     @property
     def label_names(self) -> list[str]:
-        """The labels that any transaction has."""
+        """The labels that at least one transaction has."""
         return sorted({*self.labels, *(name for each in self.experiments for name in each.labels)})
 
     def document(self) -> Document:
-        """Return the plan as JSON has it."""
+        """Return the plan as a JSON object."""
         document = asdict(self)
         document["experiments"] = [{**each, "sizes": list(each["sizes"])} for each in document["experiments"]]
         return document
 
     def measurement(self) -> Measurement:
-        """Return the plan as a manifest has it."""
+        """Return the plan as it stands in a manifest."""
         rest = self.document()
         protocol, server, over = (rest.pop(name) for name in ("protocol", "server", "over"))
         return Measurement(protocol, server or None, over, rest)
 
     @classmethod
     def of_document(cls, document: Document) -> Plan:
-        """Return the plan of which `document` was made."""
+        """Return the plan from which `document` was made."""
         experiments = [
             Experiment(**{**each, "sizes": tuple(each["sizes"])}) for each in document["experiments"]
         ]
@@ -150,7 +150,7 @@ def _check(holds: bool, what: str, value: object) -> None:
 
 
 def parse_plan(text: str, *, path: str, server: str | None = None) -> Plan:
-    """Return the plan that a TOML text holds; `server` stands for what it says of the server.
+    """Return the plan that a TOML text holds; `server` replaces the text's own server.
 
     Raises
     ------

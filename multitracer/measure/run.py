@@ -1,4 +1,4 @@
-"""Carries a plan out, transaction by transaction, and goes on where a run before was interrupted."""
+"""Carries out a plan, transaction by transaction, and continues where an earlier run was interrupted."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def is_left(plan: Plan, journal: Journal) -> bool:
 
 
 def do_all(plan: Plan, journal: Journal, client: Client, *, progress: Progress) -> None:
-    """Do every transaction that is not in the journal yet, and tell of the progress before and after each."""
+    """Do every transaction that is not in the journal yet; report the progress before and after each one."""
     for each in plan.transactions():
         if each.number not in journal.outcomes:
             tell(journal, plan, progress)
@@ -106,13 +106,13 @@ def do_all(plan: Plan, journal: Journal, client: Client, *, progress: Progress) 
 
 
 def tell(journal: Journal, plan: Plan, progress: Progress) -> None:
-    """Tell how far a plan is."""
+    """Report how many transactions of a plan are done."""
     dropped = sum(outcome != "ok" for outcome in journal.outcomes.values())
     progress(len(journal.outcomes), dropped, plan.count)
 
 
 def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
-    """Return the folder's manifest; make both if there are none.
+    """Return the folder's manifest; make folder and manifest if they do not exist.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
 
 
 def _close(manifest: Manifest, folder: Path) -> None:
-    """Note the size and the checksum of what was written."""
+    """Write the sizes and checksums of the files into the manifest."""
     path = folder / FILE
     others = [log for log in manifest.files if log.path != FILE]
     manifest.files = [*others, LogFile(FILE, HOST, path.stat().st_size, checksum(path))]

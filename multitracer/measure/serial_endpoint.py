@@ -66,7 +66,7 @@ class SerialLine:
         return int(self._port.fileno())
 
     def close(self) -> None:
-        """Give the port back."""
+        """Close the port."""
         self._port.close()
 
     def write(self, octets: bytes) -> None:
@@ -75,7 +75,7 @@ class SerialLine:
         self.flush()
 
     def flush(self) -> None:
-        """Hand to the kernel what it takes."""
+        """Pass to the kernel as many octets as it accepts."""
         if not self._rest:
             return
         try:
@@ -87,14 +87,14 @@ class SerialLine:
 
     @property
     def waiting_bytes(self) -> int:
-        """Octets that have not left yet."""
+        """Number of octets that have not left yet."""
         try:
             return len(self._rest) + int(self._port.out_waiting)
         except OSError as error:
             raise self._gone(error) from error
 
     def read(self) -> bytes:
-        """Return what arrived, empty if nothing did."""
+        """Return the octets that arrived; empty if none did."""
         try:
             octets = os.read(self.fileno(), _CHUNK_BYTES)
         except BlockingIOError:
@@ -110,7 +110,7 @@ class SerialLine:
 
 
 class SerialEndpoint:
-    """A master or a slave on its lines; the number of a line is its place in `lines`."""
+    """A master or a slave on its lines; the number of a line is its position in `lines`."""
 
     def __init__(self, worker: SerialMaster | SerialSlave, lines: Sequence[SerialLine]) -> None:
         self.worker = worker
@@ -125,7 +125,7 @@ class SerialEndpoint:
         return self.worker.send(address, kind, data, self.clock(), lifetime_ns=lifetime_ns)
 
     def work(self, wait_s: float = 0.0) -> list[Event]:
-        """Take one small step; if there is nothing to do, wait for it at most so long."""
+        """Do one small step; if there is nothing to do, wait for at most the given time."""
         self.worker.on_timer(self.clock())
         self._push()
         events = self.worker.take_events()
@@ -137,7 +137,7 @@ class SerialEndpoint:
         return events
 
     def close(self) -> None:
-        """Give the ports back."""
+        """Close the ports."""
         for line in self._lines:
             line.close()
 
@@ -146,7 +146,7 @@ class SerialEndpoint:
         return self._lines[packet.address[0]]
 
     def _push(self) -> None:
-        """Report what has left, and begin to send the next packet."""
+        """Report which packet has left completely, and begin to send the next one."""
         if self._in_flight is not None:
             line = self._line_of(self._in_flight)
             line.flush()

@@ -1,4 +1,4 @@
-"""What a server does for a client on any transport: answer a request, time its good-bye, keep the record."""
+"""A server's work over any transport: answer requests, time good-byes, keep the record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class Served:
-    """A transaction that a server is in the middle of."""
+    """A transaction that a server has begun and not finished."""
 
     run: int
     number: int
@@ -33,7 +33,7 @@ class Served:
     sent_bytes: int | None = None
 
     def receipt(self) -> Receipt:
-        """Return what the client is told."""
+        """Return the receipt for the client."""
         rtt_ns = None if self.goodbye_ns is None else max(0, self.goodbye_ns - self.replied_ns)
         return Receipt(rtt_ns, self.retransmitted, self.sent_bytes, self.request_payload_bytes)
 
@@ -44,14 +44,14 @@ class Server(Protocol):
     records: Records
 
     def work(self, wait_s: float) -> None:
-        """Take one small step; if there is nothing to do, wait for it at most so long."""
+        """Do one small step; if there is nothing to do, wait for at most the given time."""
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close all that is open."""
 
 
 class Records:
-    """The server's own log of transactions, a JSON line each; without a folder it only counts."""
+    """The server's own log of transactions, one JSON line each; without a folder it only counts."""
 
     def __init__(self, folder: Path | None, clock: Callable[[], int]) -> None:
         self.count = 0
@@ -68,7 +68,7 @@ class Records:
                 ) from error
 
     def add(self, client: str, served: Served, values: dict[str, object]) -> None:
-        """Note a transaction whose good-bye came."""
+        """Write a transaction whose good-bye has arrived."""
         self.count += 1
         if self._path is None:
             return

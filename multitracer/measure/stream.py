@@ -1,4 +1,4 @@
-"""A TCP connection as the client uses it, messages in its stream, and what the kernel says of it."""
+"""A TCP connection as the client uses it, the messages in its stream, and the kernel's variables of it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class Connected(Protocol):
-    """A connection; its methods behave as those of a socket, and raise the same errors."""
+    """A connection; its methods have the meaning and the errors of a socket's methods."""
 
     def settimeout(self, seconds: float, /) -> None:
         """Set how long `sendall` and `recv` wait before they raise TimeoutError."""
 
     def sendall(self, octets: bytes, /) -> None:
-        """Return when TCP has taken all octets."""
+        """Return when TCP has accepted all octets."""
 
     def recv(self, most: int, /) -> bytes:
-        """Return what arrived, empty at the end."""
+        """Return the octets that arrived; empty at the end of the stream."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
     def info(self) -> Mapping[str, int]:
-        """Return TCP's variables, by the names of `struct tcp_info`."""
+        """Return TCP's variables under the names of `struct tcp_info`."""
 
 
 class KernelConnection(socket.socket):
-    """A connection of the kernel's TCP; small messages leave at once."""
+    """A connection of the kernel's TCP without Nagle's algorithm: small messages leave at once."""
 
     @classmethod
     def dial(cls, address: tuple[str, int], timeout_s: float) -> KernelConnection:
@@ -47,7 +47,7 @@ class KernelConnection(socket.socket):
 
 
 class MessageReader:
-    """Finds messages in a stream, in whatever pieces it comes; what it gathers is bounded by one message."""
+    """Finds messages in a stream that arrives in pieces of any size; its memory is bounded by one message."""
 
     def __init__(self) -> None:
         self._gathered = bytearray()
@@ -71,7 +71,7 @@ class MessageReader:
 
 
 def tcp_info(connection: socket.socket) -> dict[str, int]:
-    """Return the kernel's `struct tcp_info` of a connection, empty where the system has none."""
+    """Return the kernel's `struct tcp_info` of a connection; empty where the system has none."""
     if not hasattr(socket, "TCP_INFO"):
         return {}
     return decode_tcp_info(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES))

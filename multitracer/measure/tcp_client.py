@@ -1,4 +1,4 @@
-"""The client over TCP, the kernel's or another."""
+"""The client over TCP, that of the kernel or another one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TcpClient:
         self._reader = MessageReader()
 
     def reach(self) -> None:
-        """Return once the server accepted a connection."""
+        """Return once the server has accepted a connection."""
         try:
             self._dial(min(self._timeout_s, REACH_S)).close()
         except OSError as error:
@@ -128,7 +128,7 @@ class TcpClient:
         connection.sendall(octets)
 
     def _await(self, connection: Connected, letters: bytes, transaction: Transaction, begin_ns: int) -> Words:
-        """Return this transaction's message of a kind."""
+        """Return this transaction's message of the given kind."""
         while True:
             connection.settimeout(self._left_s(begin_ns))
             octets = connection.recv(_CHUNK_BYTES)

@@ -1,4 +1,4 @@
-"""The server over the kernel's TCP: many connections, one thread, nothing that blocks."""
+"""The server over the kernel's TCP: many connections in one thread, without blocking calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TcpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens at."""
+        """Host and port at which it accepts connections."""
         host, port = self._listener.getsockname()[:2]
         return str(host), int(port)
 
@@ -70,7 +70,7 @@ class TcpServer:
         self._listener.close()
 
     def work(self, wait_s: float) -> None:
-        """Accept, read, answer and write whatever is due."""
+        """Accept, read, answer and write whatever is ready."""
         listener = self._listener.fileno()
         writers = [number for number, each in self._connections.items() if each.dialogue.unsent]
         readable, writable, _ = select.select([listener, *self._connections], writers, [], wait_s)
@@ -84,7 +84,7 @@ class TcpServer:
                 self._guard(self._write, connection)
 
     def _guard(self, step: Callable[[_Connection], None], connection: _Connection) -> None:
-        """Take a step for one client; whatever it does wrong ends its own connection only."""
+        """Do a step for one client; an error of that client ends only its own connection."""
         try:
             step(connection)
         except (OSError, RemoteProtocolError):
@@ -106,7 +106,7 @@ class TcpServer:
         self._connections[accepted.fileno()] = _Connection(accepted, address[0], dialogue, now_ns)
 
     def _has_room(self, host: str, now_ns: int) -> bool:
-        """Return whether another client may come; make room if need be."""
+        """Return whether another client may be accepted; close an idle connection if necessary."""
         of_host = [each for each in self._connections.values() if each.host == host]
         if len(of_host) >= _MAX_PER_HOST:
             return self._made_room(of_host, now_ns)
@@ -115,7 +115,7 @@ class TcpServer:
         return True
 
     def _made_room(self, among: Iterable[_Connection], now_ns: int) -> bool:
-        """Drop whoever has been silent for longest, strangers first: who never asked has nothing to lose."""
+        """Return whether an idle connection was closed: the longest idle, those that never asked first."""
         first = min(among, key=lambda each: (each.dialogue.has_asked, each.heard_ns))
         if first.dialogue.has_asked and now_ns - first.heard_ns < _IDLE_NS:
             return False

@@ -1,4 +1,4 @@
-"""From what the user names (HOST:PORT, serial:PATH, tcp, centauruscomm) to clients and servers."""
+"""From the user's names (HOST:PORT, serial:PATH, tcp, centauruscomm) to clients and servers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PEERS_PER_HOST = 512
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What CentaurusComm is told beside the address."""
+    """Options of CentaurusComm besides the address."""
 
     extensions: Extension = Extension.NONE
     key: bytes | None = None
@@ -58,7 +58,7 @@ class Options:
     """Link seconds in a second: CentaurusComm's timers are those of its link, divided by it."""
 
     def config(self, *accepted: bytes) -> CentaurusConfig:
-        """Return the protocol's options for an end that takes these messages."""
+        """Return the protocol's configuration for an end that receives these messages."""
         plain = CentaurusConfig(
             accepts=frozenset(map(class_of, accepted)),
             extensions=self.extensions,
@@ -73,7 +73,7 @@ class Options:
 
 
 def host_port(text: str) -> tuple[str, int]:
-    """Return the host and the port that a text names.
+    """Return the host and the port in a text.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, o
 def server(
     protocol: ProtocolName, listen: Sequence[str], *, folder: Path | None, options: Options
 ) -> tuple[Server, str]:
-    """Return a server, and where it listens, in words.
+    """Return a server, and the address at which it accepts requests, as text.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What happens on a channel that carries packets in pieces (CDPD, Bluetooth); part of `LinkEvent`."""
+"""Events of a channel that carries packets in pieces (CDPD, Bluetooth); part of `LinkEvent`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PieceReceived(NamedTuple):
 
 
 class PieceLost(NamedTuple):
-    """Such a frame did not arrive at this side; the model knows, the receiver need not."""
+    """Such a frame did not arrive at this side; the model knows that, the receiver may not."""
 
     time_ns: int
     tick: int
@@ -53,7 +53,7 @@ class PieceLost(NamedTuple):
 
 
 class BurstSent(NamedTuple):
-    """Blocks in a row on a channel; on a contended one a burst is what the channel was got for."""
+    """A burst of blocks on a channel; on a contended one, those of one access."""
 
     time_ns: int
     """When it ended; it began `air_us` before."""
@@ -66,7 +66,7 @@ class BurstSent(NamedTuple):
 
 
 class AccessWaitStarted(NamedTuple):
-    """Data wait at this side for its turn on a contended channel; nothing of it is on the air."""
+    """Data at this side wait for a contended channel; none of them is being transmitted."""
 
     time_ns: int
     tick: int
@@ -87,7 +87,7 @@ class AccessWaitEnded(NamedTuple):
 
 
 class OutageStarted(NamedTuple):
-    """There is no channel between the two sides from now on."""
+    """The channel between the two sides is away from now on."""
 
     time_ns: int
     tick: int

@@ -1,4 +1,4 @@
-"""GSMTAP: frames of a GSM radio, and lines of a log, in UDP packets that every capture tool can carry.
+"""GSMTAP: frames of a GSM radio, and lines of a log, in UDP packets that any capture tool can record.
 
 Source: libosmocore `gsmtap.h`. UDP port 4729, a header of 16 octets in network byte order. Type 0x14 is
 an RLP frame (Wireshark dissects it from 4.2 on), type 0x10 a line of a log with its time, process, level
@@ -27,7 +27,7 @@ _MOBILE, _FIXED = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 
 
 class GsmtapError(RemoteProtocolError):
-    """Octets that are no GSMTAP packet."""
+    """Octets that are not a GSMTAP packet."""
 
 
 class GsmtapType(IntEnum):
@@ -38,7 +38,7 @@ class GsmtapType(IntEnum):
 
 
 class Gsmtap(NamedTuple):
-    """The header fields that matter here, and the payload."""
+    """The header fields that are used here, and the payload."""
 
     type: int
     uplink: bool
@@ -89,7 +89,7 @@ def encode(kind: GsmtapType, payload: bytes, *, uplink: bool, frame_number: int)
 
 
 def decode(datagram: bytes) -> Gsmtap:
-    """Return what a GSMTAP datagram (the payload of a UDP packet to port 4729) holds.
+    """Return the content of a GSMTAP datagram (the payload of a UDP packet to port 4729).
 
     Raises
     ------

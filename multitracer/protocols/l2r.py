@@ -1,4 +1,4 @@
-"""The layer 2 relay for characters (L2RCOP): what fills the information field of an RLP frame.
+"""The layer 2 relay for characters (L2RCOP): the content of the information field of an RLP frame.
 
 Source: 3GPP TS 27.002 (GSM 07.02). The field begins with a status octet: three status bits, then the
 number of characters that follow, after which there may be another status octet. 24 characters fill the
@@ -46,11 +46,11 @@ class Address(IntEnum):
 
 
 class L2rError(RemoteProtocolError):
-    """An information field that no relay writes."""
+    """An information field that no relay sends."""
 
 
 class Piece(NamedTuple):
-    """A status octet and what belongs to it."""
+    """A status octet and the characters after it."""
 
     status: int
     """SA | SB | X."""
@@ -69,7 +69,7 @@ _SIGNALS: dict[int, Literal["", "break", "break-ack"]] = {
 
 
 def unpack(info: bytes) -> list[Piece]:
-    """Return what an information field says, in order.
+    """Return the pieces of an information field, in order.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def usable(waiting: int, *, octets: int = 25) -> int:
 
 
 def user_octets(info: bytes) -> int:
-    """Return how many characters an information field carries, 0 if it cannot be read."""
+    """Return how many characters an information field carries, 0 if it cannot be decoded."""
     if info[:1] and info[0] & ~_STATUS == Address.FULL:
         return len(info) - 1
     try:
@@ -231,7 +231,7 @@ class L2rEntity:
 
     @property
     def unsent_bytes(self) -> int:
-        """Characters taken and not yet handed to RLP."""
+        """Number of characters accepted and not yet passed to RLP."""
         return len(self._transmit)
 
     @property
@@ -240,7 +240,7 @@ class L2rEntity:
 
     @property
     def unread_bytes(self) -> int:
-        """Characters received and not yet read."""
+        """Number of characters received and not yet read."""
         return len(self._received)
 
     def _without_flow_control(self, data: bytes) -> bytes:
@@ -259,7 +259,7 @@ class L2rEntity:
         return self.rlp.outgoing(now_ns)
 
     def receive(self, octets: bytes | None, now_ns: int) -> None:
-        """Take what came in this slot; as `RlpEntity.receive`."""
+        """Take the frame of this slot; as `RlpEntity.receive`."""
         self.rlp.receive(octets, now_ns)
         fields = [] if self._is_full else self.rlp.read()
         for info in fields:
@@ -326,7 +326,7 @@ class L2rEntity:
         journal.add(kind(journal.now_ns, journal.tick, len(self._received)))
 
     def _flush(self) -> int:
-        """Forget what waits to be sent; after a reset nobody is stopped until told again."""
+        """Discard what waits to be sent; after a reset, flow control is off until the peer sets it again."""
         lost = len(self._transmit)
         self._transmit.clear()
         self.stopped = False

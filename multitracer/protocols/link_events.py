@@ -1,4 +1,4 @@
-"""What the layers of the data link have to say: the vocabulary of rlpdump's log.
+"""The events of the data link's layers, under the names of rlpdump's log.
 
 Each class is one kind of event. The first two fields are always when (`time_ns`, as the driver passed it,
 and `tick`, the number of the slot: 20 ms of GSM, 3.125 ms of CDPD, 0.625 ms of Bluetooth). The log calls an
@@ -91,7 +91,7 @@ class ResetStarted(NamedTuple):
 
 
 class Flushed(NamedTuple):
-    """Data were thrown away by a reset or a release."""
+    """A reset or a release discarded data."""
 
     time_ns: int
     tick: int
@@ -304,7 +304,7 @@ LinkEvent = (
 
 
 def event_name(kind: type) -> str:
-    """Return what the log calls an event class.
+    """Return the name of an event class in the log.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Capture files as bytes, to be written by whoever has packets: pcap and pcapng.
+"""Writes capture files as bytes: pcap and pcapng.
 
 Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Times are nanoseconds since 1970. Every
 function returns one whole header, record or block, so a file can be appended to and be cut anywhere: what
@@ -123,7 +123,7 @@ def packet_block(
 
 
 def statistics_block(*, time_ns: int, interface: int = 0, received: int, dropped: int) -> bytes:
-    """Return what an interface counted until `time_ns`: packets received, and of those dropped."""
+    """Return an interface's counts until `time_ns`: packets received, and of those dropped."""
     fixed = struct.pack("<III", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
     counts = [(4, struct.pack("<Q", received)), (5, struct.pack("<Q", dropped))]
     return _block(BlockType.STATISTICS, fixed + _options(counts))

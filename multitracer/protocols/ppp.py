@@ -62,7 +62,7 @@ class PppPacket(NamedTuple):
 
 
 class PppDamage(NamedTuple):
-    """A frame that was discarded."""
+    """A frame that the receiver discarded."""
 
     cause: Literal["fcs", "short", "abort", "long"]
     wire_bytes: int
@@ -101,7 +101,7 @@ class PppFramer:
         self._open = True
 
     def idle(self) -> None:
-        """Take notice that the line fell idle or was reset: the next frame opens with a flag."""
+        """Note that the line was idle or reset: the next frame starts with a flag."""
         self._open = True
 
     def frame(self, protocol: int, information: bytes) -> bytes:
@@ -143,7 +143,7 @@ class PppDeframer:
         self._too_long = 0
 
     def feed(self, data: bytes) -> list[PppPacket | PppDamage]:
-        """Return what `data` completes, in order; empty frames are not reported."""
+        """Return the packets that `data` completes, in order; empty frames are not reported."""
         packets: list[PppPacket | PppDamage] = []
         *ended, rest = data.split(b"~")
         for part in ended:
@@ -156,7 +156,7 @@ class PppDeframer:
 
     @property
     def pending_bytes(self) -> int:
-        """Octets received since the last flag."""
+        """Number of octets received since the last flag."""
         return len(self._raw) + self._too_long
 
     def _append(self, part: bytes) -> None:

@@ -1,4 +1,4 @@
-"""rlpdump's log: what one side of a link sent, received and did, as a pcapng file.
+"""rlpdump's log: the frames and events of one side of a link, as a pcapng file.
 
 Each frame is a packet of the file: GSMTAP type 0x14 over UDP in raw IP, so that Wireshark 4.2 and later
 dissect it. What a frame cannot say of itself stands in the packet's comment, `key=value` words:
@@ -41,7 +41,7 @@ Fact = str | int | float
 
 
 def words(facts: Mapping[str, Fact | None]) -> str:
-    """Return `key=value` words; what is None or empty is left out.
+    """Return `key=value` words; None and empty values are left out.
 
     Raises
     ------
@@ -82,13 +82,13 @@ class RlpdumpWriter:
         self._sends_up = side == "mobile"
 
     def header(self) -> bytes:
-        """Return how the file begins."""
+        """Return the start of the file."""
         comment = f"{MARK} {words({'side': self._side, **self._facts})}"
         section = section_header(application=APPLICATION, comment=comment)
         return section + interface_block(name=f"rlp-{self._side}", description="GSM radio link, as GSMTAP")
 
     def records(self, events: list[LinkEvent]) -> bytes:
-        """Return the records of `events`, to be appended."""
+        """Return the records of `events`, to append to the file."""
         return b"".join(map(self.record, events))
 
     def record(self, event: LinkEvent) -> bytes:

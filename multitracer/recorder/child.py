@@ -58,12 +58,12 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives."""
+        """Whether the process lives."""
         return self._process is not None
 
     @property
     def pid(self) -> int | None:
-        """Its process, if it runs."""
+        """The number of the process, if it runs."""
         return self._process.pid if self._process else None
 
     @property
@@ -73,7 +73,7 @@ class Child:
 
     @property
     def sources(self) -> list[int]:
-        """What to wait for, besides its end: the pipe in which it says that it is ready."""
+        """The descriptors to wait for: the pipe in which the collector states that it is ready."""
         return [] if self._ready_pipe is None else [self._ready_pipe]
 
     @property
@@ -85,7 +85,7 @@ class Child:
 
     @property
     def last_words(self) -> str:
-        """What the last attempt said on standard error, on one line."""
+        """The last line that the last attempt wrote to standard error."""
         with contextlib.suppress(OSError):
             lines = self._words_path.read_text("utf-8", "replace").splitlines()
             return (lines[-1] if lines else "")[:_LAST_WORDS]
@@ -96,7 +96,7 @@ class Child:
         return self.folder / f"{self.source.name}.err"
 
     def start(self) -> None:
-        """Start its process, in a session of its own: the terminal's signals reach only the supervisor."""
+        """Start the process in a session of its own: signals of the terminal reach only the supervisor."""
         command = self.source.command(self.folder, len(self.runs))
         self._words = self._words or self._words_path.open("ab")
         with self._ready_end() as ready:
@@ -112,7 +112,7 @@ class Child:
 
     @contextlib.contextmanager
     def _ready_end(self) -> Iterator[int]:
-        """Make the pipe in which it says that it is ready; give its end, which is closed here afterwards."""
+        """Make the pipe in which the collector states that it is ready; yield the end for the collector."""
         self._forget_ready()
         self._ready_pipe, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -124,7 +124,7 @@ class Child:
             os.close(end)
 
     def hear(self) -> None:
-        """Take notice of its word that it is ready; after its word, or any other, the pipe is closed."""
+        """Note that the collector is ready if its pipe states so; after any line, close the pipe."""
         if self._ready_pipe is None:
             return
         with contextlib.suppress(BlockingIOError):
@@ -146,7 +146,7 @@ class Child:
         )
 
     def has_changed(self, now_ns: int) -> bool:
-        """Take notice of its word and end, start it when that is due; return whether the manifest changes."""
+        """Follow readiness, end and restart of the collector; return whether the manifest changes."""
         self.hear()
         if self._process is not None and (status := self._process.poll()) is not None:
             self._ended(status, now_ns)
@@ -156,7 +156,7 @@ class Child:
         return False
 
     def _has_started(self, now_ns: int) -> bool:
-        """Start it; if the system refuses (no processes left, a full disk), try again later."""
+        """Start the process; if the system refuses (no processes left, a full disk), try again later."""
         try:
             self.start()
         except OSError as error:
@@ -188,21 +188,21 @@ class Child:
         self._process = None
 
     def say(self, tag: str) -> None:
-        """Give it a tag of the clapperboard; one that does not listen misses it."""
+        """Give the collector a tag of the clapperboard; a collector that does not read misses it."""
         if self._process is None or self._process.stdin is None:
             return
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(self._process.stdin.fileno(), f"{tag}\n".encode())
 
     def ask_to_end(self) -> None:
-        """Tell it, once, to end in order; it will not be started again."""
+        """Ask the collector, once, to end in order; it will not be started again."""
         self.due_ns = None
         self._is_wanted = False
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def wait(self, until_ns: int) -> None:
-        """Wait for its end until an instant of CLOCK_MONOTONIC, then insist."""
+        """Wait for the end of the process until an instant of CLOCK_MONOTONIC, then kill it."""
         if self._process is None:
             return
         try:
@@ -214,7 +214,7 @@ class Child:
 
 
 def _end_group(pid: int) -> None:
-    """End what a collector left behind in its process group: a tcpdump whose collector was killed."""
+    """End the processes that a collector left in its process group: a tcpdump whose collector was killed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGTERM)
 

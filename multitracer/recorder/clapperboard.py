@@ -63,7 +63,7 @@ class Clapperboard:
             self._log.close()
 
     def bring_forward(self, now_ns: int) -> None:
-        """Let the next clap be now: the collectors are ready."""
+        """Make the next clap due now: the collectors are ready."""
         if self._every_ns:
             self._due_ns = now_ns
 

@@ -1,4 +1,4 @@
-"""How much room is left, and for how long."""
+"""How much disk space is left, and for how long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WARN_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left on the disk of a recording."""
+    """The space left on the disk of a recording."""
 
     free_bytes: int
     total_bytes: int
@@ -40,14 +40,14 @@ class Room:
 
 
 class Disk:
-    """Follows the room on the disk that holds a folder."""
+    """Follows the space on the disk that holds a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._history: deque[tuple[int, int]] = deque()
 
     def look(self, used_bytes: int, *, now_ns: int) -> Room:
-        """Return the room that is left.
+        """Return the space that is left.
 
         Parameters
         ----------

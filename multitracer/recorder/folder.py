@@ -1,4 +1,4 @@
-"""The session folder of a recording: made at its start, openable at any instant, completed at its end."""
+"""The session folder of a recording: made at its start, readable at any time, completed at its end."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class SessionFolder:
             raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
 
     def note(self, runs: list[CollectorRun]) -> None:
-        """Write how the collectors fare; a full disk is the supervisor's to notice."""
+        """Write the state of the collectors; a full disk is left for the supervisor to notice."""
         self._manifest.collectors = runs
         with contextlib.suppress(OSError):
             write_manifest(self.folder, self._manifest)
 
     def add(self, **facts: object) -> None:
-        """Keep facts of the recording itself, such as why it ended."""
+        """Add facts about the recording itself, such as why it ended."""
         self._manifest.more |= facts
 
     def log_paths(self) -> list[Path]:
@@ -75,7 +75,7 @@ class SessionFolder:
         return sorted(path for path in files if path.name not in (MANIFEST, f"{MANIFEST}.tmp"))
 
     def bytes(self) -> int:
-        """Return how much is recorded so far."""
+        """Return how many bytes are recorded so far."""
         return sum(map(_size, self.log_paths()))
 
     def complete(self, runs: list[CollectorRun]) -> None:
@@ -106,7 +106,7 @@ class SessionFolder:
 
 
 def _reserve(folder: Path) -> int:
-    """Take room on the disk under no name: `kill -9` closes the descriptor too, and gives it back."""
+    """Reserve space in a file without a name: `kill -9` closes the descriptor, which frees the space."""
     with tempfile.TemporaryFile(dir=folder) as nameless:
         nameless.write(bytes(_RESERVE_BYTES))
         nameless.flush()

@@ -1,4 +1,4 @@
-"""What a log gained since the last look: its records, for the screen; the log itself is only read."""
+"""The new records of a log since the last look, for the screen; the log itself is only read."""
 
 from __future__ import annotations
 

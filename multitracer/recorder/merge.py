@@ -1,4 +1,4 @@
-"""Two recordings of one session, each made at its end, brought together in one session folder.
+"""Merges two recordings of one session, each made at one end, into one session folder.
 
 The logs are copied byte by byte; the manifests become one. Each host keeps its own clocks: what relates them
 is found later (`multitracer align`), from the packets and the claps that both recorded.
@@ -67,7 +67,7 @@ def _manifest(source: Path) -> Manifest:
 
 
 def _hosts(source: Path, manifest: Manifest) -> Iterable[str]:
-    """Return the host folders: those that the manifest names and that are there."""
+    """Return the host folders that the manifest names and that exist."""
     return [host for host in manifest.hosts if "/" not in host and _is_folder(source / host)]
 
 
@@ -76,7 +76,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the regular files of a host; symbolic links and what they lead to stay behind."""
+    """Copy the regular files of a host; symbolic links and their targets are not copied."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_file() and not path.is_symlink():

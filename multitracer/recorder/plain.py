@@ -1,4 +1,4 @@
-"""A line a second, for logs and ssh."""
+"""One line a second, for logs and ssh."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PlainView:
 
     @property
     def source(self) -> int | None:
-        """Nothing is typed here."""
+        """Return None: this view reads no keys."""
         return None
 
     def typed(self) -> str | None:
-        """Return None: nothing is typed here."""
+        """Return None: this view reads no keys."""
         return None
 
     def warn(self, sentence: str) -> None:
@@ -53,7 +53,7 @@ class PlainView:
 
 
 def plain_line(status: Status) -> str:
-    """Return everything in one line: time, room, each collector with its state, rate and drops."""
+    """Return everything in one line: time, disk space, each collector with its state, rate and drops."""
     clock = time.strftime("%H:%M:%S", time.gmtime())
     room = f"{status.room.free_bytes / 1e9:.1f} GB free" if status.room else ""
     parts = [f"{clock}Z {status.elapsed_s:.0f} s", room, *map(_line, status.lines), status.message]

@@ -1,4 +1,4 @@
-"""The options of a recording: which collectors, how long, for whom."""
+"""The options of a recording: at which end, which collectors, for how long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLAP_PORT = 9009
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One collector to be run."""
+    """A collector that is to run."""
 
     name: str
     """How it is called on the screen and in the manifest."""
@@ -38,7 +38,7 @@ class Source:
     """What is run, `python -m MODULE`; by default our own collector of that name."""
 
     def logs(self, folder: Path, attempt: int) -> tuple[Path, Path | None]:
-        """Return the log of one attempt, and that of its notes."""
+        """Return the path of the log of one attempt, and that of its messages."""
         notes = folder / f"{self.name}-{attempt}.jsonl" if self.notes else None
         return folder / f"{self.stem}-{attempt}{self.suffix}", notes
 

@@ -1,4 +1,4 @@
-"""The live view on a terminal: collectors, sparklines, room, markers."""
+"""The live view on a terminal: collectors, sparklines, disk space, markers."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ class ScreenView:
         return None
 
     def warn(self, sentence: str) -> None:
-        """Write a warning above the view, where it stays."""
+        """Write a warning above the view, where it stays visible."""
         try:
             self._console.print(Text(f"Warning: {printable(sentence)}"))
         except OSError:
             self._saved = None
 
     def show(self, status: Status) -> None:
-        """Draw everything anew."""
+        """Draw the whole view again."""
         self._status = status
         try:
             self._live.update(self._page(status), refresh=True)
@@ -170,7 +170,7 @@ def _series(status: Status) -> Table:
 
 
 def sparkline(values: Iterable[float], *, width: int = 48) -> str:
-    """Return the last values as bars between their least and their largest, NaN as a blank.
+    """Return the last values as bars between their minimum and maximum; NaN is a blank.
 
     Equal ones are the lowest bar.
     """

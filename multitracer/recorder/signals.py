@@ -1,4 +1,4 @@
-"""The signals that end a recording, as something a loop can wait for."""
+"""The signals that end a recording, in a form that a loop can wait for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Takes SIGINT, SIGTERM and, unless `nohup` said to ignore it, SIGHUP; wakes also when a child ends."""
+    """Catches SIGINT, SIGTERM and, unless `nohup` ignores it, SIGHUP; wakes also when a child ends."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -55,7 +55,7 @@ class Signals:
 
 
 def _nothing(_: int, __: FrameType | None) -> None:
-    """Let SIGCHLD write to the wake-up pipe, and do nothing else."""
+    """Do nothing: the handler only makes SIGCHLD write to the wake-up pipe."""
 
 
 def _drain(descriptor: int) -> bool:

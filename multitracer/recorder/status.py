@@ -1,4 +1,4 @@
-"""What the screen shows: one line for each collector, and the last minutes of each number."""
+"""The content of the screen: one line for each collector, and the last minutes of each number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SILENT_NS = 10 * NS_PER_S
 
 @dataclass(slots=True)
 class Line:
-    """What is known of one collector now."""
+    """The present state of one collector."""
 
     name: str
     state: str = "starting"
@@ -108,7 +108,7 @@ class Watcher:
             self._told_ns[label] = now_ns
 
     def _count_packets(self, line: Line, packets: int | None, now_ns: int) -> None:
-        """Tell the rate from the number so far, which is told every few seconds only."""
+        """Compute the rate from the packet count, which the collector writes only every few seconds."""
         before, then_ns = self._packets
         elapsed_ns = now_ns - then_ns
         line.records_per_s = self._packets_per_s
@@ -117,7 +117,7 @@ class Watcher:
             self._packets = (packets, now_ns)
 
     def _leave_gaps(self, series: dict[str, deque[float]], now_ns: int) -> None:
-        """Let values that are not told any more end: a gap is a gap."""
+        """End a series whose values no longer arrive: a gap stays visible as a gap."""
         for label, told_ns in self._told_ns.items():
             if now_ns - told_ns > _LATE_NS:
                 series[label].append(math.nan)

@@ -1,4 +1,4 @@
-"""The loop of a recording: starts the collectors, watches them, the disk and the terminal, and ends in order.
+"""The loop of a recording: starts the collectors, watches them, disk and terminal, and ends them in order.
 
 What ends it: a signal, the end of its time, the end of the command, a disk that is nearly full. A second
 signal does not wait for the collectors, but kills them; the manifest is completed all the same. If the
@@ -36,11 +36,11 @@ _CAPTURE = ".pcap"
 
 
 class View(Protocol):
-    """What shows how the recording fares."""
+    """Shows the state of the recording."""
 
     @property
     def source(self) -> int | None:
-        """A descriptor that can be read when the engineer typed something, or None."""
+        """A descriptor that becomes readable when the engineer typed something, or None."""
 
     def typed(self) -> str | None:
         """Read what was typed; return the note of a marker when one is complete."""
@@ -49,7 +49,7 @@ class View(Protocol):
         """Show it; called once a second."""
 
     def warn(self, sentence: str) -> None:
-        """Tell at once what the engineer should know, and let it stand."""
+        """Show at once a warning for the engineer, and let it stay visible."""
 
 
 class Supervisor:
@@ -76,7 +76,7 @@ class Supervisor:
         self._signals: list[str] = []
 
     def run(self) -> str:
-        """Record until something ends it; return what did.
+        """Record until something ends the recording; return the reason.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Supervisor:
 
     @property
     def lack_of_packets(self) -> str | None:
-        """Why no capture was begun although packets are wanted; None if one was, or none is wanted."""
+        """Why there is no capture although packets are wanted; None if there is one, or none is wanted."""
         if not self._plan.wants_packets:
             return None
         capturing = [child for child in self._children if child.source.packets]
@@ -114,7 +114,7 @@ class Supervisor:
 
     @property
     def status(self) -> int:
-        """The exit status: that of COMMAND, 128 + n after signal n; without one 0.
+        """The exit status: that of COMMAND, 128 + n after signal n; without COMMAND, 0.
 
         A COMMAND that never began, as the recording was ended before, gives that of the signal that ended it.
         """
@@ -134,7 +134,7 @@ class Supervisor:
             self._wait(signals, _ROUND_NS)
 
     def _round(self, now_ns: int, clapperboard: Clapperboard) -> None:
-        """Do for the collectors and the screen what is due."""
+        """Do what is due for the collectors and the screen."""
         changed = [child.has_changed(now_ns) for child in self._children]
         if any(changed):
             self._folder.note(self._runs())
@@ -149,7 +149,7 @@ class Supervisor:
         self._status.claps = clapperboard.claps
 
     def _wait(self, signals: Signals, timeout_ns: int) -> None:
-        """Wait until something happens; take what was typed."""
+        """Wait until something happens; read what the engineer typed."""
         typing = [] if self._view.source is None else [self._view.source]
         speaking = [source for child in self._children for source in child.sources]
         ready = signals.wait(timeout_ns, (*typing, *speaking))
@@ -157,7 +157,7 @@ class Supervisor:
             self._mark(note)
 
     def _begin_work(self, now_ns: int, clapperboard: Clapperboard) -> None:
-        """Begin the work when all collectors that run are ready, or it has waited long enough."""
+        """Start COMMAND when all running collectors are ready, or after the longest wait for them."""
         waited_ns = now_ns - self._began_ns
         is_early = waited_ns < self._plan.ready_ns and any(child.is_awaited for child in self._children)
         if not self._work.is_due or is_early:
@@ -173,7 +173,7 @@ class Supervisor:
         self._work.begin(time.monotonic_ns())
 
     def _look(self, now_ns: int) -> None:
-        """Bring the screen up to date, once a second."""
+        """Update the screen, once a second."""
         self._look_ns = now_ns + _LOOK_NS
         status = self._status
         status.elapsed_s = (now_ns - self._began_ns) / NS_PER_S
@@ -193,7 +193,7 @@ class Supervisor:
         return "the disk is full" if self._is_disk_full else None
 
     def _is_time_over(self, now_ns: int) -> bool:
-        """Return whether the time is over that was given, which is that of the work where there is one."""
+        """Return whether the given duration is over; it counts from the start of COMMAND, if any."""
         if self._plan.duration_ns is None or self._work.is_due:
             return False
         return now_ns - (self._work.began_ns or self._began_ns) >= self._plan.duration_ns
@@ -203,7 +203,7 @@ class Supervisor:
         return self._status.room is not None and self._status.room.is_out
 
     def _mark(self, note: str) -> None:
-        """Keep what the engineer noticed, with the clocks of this instant."""
+        """Write a marker with the engineer's note and the clocks of this instant."""
         before_ns, realtime_ns = time.monotonic_ns(), time.time_ns()
         record = {
             "kind": "marker", "note": note[:_LONGEST_NOTE], "monotonic_before_ns": before_ns,
@@ -223,7 +223,7 @@ class Supervisor:
     # --- the end ---
 
     def _end_work(self, signals: Signals, clapperboard: Clapperboard) -> None:
-        """End the work before the collectors, and go on for what is under way; not after another signal."""
+        """End COMMAND before the collectors, and record its last packets unless another signal comes."""
         if self._work.began_ns is None:
             return
         before = len(signals.taken)
@@ -239,7 +239,7 @@ class Supervisor:
             self._wait(signals, min(_ROUND_NS, left_ns))
 
     def _left_ns(self, signals: Signals, before: int, until_ns: int) -> int:
-        """Return how long to go on at most; 0 after another signal, and on a full disk."""
+        """Return for how long to continue at most; 0 after another signal, and on a full disk."""
         if len(signals.taken) > before or self._is_disk_full:
             return 0
         return max(0, until_ns - time.monotonic_ns())
@@ -261,6 +261,6 @@ class Supervisor:
 
 
 def _with_reason(child: Child) -> str:
-    """Return a collector's name, and how it ended if it did."""
+    """Return a collector's name and, if it ended, how."""
     outcome = child.runs[-1].outcome if child.runs and not child.is_running else None
     return f"{child.source.name} ({outcome})" if outcome else child.source.name

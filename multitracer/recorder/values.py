@@ -1,4 +1,4 @@
-"""The newest values in what a collector wrote: a small function for each collector that the screen knows."""
+"""The newest values in a collector's log: a small function for each collector that the screen shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Record = dict[str, Any]
 
 @dataclass(slots=True)
 class Newest:
-    """What the newest records say."""
+    """The newest values, as the newest records state them."""
 
     words: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Newest:
 
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
-    """Return the newest values of a collector; nothing for one that is not known here."""
+    """Return the newest values of a collector; empty for one that has no function here."""
     reader = _BY_COLLECTOR.get(name)
     return reader(records) if reader and records else Newest()
 
@@ -61,7 +61,7 @@ def _tcp_info(records: Sequence[Record]) -> Newest:
 
 
 def _moved_bytes(readings: Sequence[Record]) -> int:
-    """Return what a socket carried between its first and its last reading."""
+    """Return how many bytes a socket carried between its first and its last reading."""
     return _carried(readings[-1]) - _carried(readings[0])
 
 
@@ -92,7 +92,7 @@ _RADIO = {
 
 
 def _modem(records: Sequence[Record]) -> Newest:
-    """Return the serving cell's newest values; an answer that told none gives none."""
+    """Return the serving cell's newest values; empty if an answer held none."""
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
         shown = record.get("shown")
@@ -118,7 +118,7 @@ def _gps(records: Sequence[Record]) -> Newest:
 
 
 def _gap(records: Sequence[Record]) -> str | None:
-    """Return why the last round gave nothing; empty if it gave something, None if there was none."""
+    """Return why the last round had no answer; empty if it had one, None if there was no round."""
     gap = None
     for record in records:
         if record.get("kind") == "missed":

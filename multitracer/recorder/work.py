@@ -1,4 +1,4 @@
-"""What a recording watches: COMMAND, and the traffic of a rehearsal. Begun when the collectors are ready."""
+"""The programs during a recording: COMMAND and a rehearsal's traffic, started after the collectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Work:
-    """COMMAND and a rehearsal's traffic, each in a session of its own: a terminal's Ctrl-C is not theirs.
+    """COMMAND and a rehearsal's traffic, in sessions of their own: the terminal's Ctrl-C is not for them.
 
     Parameters
     ----------
@@ -34,28 +34,28 @@ class Work:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something that was not begun yet."""
+        """Whether there is a program that was not started yet."""
         return self.began_ns is None and bool(self._argv or self._traffic_argv)
 
     @property
     def name(self) -> str:
-        """What it is called in a sentence."""
+        """The name of the work in a sentence."""
         return "COMMAND" if self._argv else "the rehearsal's traffic"
 
     @property
     def is_running(self) -> bool:
-        """Whether anything of it lives."""
+        """Whether any of its processes lives."""
         return any(child.poll() is None for child in self._children)
 
     @property
     def status(self) -> int | None:
-        """COMMAND's exit status as a shell has it, 128 + n after signal n; None while there is none."""
+        """COMMAND's exit status as in a shell, 128 + n after signal n; None while there is none."""
         code = self._command.poll() if self._command else None
         return 128 - code if code is not None and code < 0 else code
 
     @property
     def end(self) -> str | None:
-        """How COMMAND ended, in words; None if it did not."""
+        """How COMMAND ended, in words; None if it did not end."""
         code = self._command.poll() if self._command else None
         if code is None:
             return None
@@ -68,7 +68,7 @@ class Work:
         return [child for child in (self._command, self._traffic) if child is not None]
 
     def begin(self, now_ns: int) -> None:
-        """Start it.
+        """Start the programs.
 
         Raises
         ------
@@ -90,11 +90,11 @@ class Work:
             raise InputError(f"{self._argv[0]}: {error.strerror}; check the command after --") from error
 
     def ask_to_end(self) -> None:
-        """Tell what lives of it to end."""
+        """Ask the living processes to end."""
         self._send(signal.SIGTERM)
 
     def insist(self) -> None:
-        """Kill what still lives."""
+        """Kill the processes that still live."""
         self._send(signal.SIGKILL)
         for child in self._children:
             child.wait()

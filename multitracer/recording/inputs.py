@@ -1,9 +1,9 @@
 """What the user named: capture points and logs of one recording; of the files only the beginning is read.
 
-A capture, the files of one capture (a ring buffer, a glob), a folder of captures, a session folder (one
-subfolder per host, manifest.json; docs/session.md), or `-`. Only regular files inside a folder are read,
-whatever its manifest or its symbolic links say. No file vanishes silently: each is a capture, a log, a
-companion that a recorder of ours wrote beside the logs, or part of a warning.
+A capture, the files of one capture (a ring buffer, a glob), logs of other layers, a folder of captures and
+logs, a session folder (one subfolder per host, manifest.json; docs/session.md), or `-`. Only regular files
+inside a folder are read, whatever its manifest or its symbolic links say. No file vanishes silently: each is
+a capture, a log, a companion that a recorder of ours wrote beside the logs, or part of a warning.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _COMPANIONS = frozenset(
 """Files that a recorder of ours writes beside the logs, and that hold no records of a log."""
 _COMPANION_FOLDERS = frozenset({"truth", "tables"})
 """What a model knows of a run, and the tables that `align` keeps."""
-_NOTES = re.compile(r"(tcpdump|sniffer)-\d+\.jsonl")
+_NOTES = re.compile(r"(tcpdump|sniffer|signalling)-\d+\.jsonl")
 """What these collectors say of themselves beside the capture: drops, readings of the clock."""
 _MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
 """Logs in which a short recording had nothing to write."""
@@ -99,8 +99,8 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
     Parameters
     ----------
     *paths
-        One session folder or folder of captures; or captures, glob patterns and at most one `-`, which
-        together are one file set.
+        One session folder, or folder of captures and logs; or files, glob patterns and at most one `-`: the
+        captures among them are together one file set, each other log is that of a host.
 
     Raises
     ------
@@ -112,10 +112,19 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
         raise InputError("no input: name a capture, a session folder, or - for standard input")
     folders = [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]
     if not folders:
-        return Inputs(Path(names[0]).name, [Point(names[0], tuple(dict.fromkeys(names)))])
+        return _of_files(list(dict.fromkeys(names)))
     if len(names) > 1:
         raise InputError(f"{folders[0]}: a folder cannot be part of a file set; give it alone")
     return _of_folder(Path(names[0]))
+
+
+def _of_files(names: Sequence[str]) -> Inputs:
+    """Return files as one recording: the captures are one point, each other log is that of a host."""
+    logs = [log for name in names if (log := _log(name)) is not None]
+    known = {log.path for log in logs}
+    captures = tuple(name for name in names if name not in known)
+    points = [Point(captures[0], captures)] if captures else []
+    return Inputs(Path(names[0]).name, points, logs)
 
 
 def separate_inputs(paths: Sequence[str]) -> list[Inputs]:
@@ -145,21 +154,23 @@ def loose_inputs(paths: Sequence[str]) -> Inputs:
             raise InputError(f"{name}: a session folder is read by itself; give it alone")
     points, logs = [], []
     for inputs in separate_inputs(paths):
-        (point,) = inputs.points
-        log = _log(point)
-        if log is None:
-            points.append(point)
-        else:
-            logs.append(log)
+        points += inputs.points
+        logs += inputs.listed
     return Inputs(Path(paths[0]).name, points, logs)
 
 
-def _log(point: Point) -> Log | None:
-    """Return what was taken for a capture as the log that it is; None if it is a capture."""
-    if len(point.paths) > 1 or point.paths[0] == STANDARD_INPUT:
+def _log(name: str) -> Log | None:
+    """Return a file as the log that it is; None for a capture, and for what only its reading can tell.
+
+    What is no file, such as a pipe, can be read only once; what no format knows is refused by the reading.
+    """
+    if name == STANDARD_INPUT or not Path(name).is_file():
         return None
-    fmt = parsers.detect(point.paths[0])
-    return None if fmt.layer == "packet" else Log(point.name, point.paths[0], fmt.name, fmt.layer)
+    try:
+        fmt = parsers.detect(name)
+    except (UnknownFormatError, FormatError):
+        return None
+    return None if fmt.layer == "packet" else Log(name, name, fmt.name, fmt.layer)
 
 
 # --- names ---
@@ -221,7 +232,7 @@ def _of_folder(folder: Path) -> Inputs:
     warnings += map(str, parsers.installed().broken)
     if not points and not logs and manifest is None:
         why = f" ({warnings[0]})" if warnings else ""
-        raise InputError(f"{folder}: holds no capture{why}; name a capture or a session folder")
+        raise InputError(f"{folder}: holds no capture and no log{why}; name a capture or a session folder")
     name = manifest.name if manifest else folder.resolve().name
     return Inputs(name, points, logs, folder, manifest, warnings)
 

@@ -19,8 +19,8 @@ from multitracer.analysis.series.labelled import (
     state_series,
 )
 from multitracer.analysis.series.link_series import receiver_link_series, sender_link_series
-from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import Moved, moved
+from multitracer.recording.surroundings import LAYERS, Surroundings, onto
 from multitracer.recording.views import view_of
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.tables import Table
@@ -122,7 +122,7 @@ class Layers:
     @property
     def has_more(self) -> bool:
         """Whether anything is known beyond one capture."""
-        return self.receiver is not None or self.has_state or bool(self.link)
+        return self.receiver is not None or self.has_state or bool(self.link) or bool(self.surroundings)
 
     @property
     def has_state(self) -> bool:
@@ -135,9 +135,16 @@ class Layers:
             return []
         point = self.view.sender.host
         return [
-            (log.host, _onto(self.recording, point, log.host, {table: each})[table])
+            (log.host, onto(self.recording, point, log.host, {table: each})[table])
             for log, each in self.recording.tables(layer, table)
         ]
+
+    @cached_property
+    def surroundings(self) -> Surroundings | None:
+        """The radio and the road, on the sender's clock; None where no log of them was recorded."""
+        if self.recording is None or not any(map(self.recording.inputs.holds, LAYERS)):
+            return None
+        return Surroundings(self.recording, self.view.sender.host)
 
     def state_series(self) -> dict[str, Table]:
         """Return the series of the sender's own variables by label."""
@@ -162,6 +169,7 @@ class Layers:
             series |= rtt_series(samples, reverse=self.reverse)
         series = _relabelled(series, self.vantage)
         series |= self.receiver_series() | self.state_series() | dict(self.link)
+        series |= self.surroundings.series if self.surroundings else {}
         origin_ns = self.part.capture.first_ns or 0
         return {k: in_link_time(s, speed=self.speed, origin_ns=origin_ns) for k, s in series.items()}
 
@@ -210,7 +218,7 @@ def _link(recording: Recording, view: View) -> tuple[dict[str, Table], str]:
     for host, of_side in ((near, sender_link_series), (far, receiver_link_series)):
         side = recording.hosts.link.get(host or "")
         if side is not None:
-            series |= _onto(recording, view.sender.host, side.host, of_side(side.frames, side.events))
+            series |= onto(recording, view.sender.host, side.host, of_side(side.frames, side.events))
     return series, "" if near in recording.hosts.link else f"no log of the link at {near!r}"
 
 
@@ -235,14 +243,3 @@ def _other(hosts: set[str], known: str | None) -> str | None:
     """Return the second of two hosts, if the first is the known one."""
     others = hosts - {known}
     return next(iter(others)) if known in hosts and len(others) == 1 else None
-
-
-def _onto(recording: Recording, point: str, host: str, series: dict[str, Table]) -> dict[str, Table]:
-    """Return the series of a host on the clock of a capture point."""
-    clocks = recording.clocks
-    if clocks is None:
-        return series
-    source, target = Clock(host), clocks.of_point(point)
-    if source == target:
-        return series
-    return {label: moved(table, clocks, source, target).table for label, table in series.items()}

@@ -144,7 +144,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
 
 def warn_of_empty(recording: Recording, window: Window) -> None:
     """Add a warning if the window that is shown holds no segment of a recording that stays whole."""
-    if window == EVERYTHING:
+    if window == EVERYTHING or not recording.parts:
         return
     bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
     shown = [(point, capture.between(*bounds_ns)) for point, capture in recording.captures]

@@ -59,15 +59,16 @@ class Window:
         WindowError
             If the end is not after the begin.
         """
-        return self._bounds_ns(_start_ns(captures), speed)
+        return self.bounds_from(_start_ns(captures), speed)
 
     def axis_bounds_ns(self, captures: Iterable[Capture], *, speed: float) -> Bounds:
         """Return begin and end in link time, as figures count it: the first packet's time is kept."""
         start_ns = _start_ns(captures)
-        begin, end = self._bounds_ns(start_ns, speed)
+        begin, end = self.bounds_from(start_ns, speed)
         return _stretched(begin, start_ns, speed), _stretched(end, start_ns, speed)
 
-    def _bounds_ns(self, start_ns: int, speed: float) -> Bounds:
+    def bounds_from(self, start_ns: int, speed: float = 1) -> Bounds:
+        """Return begin and end as recorded; seconds count from a time. The error is that of `bounds_ns`."""
         begin_ns, end_ns = (
             moment.absolute_ns(start_ns, speed=speed) if moment else None for moment in (self.begin, self.end)
         )

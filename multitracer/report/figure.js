@@ -11,6 +11,7 @@ const Figures = (() => {
   const MOST_IN_VIEW = 45000;
   const CROWDED = 1500;
   const DEEPEST = 12;
+  const BREAK = -(2 ** 50); // of figures/series.py: here a line is interrupted
 
   /* Inverse of pack.py: columns of zigzag varint differences, one after the other. */
   function unpack(pack) {
@@ -34,7 +35,8 @@ const Figures = (() => {
       }
       columns[name] = column;
     }
-    columns.time = columns.time.map((ticks) => ticks * pack.tick_s);
+    columns.time &&= columns.time.map((ticks) => ticks * pack.tick_s);
+    columns.value &&= columns.value.map((number) => (number === BREAK ? NaN : number));
     return columns;
   }
 
@@ -140,7 +142,7 @@ const Figures = (() => {
     const customdata = [];
     const add = (seconds, number, text) => {
       x.push(seconds);
-      y.push(number === null ? null : number * series.scale);
+      y.push(number === null || Number.isNaN(number) ? null : number * series.scale);
       customdata.push(text);
     };
     const line = series.mark === "line" || series.mark === "step";
@@ -236,6 +238,7 @@ const Figures = (() => {
       drawLegend();
       tell(drawn.filter(Boolean));
       const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: false };
+      Link.shows(view);
       return Plotly.react(plot, traces, layout(drawn), config).then(() => view);
     }
 
@@ -246,7 +249,7 @@ const Figures = (() => {
       const all = drawn.every((one) => one.whole);
       const finest = !all && shown < 2000;
       const detail = all
-        ? "every packet of this interval is drawn"
+        ? `every ${figure.point ?? "packet"} of this interval is drawn`
         : finest
           ? `the finest in this file; for every packet make it again with ${figure.options} --from ${from} --to ${to}`
           : "thinned to what the screen can show; zoom in for more";
@@ -343,6 +346,7 @@ const Figures = (() => {
         if (from !== undefined && to !== undefined) look(Number(from), Number(to));
       });
       plot.on("plotly_doubleclick", actions.whole);
+      Link.cursor(plot);
       return { open, look, view: () => [...view] };
     });
   }

@@ -47,6 +47,38 @@ def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Marku
     )
 
 
+def drive_figure_section() -> Markup:
+    """Return the section for the figure of a recording without packets."""
+    return element(
+        "section",
+        element("h2", "Radio and road over time"),
+        element("div", _buttons(), class_="bar"),
+        element("div", class_="places bar", role="group", aria_label="Places worth a look"),
+        _legend(),
+        element("div", class_="plot", tabindex="0", role="group", aria_label=_DRIVE_HINT),
+        element("p", class_="status", role="status"),
+        element(
+            "details",
+            element("summary", "How to read this"),
+            element("p", _DRIVE_WORDS),
+            element("dl", class_="docs"),
+            class_="how",
+        ),
+        element("noscript", element("p", "The figure needs JavaScript; the tables do not.")),
+        class_="figure drive",
+    )
+
+
+_DRIVE_HINT = (
+    "Radio and road over time. Drag to zoom in, double-click for the whole. Keys: arrows move, plus and "
+    "minus zoom, 0 shows the whole."
+)
+_DRIVE_WORDS = (
+    "Each line joins readings of the serving cell as they were logged. Where readings are missing, the line "
+    "is interrupted. The dashed line is what a modem states where there is no signal."
+)
+
+
 def _legend() -> Markup:
     series = element("div", class_="legend", role="group", aria_label="Series; press to hide or show")
     return element("details", element("summary", "Series"), series, class_="series", open=True)

@@ -15,6 +15,8 @@ import numpy as np
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.figures.series import Series
     from multitracer.tables import Array, Document
 
@@ -66,14 +68,20 @@ def pack(kept: Series, level: Array, *, of: int, origin_ns: int, tick_ns: int) -
         columns["answer"] = kept.answer
     if kept.file is not None and bool(np.any(kept.file)):
         columns["file"] = kept.file
+    return {"of": of, "tick_s": tick_ns / NS_PER_S, **pack_columns(columns)}
+
+
+def pack_columns(columns: Mapping[str, Array]) -> Document:
+    """Return columns of whole numbers as JSON that `Figures.unpack` reads.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray of int, each of shape (n,)
+        "time" is in ticks, and "value" may hold BREAK; both by `tick_s` and `scale` beside the columns.
+    """
     data = b"".join(varints(column) for column in columns.values())
-    return {
-        "points": len(kept),
-        "of": of,
-        "tick_s": tick_ns / NS_PER_S,
-        "columns": list(columns),
-        "data": base64.b64encode(data).decode(),
-    }
+    points = len(next(iter(columns.values())))
+    return {"points": points, "columns": list(columns), "data": base64.b64encode(data).decode()}
 
 
 def tick_for(span_ns: int) -> int:

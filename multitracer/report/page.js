@@ -70,6 +70,9 @@
     if (input) filterable(input, table, document.getElementById(`${input.id}-told`));
   }
 
+  const route = document.getElementById("route");
+  if (route) window.routeMap = RouteMap.mount(document.querySelector(".map"), JSON.parse(route.textContent));
+
   const figure = document.querySelector(".figure");
   const data = document.getElementById("figures");
   if (!figure || !data) return;

@@ -29,6 +29,7 @@ def document(
     *sections: Child,
     figures: list[dict[str, object]] | None = None,
     charts: list[dict[str, object]] | None = None,
+    route: dict[str, object] | None = None,
 ) -> str:
     """Return a whole page.
 
@@ -42,6 +43,8 @@ def document(
         From `embed.embed`; with them plotly.js goes into the page, once.
     charts : list of dict, optional
         From `chart.both_themes`, for the sections that `chart.chart` made.
+    route : dict, optional
+        From `route_map.map_document`, for its section.
 
     Raises
     ------
@@ -50,13 +53,14 @@ def document(
     """
     scripts = [
         *([plotly_js()] if figures or charts else []),
-        *([own_file("figure.js")] if figures else []),
+        *([own_file("link.js"), own_file("figure.js")] if figures or route else []),
+        *([own_file("map.js")] if route else []),
         own_file("page.js"),
         *([own_file("charts.js")] if charts else []),
     ]
     data = [
         element("script", json_text(held), type="application/json", id=name)
-        for name, held in (("figures", figures), ("charts", charts))
+        for name, held in (("figures", figures), ("charts", charts), ("route", route))
         if held
     ]
     code = join(element("script", Markup(script)) for script in scripts)

@@ -18,33 +18,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.capture import Interface, SourceFile
+    from multitracer.logs import Log
     from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000
 _HASHED_BYTES = 256 << 20
 
 
-def provenance_section(
-    parts: Sequence[Part], *, command: str, notes: Sequence[str], hashes: dict[str, str]
-) -> Markup:
+def provenance_section(recording: Recording, *, command: str) -> Markup:
     """Return the section.
 
     Parameters
     ----------
-    parts : sequence of Part
+    recording : Recording
     command : str
         As the user gave it; "" leaves it out.
-    notes : sequence of str
-        What was skipped when the input was opened.
-    hashes : dict
-        From `digests`.
     """
-    listed = [(part, file) for part in parts for file in part.capture.files]
-    files = [
-        element("table", element("tbody", _rows(_file_facts(part, file, hashes))), class_="plain")
-        for part, file in listed[:_FILES]
+    hashes = digests(recording)
+    listed: list[list[tuple[str, str]]] = [
+        _file_facts(part, file, hashes) for part in recording.parts for file in part.capture.files
     ]
-    made = [("Program", f"MultiTracer {__version__}"), ("Command", command), *_some("Note", notes)]
+    listed += [_log_facts(log, hashes) for log in recording.inputs.listed]
+    files = [element("table", element("tbody", _rows(facts)), class_="plain") for facts in listed[:_FILES]]
+    made = [
+        ("Program", f"MultiTracer {__version__}"),
+        ("Command", command),
+        *_some("Note", recording.notes),
+    ]
     return element(
         "section",
         element("h2", "Where this comes from"),
@@ -90,6 +91,15 @@ def _file_facts(part: Part, file: SourceFile, hashes: dict[str, str]) -> list[tu
     ]
 
 
+def _log_facts(log: Log, hashes: dict[str, str]) -> list[tuple[str, str]]:
+    return [
+        ("Log", log.path),
+        ("Host", log.host if log.host != log.path else ""),
+        ("Format", f"{log.format}, layer {log.layer}"),
+        ("SHA-256", hashes.get(str(Path(log.path)), "")),
+    ]
+
+
 def _some(name: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     """Return the first lines under a name; a capture may hold any number of them."""
     rest = [(name, "and more")] if len(lines) > _LINES else []
@@ -126,14 +136,15 @@ def _interface(interface: Interface) -> str:
     return ", ".join(filter(None, facts))
 
 
-def digests(parts: Sequence[Part]) -> dict[str, str]:
+def digests(recording: Recording) -> dict[str, str]:
     """Return the SHA-256 by path of the inputs that are files, up to 256 MB of them together.
 
     Evidence is named by its content; of more, hashing would take longer than reading.
     """
     digest_of: dict[str, str] = {}
     left = _HASHED_BYTES
-    for path in (Path(file.path) for part in parts for file in part.capture.files):
+    captures = [file.path for part in recording.parts for file in part.capture.files]
+    for path in map(Path, (*captures, *(log.path for log in recording.inputs.listed))):
         with suppress(OSError):  # gone since it was read
             if path.is_file() and path.stat().st_size <= left:
                 left -= path.stat().st_size

@@ -8,19 +8,30 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
+from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
+from multitracer.recording.surroundings import Surroundings
 from multitracer.report.connection_table import connection_section
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
+from multitracer.report.drive.cells_section import cells_section, changes_section
+from multitracer.report.drive.drive_section import (
+    drive_figure_document,
+    drive_summary,
+    route_document,
+    tcp_on_the_road,
+)
+from multitracer.report.drive.route_map import map_section
+from multitracer.report.drive.stretches_section import stretches_section
 from multitracer.report.embed import embed
-from multitracer.report.figure_section import figure_section
+from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.page import document, write
-from multitracer.report.provenance import digests, provenance_section
+from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.sentence import NOTHING, sentence
 from multitracer.words import printable, size
@@ -89,29 +100,68 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
-    body = [
-        *_opening(recording, first, diagnosis),
-        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
-        _figures(drawn, several=len(parts) > 1),
-        connection_section(parts, drawn, most=MOST_ROWS),
-    ]
+    surroundings = (layers[0].surroundings if layers else None) or Surroundings(recording)
+    road = Road(surroundings, _on_its_clock(layers, diagnosis))
+    first_ns = _first_ns(layers, surroundings)
+    of_tcp = tcp_on_the_road(layers[0]) if layers else {}
+    route = route_document(road, of_tcp, origin_ns=first_ns, speed=recording.speed)
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
         for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
     ]
-    body.append(
-        provenance_section(parts, command=request.command, notes=recording.notes, hashes=digests(parts))
-    )
+    if not drawn and surroundings.series:
+        figures = [_of_surroundings(surroundings, request)]
+    where = None if route is None else map_section(route)
+    body = [
+        stretches_section(road, origin_ns=first_ns, speed=recording.speed),
+        *(_opening(recording, first, diagnosis) if parts else []),
+        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed)
+        if parts
+        else drive_summary(surroundings),
+        *([where, _figures(drawn, surroundings)] if not drawn else [_figures(drawn, surroundings), where]),
+        *_of_phone(road, first_ns),
+        connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
+        provenance_section(recording, command=request.command),
+    ]
     title = request.title.strip() or ", ".join(
         Path(part.point.name).name or part.point.name for part in parts
     )
-    write(path, document(printable(title), body, figures=figures))
+    write(path, document(printable(title), body, figures=figures, route=route))
 
 
-def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
+def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
+    """Return the diagnosis if its times are those of the first figure, whose clock the road is on."""
+    if diagnosis is None or not layers or diagnosis.transfer.layers.part is not layers[0].part:
+        return None
+    return diagnosis
+
+
+def _first_ns(layers: Sequence[Layers], surroundings: Surroundings) -> int:
+    """Return what the page's time axis calls 0."""
+    return origin_ns(layers[0].part) if layers else surroundings.first_ns or 0
+
+
+def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
+    """Return the tables of the phone's cells and of its changes between them."""
+    if not road.phones:
+        return []
+    phone, speed = road.phones[0], road.surroundings.recording.speed
+    return [
+        cells_section(road.cells(phone), road.throughput_words),
+        changes_section(phone.changes, origin_ns=first_ns, speed=speed),
+    ]
+
+
+def _of_surroundings(surroundings: Surroundings, request: Request) -> Document:
+    view = View(request.from_ns, request.to_ns)
+    return drive_figure_document(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
+
+
+def _figures(drawn: list[Drawn], surroundings: Surroundings) -> Markup | None:
     """Return the section of the figures; None without any figure."""
     if not drawn:
-        return None
+        return drive_figure_section() if surroundings.series else None
+    several = len(surroundings.recording.parts) > 1
     titles = [_title(each, several=several) for each in drawn]
     return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
 

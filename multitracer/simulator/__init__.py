@@ -1,4 +1,4 @@
-"""Virtual time: two hosts with our own TCP on the modelled link, minutes of it in a second.
+"""Virtual time: two hosts with our own TCP on the modelled link; a second simulates minutes.
 
 A `Scenario` comes in. `VirtualRun` (`run.py`) builds hosts (`host.py`), applications and the link on one
 event loop (`loop.py`) and runs it to its end; out comes a summary, and with `record.py` a session folder with

@@ -1,4 +1,4 @@
-"""What runs on a host above TCP: one object per socket, which writes, reads and closes."""
+"""Applications on a host above TCP: one object per socket, which writes, reads and closes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ_EVERY_NS = 100 * NS_PER_MS
 
 
 class Application(ABC):
-    """Drives one connection; asked after everything that may have changed it."""
+    """Uses one connection; called after every event that may have changed the connection."""
 
     @abstractmethod
     def advance(self, connection: Connection, now_ns: int) -> None:
@@ -47,7 +47,7 @@ class BulkSender(Application):
         self.written_bytes = 0
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Fill the send buffer, as far as the application has something."""
+        """Fill the send buffer, as far as the application has data."""
         connection.read()
         if connection.state is State.ESTABLISHED and now_ns >= (self._due_ns or 0):
             self._allow_more(now_ns)
@@ -58,17 +58,17 @@ class BulkSender(Application):
             connection.close()
 
     def _allow_more(self, now_ns: int) -> None:
-        """Let the application have its next second's bytes."""
+        """Add the bytes that the application may write in its next second."""
         self._allowed_bytes = min(self._size, self._allowed_bytes + self._bytes_per_s)
         self._due_ns = now_ns + NS_PER_S if self._allowed_bytes < self._size else None
 
     def next_timer_ns(self) -> int | None:
-        """Return the time of the next write, if writing is slow."""
+        """Return the time of the next write, if writing has a rate."""
         return self._due_ns
 
 
 class Reader(Application):
-    """Reads to the end, then closes; compares each byte with what was sent.
+    """Reads to the end, then closes; compares each byte with the one that was sent.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Reader(Application):
         self.read_bytes = 0
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Read what may be read now."""
+        """Read as much as the configured rate allows now."""
         if self._bytes_per_s == 0:
             self._take(connection.read())
         elif self._due_ns is None or now_ns >= self._due_ns:
@@ -98,5 +98,5 @@ class Reader(Application):
         self.read_bytes += len(data)
 
     def next_timer_ns(self) -> int | None:
-        """Return the time of the next read, if reading is slow."""
+        """Return the time of the next read, if reading has a rate."""
         return self._due_ns

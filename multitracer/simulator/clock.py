@@ -41,7 +41,7 @@ class HostClock:
         return EPOCH_NS + self.offset_ns + self._elapsed_ns(now_ns)
 
     def reading(self, now_ns: int) -> dict[str, int]:
-        """Return both as a collector reads them together."""
+        """Return both clocks as a collector reads them together."""
         monotonic_ns = self.monotonic_ns(now_ns)
         return {
             "monotonic_before_ns": monotonic_ns,

@@ -31,26 +31,26 @@ _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
 class World(Protocol):
-    """What a host lives in."""
+    """The environment of a host: time, timers, the link, and the observers."""
 
     @property
     def now_ns(self) -> int:
         """Virtual time."""
 
     def at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Call something later."""
+        """Call a function later."""
 
     def initial_sequence_number(self) -> int:
-        """Return a number of 32 bits."""
+        """Return a 32-bit number."""
 
     def transmit(self, host: Host, data: bytes) -> bool:
-        """Give a packet to the link; False if the host's interface refused it."""
+        """Offer a packet to the link; False if the host's interface refused it."""
 
     def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
-        """Take notice of a packet at a host's interface, as a capture sees it."""
+        """Note a packet at a host's interface, as a capture sees it."""
 
     def saw_state(self, host: Host, socket: Socket) -> None:
-        """Take notice that a socket's variables may have changed."""
+        """Note that a socket's variables may have changed."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Socket:
 
     @property
     def is_done(self) -> bool:
-        """Whether the socket needs nothing any more."""
+        """Whether nothing is left to do for the socket."""
         return self.connection.state in {State.CLOSED, State.TIME_WAIT}
 
 
@@ -119,12 +119,12 @@ class Host:
         return socket
 
     def abort(self, socket: Socket) -> None:
-        """Let the user give up: the connection is reset."""
+        """Reset the connection, as when the user gives up."""
         socket.connection.abort()
         self.pump(socket)
 
     def forget(self, socket: Socket) -> None:
-        """Keep nothing more of a socket that is closed."""
+        """Remove a closed socket."""
         ends = socket.connection
         self.sockets.remove(socket)
         self._by_address.pop((ends.local.port, ends.remote.address, ends.remote.port), None)
@@ -188,7 +188,7 @@ class Host:
     # --- sockets ---
 
     def pump(self, socket: Socket) -> None:
-        """Let the application and TCP do all that they can do now, then set the alarm."""
+        """Let application and TCP do all that they can do now, then set the alarm."""
         now_ns, connection = self._world.now_ns, socket.connection
         if connection.state is not State.CLOSED:
             socket.application.advance(connection, now_ns)

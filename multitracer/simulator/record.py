@@ -1,4 +1,4 @@
-"""A run in virtual time, written down as a session folder: what a real run leaves, and the truth."""
+"""A run in virtual time as a session folder: the files of a real run, and the ground truth."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def host_clock(scenario: Scenario, side: Side) -> HostClock:
 
 
 class SessionRecorder:
-    """Writes what it observes; made when the run begins, ended by `end`.
+    """Writes the events that it observes; created when the run begins, closed by `end`.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class SessionRecorder:
         self._segments.writelines(self._truth.noted(side, event))
 
     def on_air(self, frame: OnAir) -> None:
-        """Write a frame's fate."""
+        """Write whether a frame was lost."""
         self._frames.write(frame_line(frame))
 
     def _read_clocks(self, now_ns: int) -> None:
@@ -172,7 +172,7 @@ class SessionRecorder:
         write_manifest(self._folder, self._manifest)
 
     def close(self) -> None:
-        """Close every log, whatever has happened."""
+        """Close every log, whether the run succeeded or not."""
         self._files.close()
 
 

@@ -1,4 +1,4 @@
-"""One run in virtual time: two hosts, the link between them, traffic, and who watches.
+"""One run in virtual time: two hosts, the link between them, traffic, and observers.
 
 Everything happens on one event loop. A run is determined by its scenario and its seed alone.
 """
@@ -37,19 +37,19 @@ _PATIENCE_NS = 10 * NS_PER_S
 
 
 class Observer(Protocol):
-    """Who watches a run; each method is called as things happen, times since the start of the run."""
+    """Observes a run; each method is called when its event happens, with times since the start of the run."""
 
     def packet(self, side: Side, packet: Packet, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Take a packet at a host's interface."""
+        """Note a packet at a host's interface."""
 
     def state(self, side: Side, socket: Socket, *, now_ns: int) -> None:
-        """Take notice that a socket's variables may have changed."""
+        """Note that a socket's variables may have changed."""
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
-        """Take an event of one end of the link."""
+        """Note an event of one end of the link."""
 
     def on_air(self, frame: OnAir) -> None:
-        """Take one frame's fate."""
+        """Note whether a frame was lost."""
 
 
 class VirtualRun:
@@ -85,14 +85,14 @@ class VirtualRun:
         self._meet_main_connection()
 
     def _link(self) -> PacketLink:
-        """Return the scenario's link; a data call tells observers of its frames."""
+        """Return the scenario's link; a data call reports its frames to the observers."""
         config, events = self.scenario.link, self.scenario.events
         if isinstance(config, LinkConfig) and self._observers:
             return GsmLink(config, seed=self.seed, script=events, on_air=self._on_air)
         return link_of(config, seed=self.seed, script=events)
 
     def _meet_main_connection(self) -> None:
-        """Prepare the meters of the first traffic, whose sender is "the data sender"."""
+        """Create the meters of the first traffic; its sender is "the data sender"."""
         self._sender = self.scenario.sender
         ends: dict[Side, tuple[bytes, int]] = {
             "mobile": (ADDRESSES["mobile"], FIRST_MOBILE_PORT),
@@ -119,7 +119,7 @@ class VirtualRun:
         return self._loop.now_ns
 
     def at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Call something later."""
+        """Call a function later."""
         self._loop.at(time_ns, call)
 
     def initial_sequence_number(self) -> int:
@@ -133,7 +133,7 @@ class VirtualRun:
         return taken
 
     def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
-        """Tell meters and observers of a packet at a host's interface."""
+        """Report a packet at a host's interface to meters and observers."""
         if host.name == self._sender:
             self.transfer_meter.at_sender(packet, now_ns=self.now_ns)
         elif not outgoing:
@@ -142,14 +142,14 @@ class VirtualRun:
             observer.packet(host.name, packet, data, now_ns=self.now_ns, outgoing=outgoing)
 
     def saw_state(self, host: Host, socket: Socket) -> None:
-        """Tell observers of a socket that may have changed."""
+        """Report to observers that a socket may have changed."""
         for observer in self._observers:
             observer.state(host.name, socket, now_ns=self.now_ns)
 
     # --- the link ---
 
     def _wake(self) -> None:
-        """See to it that the link goes on when something happens on it next."""
+        """Schedule the link's next event."""
         next_ns = self.link.next_ns
         if next_ns is not None and (self._due_ns is None or next_ns < self._due_ns):
             self._due_ns = next_ns

@@ -78,7 +78,7 @@ def tcp_info_fields(connection: Connection) -> dict[str, int]:
 
 
 def pack_tcp_info(fields: dict[str, int]) -> bytes:
-    """Return `struct tcp_info`, little-endian; a field that is not given is unknown."""
+    """Return `struct tcp_info`, little-endian; a field that is not given is marked as unknown."""
     return _PACKED.pack(*(fields.get(name, _UNKNOWN[code]) for name, code in LAYOUT))
 
 

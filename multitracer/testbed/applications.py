@@ -1,4 +1,4 @@
-"""The applications of a run: what each host is given, when they may begin, and when the run is over."""
+"""The applications of a run: the plan of each host, when they may begin, and when the run is over."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AFTER_DROP_NS = 10 * NS_PER_S
 
 
 def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed: float) -> Plan:
-    """Return what the applications of one host do."""
+    """Return the plan of one host's applications."""
     profile = scenario.profile(side)
     transfers = tuple(
         Transfer(
@@ -58,13 +58,13 @@ def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed
 
 
 def _send_buffer_bytes(profile: TcpProfile, peer: TcpProfile) -> int:
-    """Return the send buffer, 0 where it holds nothing up: Linux counts far more than payload in it."""
+    """Return the send buffer, 0 where it limits nothing: Linux counts much more than payload in it."""
     limits = profile.send_buffer_bytes < peer.receive_buffer_bytes
     return profile.send_buffer_bytes if limits else 0
 
 
 class Applications:
-    """Those of both hosts, as child processes.
+    """The applications of both hosts, as child processes.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Applications:
             self._children.append(child)
 
     def begin(self) -> None:
-        """Let them connect."""
+        """Let the applications connect."""
         for child in self._children:
             assert child.process.stdin is not None
             child.process.stdin.write(b"\n")
@@ -98,7 +98,7 @@ class Applications:
 
     @property
     def have_ended(self) -> bool:
-        """Whether all is sent, received and closed."""
+        """Whether everything is sent, received and closed."""
         return all(child.has_ended for child in self._children)
 
 
@@ -128,7 +128,7 @@ class Course:
         """Why the run is over; empty while it is not."""
 
     def is_over(self, now_ns: int) -> bool:
-        """Ask after every slot."""
+        """Return whether the run is over; called after every slot."""
         if self._link.is_up and not self._began:
             self._applications.begin()
             self._began = True

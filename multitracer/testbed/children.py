@@ -1,4 +1,4 @@
-"""The child processes of a run: each in a session of its own, noted in the manifest, ended whatever happens.
+"""The child processes of a run: each in a session of its own, listed in the manifest, ended in any case.
 
 A child has the maker's name in its environment, and is told by the kernel when its parent ends. Ctrl-C on a
 terminal goes to the parent alone, because it is in another session.
@@ -37,7 +37,7 @@ _LAST_WORDS = 200
 
 
 class Child:
-    """One process, and what the manifest says of it."""
+    """One process, and its entry in the manifest."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], run: CollectorRun, words: Path, *, reads_another: bool
@@ -55,7 +55,7 @@ class Child:
         return self.process.poll() is not None
 
     def stop(self, *, patience_s: float) -> None:
-        """Ask it to end, then insist; note how it ended."""
+        """Ask the process to end, then kill it; note how it ended."""
         if not self.has_ended and not self.reads_another:
             self.process.terminate()
         try:
@@ -143,7 +143,7 @@ class Children:
 
     @property
     def runs(self) -> list[CollectorRun]:
-        """What the manifest says of each, in the order of their starts."""
+        """The manifest's entries, in the order of their starts."""
         return [child.run for child in self._children]
 
     def wait(self, child: Child, ready: Callable[[], bool], *, needed: bool = True) -> None:
@@ -165,7 +165,7 @@ class Children:
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:
-        """End all, who reads another last; do not wait if the user asked twice."""
+        """End all, readers of others last; do not wait if the user asked twice."""
         for child in sorted(self._children, key=lambda child: child.reads_another):
             if child.run.outcome is None:
                 child.stop(patience_s=0.2 if self._interruption.count > 1 else _PATIENCE_S)

@@ -1,4 +1,4 @@
-"""An error of the fixed host's clock, put into its logs as they are written.
+"""An error of the fixed host's clock, applied to its logs while they are written.
 
 All hosts of a run share one kernel and its clocks. What a scenario says in `[clock]` is therefore added to
 every time stamp of the fixed host before it reaches a file.

@@ -1,4 +1,4 @@
-"""What records a run beside the link itself: tcpdump and tcp_info at both hosts, tcp_probe for the machine.
+"""The collectors of a run: tcpdump and tcp_info at both hosts, tcp_probe for the machine.
 
 A host whose clock is to err has its logs piped through `shift_clock`. Each collector is a process of its
 own; which of them this machine has is for `privileges` to say.
@@ -37,7 +37,7 @@ _MOST_HZ = 1_000
 
 
 def numbered(log: str, number: int) -> str:
-    """Return the name of a log in the nth run, from 0, of one session folder: the first one's is plain."""
+    """Return the name of a log in the nth run, from 0, of one session folder: the first has no number."""
     stem, _, suffix = log.partition(".")
     return f"{stem}-{number}.{suffix}" if number else log
 
@@ -80,7 +80,7 @@ class Collectors:
         )
 
     def start(self, privileges: Privileges, *, snap_bytes: int, tracing: bool = True) -> None:
-        """Start all that this machine has, without `tracing` no tcp_probe, and wait until they record."""
+        """Start all collectors that work here, without `tracing` no tcp_probe, and wait until they record."""
         if privileges.may("tcpdump"):
             for side in SIDES:
                 self._tcpdump(side, snap_bytes)
@@ -107,7 +107,7 @@ class Collectors:
         self._start("tcp_info", side, command, log, __version__, self._has_begun(side, log))
 
     def _tcp_probe(self, side: Side) -> None:
-        """See both hosts' sockets, as they share a kernel; with unlike clocks, each host's in its own log."""
+        """Record both hosts' sockets, as they share a kernel; with unlike clocks, in a log for each host."""
         command = [PYTHON, "-m", "collectors.tcp_probe", "--address", self._addresses[side], "-o"]
         self._start("tcp_probe", side, command, TCP_PROBE, __version__, self._has_begun(side, TCP_PROBE))
 

@@ -1,4 +1,4 @@
-"""What `testbed doctor` finds: which tiers this machine offers, what is lost in each, what would help."""
+"""The results of `testbed doctor`: the tiers of this machine, what each lacks, and what would help."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SWITCHES = (
 
 @dataclass(frozen=True, slots=True)
 class AbilityCheck:
-    """One thing that a run would like to do, and what follows if it cannot."""
+    """An ability that a run uses, and what follows without it."""
 
     name: str
     purpose: str
@@ -77,7 +77,7 @@ class TierCheck:
 
 @dataclass(frozen=True, slots=True)
 class SystemCheck:
-    """What `examine` found."""
+    """The results of `examine`."""
 
     tier: Tier
     """The best one that this process reaches without other rights."""
@@ -88,7 +88,7 @@ class SystemCheck:
 
 
 def examine() -> SystemCheck:
-    """Try what a run in real time does, in this process and in a user namespace of its own."""
+    """Try what a run in real time needs, in this process and in a user namespace of its own."""
     privileges = probe()
     refused = why_no_user_namespace() if not privileges.in_user_namespace else ""
     tiers = (_root(privileges), _user_namespace(privileges, refused), _plain())

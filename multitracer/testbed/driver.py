@@ -1,4 +1,4 @@
-"""Lets a link's events happen at their time, and carries packets between it and the hosts' devices.
+"""Runs a link's events at their time, and carries packets between the link and the hosts' devices.
 
 The clock of a run: link time is real time since the start, times the speed. Events (of the data call: its
 slots) have absolute deadlines. A late one is made up for at once, so that lateness makes a short burst, but
@@ -31,7 +31,7 @@ _LOOK_EVERY_NS = NS_PER_S // 10
 
 
 class LinkClock:
-    """Link time, and what the kernel's clocks read then; begins when it is made.
+    """Link time, and what the kernel's clocks read at that time; it begins when the object is made.
 
     Parameters
     ----------
@@ -55,32 +55,25 @@ class LinkClock:
         return self._start_ns + round(link_ns / self._speed)
 
     def realtime_ns(self, link_ns: int) -> int:
-        """Return CLOCK_REALTIME at a link time, as the clocks stood to each other when last read."""
+        """Return CLOCK_REALTIME at a link time, by the offset between the clocks when last read."""
         return self.monotonic_ns(link_ns) + self._ahead_ns
 
 
 class Observer(Protocol):
-    """Who watches a run; times are link times."""
+    """Observes a run; times are link times."""
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Take a packet that passes a host's device."""
+        """Note a packet that passes a host's device."""
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
-        """Take an event of one end of the link."""
+        """Note an event of one end of the link."""
 
 
 class Driver:
-    """The loop. A packet is taken from its device at once and waits in the link's interface queue, where it
-    may be dropped without the host's knowledge.
+    """The loop; a packet leaves its device at once and waits in the link's interface queue.
 
-    Parameters
-    ----------
-    link : PacketLink
-    clock : LinkClock
-    tuns : mapping
-        The device of each host, not blocking.
-    observer : Observer
-    """  # noqa: D205  # one sentence that needs two lines
+    The queue may drop it without the host's knowledge.
+    """
 
     def __init__(
         self, link: PacketLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer
@@ -94,7 +87,7 @@ class Driver:
         """By how much an event was late at most, in link time."""
 
     def run(self, is_over: Callable[[int], bool], *, wake: int) -> None:
-        """Go on until `is_over` says so, asked with the link time after every event.
+        """Run until `is_over`, called with the link time after every event, returns true.
 
         Parameters
         ----------
@@ -123,7 +116,7 @@ class Driver:
             self.tell_events()
 
     def _watched(self) -> list[int]:
-        """Return the devices whose packets are taken as they come."""
+        """Return the devices whose packets are taken as they arrive."""
         return list(self._tuns.values())
 
     def _due_ns(self) -> int:
@@ -131,7 +124,7 @@ class Driver:
         return self._look_ns if next_ns is None else min(next_ns, self._look_ns)
 
     def _catch_up(self, now_ns: int) -> None:
-        """Let everything happen whose time has come."""
+        """Run all events whose time has come."""
         self._look_ns = now_ns + _LOOK_EVERY_NS
         next_ns = self._link.next_ns
         if next_ns is not None:
@@ -158,16 +151,17 @@ class Driver:
         return True
 
     def tell_events(self) -> None:
-        """Tell the observer what happened at both ends of the link since the last time."""
+        """Report to the observer the events at both ends of the link since the last call."""
         for side in SIDES:
             for event in self._link.events(side):
                 self._observer.link_event(side, event)
 
 
 class PullingDriver(Driver):
-    """The loop of a data call whose hosts are told of drops: a packet stays in the device's own queue until
-    the link has room for it.
-    """  # noqa: D205  # one sentence that needs two lines
+    """The loop of a data call whose hosts notice drops: packets stay in the device's own queue.
+
+    A packet leaves that queue when the link has room for it.
+    """
 
     def __init__(self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer) -> None:
         super().__init__(link, clock, tuns, observer)
@@ -189,7 +183,7 @@ class PullingDriver(Driver):
 
 @contextmanager
 def punctual() -> Iterator[bool]:
-    """Make this thread as punctual as may be while the context lasts.
+    """Make this thread as punctual as possible while the context lasts.
 
     Yields
     ------

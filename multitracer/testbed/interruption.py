@@ -1,4 +1,4 @@
-"""Ctrl-C, kill and a lost terminal are noted, not obeyed at once: a run ends where nothing is half made."""
+"""Ctrl-C, kill and a lost terminal: noted first, obeyed where the run can end without unfinished work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptedRunError(BaseException):
-    """The run was asked to end; no error, and nothing that `except Exception` should catch."""
+    """The user asked the run to end: not an error, so `except Exception` must not catch it."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)

@@ -1,4 +1,4 @@
-"""A scenario's TcpProfile in the words of Linux: sysctls, route options, socket options.
+"""A scenario's TcpProfile as settings of Linux: sysctls, route options, socket options.
 
 Times of a profile are link times; a kernel that runs `speed` times as fast gets them divided. What Linux
 cannot do is refused or, where it has its own way (RFC 3042, the RTO before any sample), left as it is.
@@ -25,7 +25,7 @@ _RTO_MAX_MS = 1_000, 120_000
 
 
 def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
-    """Return net.ipv4 settings; without SACK also those that make a TCP of 1999 of a present one."""
+    """Return net.ipv4 settings; without SACK also those that make a present TCP behave like one of 1999."""
     least, most = _RTO_MAX_MS
     settings: dict[str, int] = {
         "tcp_timestamps": int(profile.timestamps),
@@ -53,7 +53,7 @@ def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
 
 
 def for_every_socket(profile: TcpProfile) -> list[str]:
-    """Return words of `ip route` for sockets that nobody tells their profile.
+    """Return words of `ip route` for sockets that get no profile of their own.
 
     The route, because a namespace's sysctl takes no congestion control that this machine restricts. Without
     window scaling no socket offers more than the profile's window; otherwise the kernel chooses.

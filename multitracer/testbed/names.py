@@ -1,4 +1,4 @@
-"""Names that tell who made a thing: namespaces by their names, processes by a word in their environment.
+"""Names that identify the maker: of namespaces by their name, of processes by an environment variable.
 
 A maker is a process number and when that process started, because numbers are used again.
 """
@@ -25,7 +25,7 @@ _PID_BITS = 22
 
 
 class Maker(NamedTuple):
-    """A process that makes things."""
+    """A process that makes namespaces and child processes."""
 
     pid: int
     start_time: int
@@ -39,12 +39,12 @@ class Maker(NamedTuple):
 
     @classmethod
     def of_namespace(cls, name: str) -> Maker | None:
-        """Return who made a namespace; None if it is not a testbed's."""
+        """Return the maker of a namespace; None if it is not a testbed's."""
         return cls._matched(_NAMESPACE.fullmatch(name))
 
     @classmethod
     def of_word(cls, word: str) -> Maker | None:
-        """Return the maker that the environment variable names."""
+        """Return the maker in the value of the environment variable."""
         return cls._matched(_MAKER.fullmatch(word))
 
     @classmethod
@@ -56,7 +56,7 @@ class Maker(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Whether the process is still there."""
+        """Whether the process still runs."""
         return start_time(self.pid) == self.start_time
 
     def namespace(self, side: Side) -> str:
@@ -64,13 +64,13 @@ class Maker(NamedTuple):
         return f"mt{self}-testbed-{side}"
 
     def address(self, side: Side) -> str:
-        """Return a host's address: no two runs on a machine have the same, as tracing sees all of them."""
+        """Return a host's address, unique among the runs on a machine: kernel tracing records all of them."""
         number = self.pid % (1 << _PID_BITS)
         return str(IPv4Address(_NETWORK + 4 * number + (1 if side == "mobile" else 2)))
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if there is none or only its corpse."""
+    """Return when a process started, in clock ticks since boot; None if it does not exist or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Two hosts: network namespaces, the TUN device of each, and what is set of TCP there."""
+"""Two hosts: network namespaces, the TUN device of each, and their TCP settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ROOMY_QUEUE_PACKETS = 1_000
 
 
 class Hosts:
-    """The namespaces of one run; `remove` in the end, whatever has happened.
+    """The namespaces of one run; call `remove` at the end in any case.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Hosts:
         """The words that describe each route."""
 
     def facts(self, side: Side) -> dict[str, object]:
-        """Return what a manifest says of a host once its link is laid."""
+        """Return a host's entry in the manifest, once its link is set up."""
         return {
             "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
             "machine": platform.machine(),
@@ -68,7 +68,7 @@ class Hosts:
         }
 
     def make(self) -> None:
-        """Make both namespaces, without IPv6, whose neighbour discovery would join the traffic."""
+        """Make both namespaces, without IPv6: its neighbour discovery would add traffic."""
         _ensure_folder()
         for side in SIDES:
             check("ip", "netns", "add", self._maker.namespace(side))
@@ -138,7 +138,7 @@ class Hosts:
         return ["setpriv", "--pdeathsig", "TERM", "nsenter", f"--net={path}", *argv]
 
     def output(self, side: Side, *argv: str) -> str:
-        """Return what a command says that is run at a host."""
+        """Return the output of a command that runs at a host."""
         return check(*self.command(side, *argv))
 
     def remove(self) -> None:
@@ -151,7 +151,7 @@ class Hosts:
 
 
 def remove_namespace(name: str) -> None:
-    """Remove a namespace, if it is there; another run may do the same at this moment."""
+    """Remove a namespace if it exists; another run may do the same at this moment."""
     try:
         check("ip", "netns", "delete", name)
     except PreflightError:
@@ -171,7 +171,7 @@ def _enter(path: Path) -> None:
 
 
 def _ensure_folder() -> None:
-    """In a user namespace the system's /run is not ours: put an empty one over it, which only we see."""
+    """In a user namespace, mount an empty file system over /run, which belongs to the system."""
     if not in_user_namespace() or _OURS.exists():
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -198,7 +198,7 @@ def _set(values: dict[str, int]) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep signals from what is started meanwhile: a terminal's Ctrl-C is for us, who undo what was made."""
+    """Block signals in programs started meanwhile: a terminal's Ctrl-C shall reach only this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -207,7 +207,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def check(*argv: str) -> str:
-    """Run a command; return what it says.
+    """Run a command; return its output.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What this process may do, found out by trying: nothing is made that outlives the question.
+"""The privileges of this process, found by trying: nothing that is made for a test stays.
 
 Three tiers. `root`: everything. `userns`: in a user namespace with namespaces and devices of its own
 (`unshare -Urnm`), without the kernel's tracing, real-time priority and tcpdump. `plain`: virtual time only.
@@ -42,7 +42,7 @@ _COLLECTOR_CHECK = "import sys; from collectors import collectors; collectors()[
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """One thing that a run would like to do."""
+    """An operation that a run uses."""
 
     name: str
     works: bool
@@ -54,7 +54,7 @@ class Ability:
 
 @dataclass(frozen=True, slots=True)
 class Privileges:
-    """What this process may do."""
+    """The privileges of this process."""
 
     tier: Tier
     abilities: tuple[Ability, ...]
@@ -63,7 +63,7 @@ class Privileges:
 
     @property
     def missing(self) -> tuple[Ability, ...]:
-        """What does not work here, as this process stands."""
+        """The abilities that do not work for this process."""
         return tuple(ability for ability in self.abilities if not ability.works)
 
     def may(self, name: str) -> bool:
@@ -77,7 +77,7 @@ class Privileges:
 
 
 def probe() -> Privileges:
-    """Try everything that a run does; takes half a second."""
+    """Try every operation of a run; takes half a second."""
     abilities = (
         namespaces(),
         *map(_tool, TOOLS),
@@ -95,7 +95,7 @@ def probe() -> Privileges:
 
 
 def required() -> Privileges:
-    """Return what this process may do, if that is enough for a run.
+    """Return the privileges of this process if they suffice for a run.
 
     Raises
     ------
@@ -113,13 +113,13 @@ def required() -> Privileges:
 
 
 def in_user_namespace() -> bool:
-    """Return whether this process does not live in the system's first user namespace."""
+    """Return whether this process is outside the system's first user namespace."""
     first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
     return (int(first), int(count)) != (0, _ALL_IDS)
 
 
 def namespaces() -> Ability:
-    """Make a network namespace and a TUN device in it, in a thread that takes both with it."""
+    """Make a network namespace and a TUN device in it, in a thread; both end with the thread."""
     problem = _in_thread(_make_namespace_with_device)
     return Ability("namespaces", not problem, problem)
 
@@ -144,7 +144,7 @@ def open_tun(name: str) -> int:
 
 
 def _in_thread(attempt: Callable[[], None]) -> str:
-    """Run `attempt` in a thread of its own; return what went wrong, empty if nothing."""
+    """Run `attempt` in a thread of its own; return the error, empty if it succeeded."""
     problems: list[str] = []
 
     def run() -> None:
@@ -174,19 +174,19 @@ def _collector(name: str, *, needed: bool) -> Ability:
 
 
 def _real_time() -> Ability:
-    """Ask for a real-time priority, in a thread, because it is given to threads."""
+    """Ask for a real-time priority in a thread of its own, because priorities belong to threads."""
     problem = _in_thread(take_real_time_priority)
     return Ability("real-time priority", not problem, problem, needed=False)
 
 
 def take_real_time_priority() -> None:
-    """Let this thread run before all ordinary ones; its children do not."""
+    """Let this thread run before all ordinary ones; its children get an ordinary priority."""
     policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     os.sched_setscheduler(0, policy, os.sched_param(REAL_TIME_PRIORITY))
 
 
 def probe_in_user_namespace() -> tuple[Ability, ...]:
-    """Try everything that a run does, in a user namespace of a child's own; empty if there can be none."""
+    """Try every operation of a run in a child's own user namespace; empty if there can be none."""
     program = (
         "import dataclasses, json; from multitracer.testbed import privileges as p; "
         "print(json.dumps([dataclasses.astuple(ability) for ability in p.probe().abilities]))"
@@ -197,7 +197,7 @@ def probe_in_user_namespace() -> tuple[Ability, ...]:
 
 
 def why_no_user_namespace() -> str:
-    """Return why a child in a user namespace of its own could not make hosts and devices; empty if it can."""
+    """Return why a child in its own user namespace could not make hosts and devices; empty if it can."""
     if in_user_namespace():
         return "this is one already"
     if not shutil.which(_USER_NAMESPACE[0]):

@@ -1,4 +1,4 @@
-"""What the link's own process writes of a run: rlpdump of both sides, the clocks, the truth, the summary.
+"""The files that the link's process writes: rlpdump of both sides, the clocks, the truth, the summary.
 
 Where tcpdump may not run, it writes the captures as well: every packet passes here.
 """
@@ -98,7 +98,7 @@ class Recorder:
         self._flush()
 
     def begin(self, clock: LinkClock) -> None:
-        """Take the clock by which link times become those of the hosts."""
+        """Take the clock that converts link times to times of the hosts."""
         self._clock = clock
 
     def _realtime_ns(self, side: Side, link_ns: int) -> int:
@@ -133,11 +133,11 @@ class Recorder:
         self._segments.writelines(self._truth.noted(side, event))
 
     def on_air(self, frame: OnAir) -> None:
-        """Take a frame's fate."""
+        """Write whether a frame was lost."""
         self._frames.write(frame_line(frame))
 
     def each_second(self) -> None:
-        """Read the clocks and let what is buffered reach the files, if a second is over."""
+        """Once a second, read the clocks and flush the files."""
         if time.monotonic_ns() >= self._due_ns:
             self._due_ns = time.monotonic_ns() + NS_PER_S
             self._read_clocks()
@@ -169,7 +169,7 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what can only be known now, and close every log."""
+        """Write the facts that are known only now, and close every log."""
         with self._files:
             self._segments.writelines(self._truth.rest())
             self._read_clocks()

@@ -205,11 +205,11 @@ class RealRun:
 
     @property
     def _largest_packet(self) -> int:
-        """What a capture need hold at most: tcpdump's buffer has room for few packets of the largest size."""
+        """Return the snap length of captures: the link's MTU, because tcpdump's buffer is small."""
         return max(self._scenario.profile(side).mtu_bytes for side in SIDES)
 
     def _own_logs(self, ended_ns: int | None) -> list[CollectorRun]:
-        """Return what the link's own process writes: rlpdump, and the captures where tcpdump may not."""
+        """Return the logs that the link's process writes: rlpdump, and captures where tcpdump may not run."""
         own = ["rlpdump"] if self._privileges.may("tcpdump") else ["rlpdump", "capture"]
         outcome = None if ended_ns is None else "ended"
         command = ["multitracer", "testbed", "run", self._scenario.name]
@@ -221,7 +221,7 @@ class RealRun:
         ]
 
     def _count(self, side: Side, name: str) -> dict[str, int]:
-        """Write down what a host's TCP has counted so far, and return it."""
+        """Write the TCP counters of a host, and return them."""
         text = self._hosts.output(side, *_COUNTERS)
         self._write(side, name, text)
         counters: dict[str, int] = json.loads(text)["kernel"]
@@ -233,7 +233,7 @@ class RealRun:
     # --- the run ---
 
     def _drive(self, recorder: Recorder, progress: ProgressReport) -> GsmLink:
-        """Let the slots pass until the run is over."""
+        """Run the link until the run is over."""
         scenario = self._scenario
         link = GsmLink(scenario.gsm, seed=self._seed, script=scenario.events, on_air=recorder.on_air)
         addresses = self._hosts.addresses
@@ -283,7 +283,7 @@ class RealRun:
         )
 
     def _complete_manifest(self) -> None:
-        """Say how each collector ended, and what every log is now."""
+        """Write how each collector ended, and size and checksum of every log."""
         self._manifest.collectors = [*self._children.runs, *self._own_logs(time.time_ns())]
         if self._manifest.variables.ended is None:
             number = self._interruption.signal

@@ -1,4 +1,4 @@
-"""Removes what runs left behind that were killed: processes and namespaces whose maker no longer lives.
+"""Removes processes and namespaces of killed runs: those whose maker no longer lives.
 
 Nothing is touched that does not carry a maker's name. (The collectors remove stale tracing instances of
 their own when they start.)
@@ -49,7 +49,7 @@ def _send(pid: int, started: int, number: signal.Signals) -> None:
 
 
 def _orphans() -> Iterator[tuple[int, int]]:
-    """Yield number and start time of each process whose maker is dead."""
+    """Yield number and start time of each process whose maker has ended."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (maker := _maker(entry)) is not None and not maker.lives:
             started = start_time(int(entry.name))

@@ -81,7 +81,7 @@ class Plan:
 
 
 class _Run:
-    """One transfer under way."""
+    """One transfer in progress."""
 
     def __init__(self, plan: Plan, transfer: Transfer) -> None:
         self.plan = plan
@@ -109,7 +109,7 @@ class _Run:
         self.took_s = (time.monotonic() - began_s) * self.plan.speed
 
     def report(self) -> Document:
-        """Return how it went; the time in link seconds."""
+        """Return the result of the transfer; the time in link seconds."""
         way = "sent" if self.transfer.sends else "received"
         return {"port": self.transfer.port, way: self.moved_bytes, "took_s": self.took_s, "ended": self.ended}
 
@@ -136,7 +136,7 @@ class _Run:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _send(self, sock: socket.socket) -> None:
-        """Send all, and close only when it is acknowledged.
+        """Send everything, and close only when it is acknowledged.
 
         A socket that is shut down earlier leaves ESTABLISHED, and the kernel's tcp_probe no longer sees it.
         """
@@ -169,7 +169,7 @@ class _Run:
                 self._pause(_READ_EVERY_S)
 
     def _patience(self, sock: socket.socket) -> None:
-        """Let the next call on the socket end when the user gives up."""
+        """Limit the next call on the socket by the time at which the user gives up."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
@@ -181,7 +181,7 @@ class _Run:
 
 
 def _socket(plan: Plan, transfer: Transfer) -> socket.socket:
-    """Return a socket whose window is that of the plan; what listens hands its options on."""
+    """Return a socket with the plan's window; a listening socket passes its options on."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     room = 1 if transfer.reads_bytes_per_s else _ROOM
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

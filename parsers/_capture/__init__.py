@@ -1,4 +1,4 @@
-"""From the bytes of a capture to its packets: what pcap, pcapng, ERF and snoop have in common.
+"""From the bytes of a capture to its packets: the common part of pcap, pcapng, ERF and snoop.
 
 In comes a stream; `window.py` shows a piece of it at a time. A format yields records, batch by batch: it
 finds them with `lanes.py`, many at once, or with `record_file.py` where a file is nothing but records.

@@ -1,4 +1,4 @@
-"""Reads captures: what the packet formats have in common."""
+"""Reads captures: the common part of the packet formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_GAPS = 1000
 
 
 class Damage:
-    """What is wrong with a file: the byte ranges that were lost, and why reading ended early, if it did."""
+    """The damage of a file: the byte ranges that were lost, and why reading ended early, if it did."""
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class Damage:
         return self._gaps >= _MOST_GAPS
 
     def lost(self, begin: int, end: int, reason: str) -> None:
-        """Note that the bytes from `begin` to `end` of the file tell nothing; reading went on behind them."""
+        """Note that the bytes from `begin` to `end` of the file are lost; reading continued after them."""
         ranges = self._source.lost_ranges
         self._gaps += 1
         if ranges and ranges[-1][1] >= begin:
@@ -80,7 +80,7 @@ _FAR_APART = f"more than {_ERA_YEARS} years from the others"
 
 
 class StampFacts:
-    """Notes in a file's facts what its time stamps show."""
+    """Writes into a file's facts what its time stamps show."""
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source
@@ -89,7 +89,7 @@ class StampFacts:
         """Years since 1970 -> packets, the smallest and the largest time."""
 
     def note(self, time_ns: Numbers) -> None:
-        """Take in the next times, in the order of the file."""
+        """Note the next times, in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
         known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
         self._source.without_time += len(time_ns) - len(known)
         if not len(known):

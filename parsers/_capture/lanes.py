@@ -38,7 +38,7 @@ class Layout(Protocol):
         """Return a function from where records begin to where the next ones do; far away if there is none."""
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a record may well begin."""
+        """Return where a record may begin among the places `at` (int64, shape (n,)): bool, shape (n,)."""
 
     def likely(self, pieces: NDArray[np.uint8]) -> Mask:
         """Return where a record may begin in each row of bytes, by a cheap look; shape (lanes, bytes - 8)."""

@@ -1,4 +1,4 @@
-"""Walks over files that are nothing but records, each of which says how long it is."""
+"""Reads files that consist only of records, each with its own length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Layout(NamedTuple):
-    """Where a record says how long it is, its header included."""
+    """Where a record states its length, header included."""
 
     header_bytes: int
     length: struct.Struct

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Readable(Protocol):
-    """Something to read bytes from: a `Stream`, or any binary file object."""
+    """A source of bytes: a `Stream`, or any binary file object."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill some of `buffer`; return how many bytes, 0 only at the end."""
@@ -26,7 +26,7 @@ WINDOW_BYTES = 4 * 1024 * 1024
 
 
 class Window:
-    """The bytes `data[begin:end]` of a stream; what was read is given up as `begin` is moved on."""
+    """The bytes `data[begin:end]` of a stream; bytes before `begin` are discarded."""
 
     def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:
         self.data: Bytes = np.zeros(size + PAD_BYTES, np.uint8)
@@ -56,7 +56,7 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether reading on has to wait until `begin` is moved on."""
+        """Whether reading must wait until `begin` is moved on."""
         return len(self) == self._size
 
     def remains(self, what: str) -> str | None:

@@ -1,8 +1,16 @@
 """The chain of headers from the start of a frame to its IP packets.
 
-Every kind of header is a number: EtherTypes are themselves, link types and what else may come next are
-numbers above them. A *step* takes one header off many packets and returns, for each packet it can follow, the
-number of the next header; it counts the others in the ledger. All steps are listed in `steps.py`.
+Every kind of header is a number: EtherTypes are themselves; link types and other kinds that may come next
+have numbers above them. A *step* takes one kind of header off many packets at once. All steps are listed
+in `steps.py`, and all keep this contract:
+
+    step(packets: Packets, ledger: Ledger) -> (Packets, Numbers)
+
+`packets` has shape (n,); its `at` is where the header begins, and nothing at or behind `end` is read. The
+result has shape (m,), m <= n, in the same order: the packets that can be followed, with `at` behind the
+header, and for each one the number of the next header (int64, shape (m,); never NA). The step counts the
+other n - m packets in the ledger, each once. It changes no array that it got, and raises nothing whatever
+the bytes are.
 """
 
 from __future__ import annotations
@@ -49,14 +57,21 @@ def link(link_type: int) -> int:
 def ip_packets(
     packets: Packets, kind: int, steps: Mapping[int, Step], ledger: Ledger
 ) -> list[tuple[Packets, int]]:
-    """Return the IP packets in `packets`, and their version; all others are counted.
+    """Return the IP packets in `packets` with their version; count all others in `ledger`.
 
     Parameters
     ----------
     packets : Packets
         `at` is where a header of `kind` begins.
+    kind : int
     steps : mapping of int to Step
-        What takes each kind of header off.
+        Takes each kind of header off.
+    ledger : Ledger
+
+    Returns
+    -------
+    list of (Packets, int)
+        `at` is where the IP header begins; the version is 4 or 6.
     """
     by_family: list[tuple[Packets, int]] = []
     pending = [(packets, np.full(len(packets), kind))]
@@ -75,9 +90,9 @@ def ip_packets(
 
 
 def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
-    """Return the packets by their IP version, which the header before said, or they say themselves.
+    """Return the packets by IP version: the one in their own first four bits, if their lengths agree.
 
-    The first four bits of a packet decide where the lengths behind them, too, are those of that version.
+    `expected`, 4 or 6, is the version that the header before IP states; all other packets have it.
     """
     here = packets.at < packets.end
     other = 10 - expected

@@ -1,4 +1,4 @@
-"""Arrays and tables that grow block by block, without a second copy of them in the end.
+"""Arrays and tables that grow block by block, without a second copy at the end.
 
 Memory that was asked for but not yet written costs nothing, so the room is made as large as the rest of the
 input lets expect, and otherwise doubled.
@@ -22,7 +22,7 @@ _MARGIN = 1.05
 
 
 class GrowingArray:
-    """One array with room to spare."""
+    """One array with spare capacity."""
 
     def __init__(self, dtype: str) -> None:
         self._array: Array = np.empty(0, dtype)
@@ -33,11 +33,14 @@ class GrowingArray:
 
     @property
     def values(self) -> Array:
-        """What was appended so far; a view."""
+        """The values appended so far, as a view: shape (len(self),)."""
         return self._array[: self._count]
 
     def append(self, values: Array, *, share: float | None = None) -> None:
-        """Append values; `share` is how much of the input has been read, from 0 to 1, if that is known."""
+        """Append values, one-dimensional; they are converted to the dtype of the array.
+
+        `share` is how much of the input has been read, from 0 to 1; None if that is unknown.
+        """
         after = self._count + len(values)
         if after > len(self._array):
             expected = int(after / share * _MARGIN) if share else 0
@@ -49,7 +52,7 @@ class GrowingArray:
 
 
 class GrowingTable:
-    """A table with room to spare."""
+    """A table with spare capacity."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -64,7 +67,7 @@ class GrowingTable:
             column.append(columns[name], share=share)
 
     def values(self, name: str) -> Array:
-        """Return what was appended to a column so far; a view."""
+        """Return the values appended to a column so far, as a view: shape (len(self),)."""
         return self._columns[name].values
 
     def finish(self) -> Table:

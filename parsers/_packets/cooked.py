@@ -1,6 +1,7 @@
 """Headers that a capture tool makes up: loopback, "cooked" Linux frames, firewall and packet-filter logs.
 
-Source: the tcpdump.org link-type registry, one entry per function below.
+Source: the tcpdump.org link-type registry, one entry per function below. Each function is a step
+(`chain.py` states the contract).
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take off Apple's PKTAP header; it says which link type follows."""
+    """Take off Apple's PKTAP header, which names the link type that follows."""
     packets = packets.keep(ledger.whole(packets, 12, "PKTAP header"))
     length = _little(packets.data, packets.at, 4)
     kinds = link(0) + np.minimum(_little(packets.data, packets.at + 8, 4), 0xFFFF)
@@ -121,7 +122,7 @@ def token_ring(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def classical_ip_over_atm(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """IP over ATM with LLC before it, or without (ATM_CLIP)."""
+    """Take off LLC where IP over ATM has it; without LLC, IP begins at once (ATM_CLIP)."""
     packets = packets.keep(ledger.whole(packets, 3, "ATM CLIP header"))
     is_llc = u16(packets.data, packets.at) == 0xAAAA
     return packets, np.where(is_llc, LLC, RAW_IP)

@@ -15,7 +15,7 @@ from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import Endpoints, Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
-from parsers._packets.layers import UNTAGGED, Ledger, Packets
+from parsers._packets.layers import UNTAGGED, Ledger, Packets, u16
 from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
@@ -39,6 +39,12 @@ _FEWEST_SEGMENTS = 10
 """So many tell a file's rule from an odd packet."""
 _NEARLY_ALL = 0.9
 _NAMES = {each.value: each.name.lower() for each in IpProtocol}
+
+
+GSMTAP = "gsmtap"
+"""What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
+_GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
+_UDP = IpProtocol.UDP.value
 
 
 @dataclass(slots=True)
@@ -136,7 +142,7 @@ class Decoder:
         return self._overwritten[1]
 
     def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:
-        """Note what fragments carry, and return the datagrams without the later ones."""
+        """Count the bytes of later fragments, and return the datagrams without them."""
         later = datagrams.fragment_offset > 0
         fragment = later | datagrams.more_fragments
         if not fragment.any():
@@ -147,7 +153,9 @@ class Decoder:
 
     def _segments_of(self, datagrams: Datagrams, ledger: Ledger) -> Segments:
         is_tcp = datagrams.protocol == _TCP
-        ledger.count_each(datagrams.protocol[~is_tcp], _NAMES, "ip protocol {}")
+        is_gsmtap = _is_gsmtap(datagrams)
+        ledger.count_protocol(GSMTAP, int(np.count_nonzero(is_gsmtap)))
+        ledger.count_each(datagrams.protocol[~(is_tcp | is_gsmtap)], _NAMES, "ip protocol {}")
         tcp = segments(datagrams.keep(is_tcp), ledger)
         ledger.count_protocol("tcp", len(tcp.datagrams))
         return tcp
@@ -181,7 +189,7 @@ class Decoder:
         )
 
     def _append_options(self, parts: list[Segments], order: Numbers | None, share: float | None) -> None:
-        """Append what the rare options say, with the rows of their segments."""
+        """Append the values of the rare options, with the rows of their segments."""
         before, n = len(self._segments), sum(len(p.datagrams) for p in parts)
         row_of = np.arange(before, before + n)
         if order is not None:
@@ -211,7 +219,7 @@ class Decoder:
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
 
     def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
-        """Join the flows that two VLANs of a trunk show twice, and say so."""
+        """Join the flows that two VLANs of a trunk show twice, and note it."""
         if not len(flows) or (flows["vlan"] == UNTAGGED).all():
             return flows
         ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
@@ -224,13 +232,13 @@ class Decoder:
         return flows
 
     def keep_times(self, first_ns: int, last_ns: int) -> None:
-        """Take their times from the segments of the last file that are not between these two."""
+        """Remove the times of those segments of the last file that are not between these two."""
         begin = int(np.searchsorted(self._segments.values("file"), len(self.files) - 1))
         time_ns = self._segments.values("time_ns")[begin:]
         time_ns[(time_ns < first_ns) | (time_ns > last_ns)] = NOT_A_TIME
 
     def finish(self) -> Capture:
-        """Return the capture; the decoder is used up."""
+        """Return the capture; the decoder must not be used afterwards."""
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
         flows, renumbered = self._flows.finish()
@@ -244,8 +252,17 @@ class Decoder:
         )
 
 
+def _is_gsmtap(datagrams: Datagrams) -> Mask:
+    """Return which datagrams go to the UDP port of GSMTAP; both ports are captured of each."""
+    packets = datagrams.packets
+    mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
+    if mask.any():
+        mask[mask] = u16(packets.data, packets.at[mask] + 2) == _GSMTAP_PORT
+    return np.asarray(mask)
+
+
 def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple[Packets, int]]]:
-    """Return the datagrams that are no tunnels, and the IP packets inside those that are."""
+    """Return the datagrams that are no tunnels, and the IP packets inside those that are tunnels."""
     if (datagrams.protocol == _TCP).all():
         return datagrams, []
     tunnel = np.isin(datagrams.protocol, tuple(INSIDE))
@@ -262,7 +279,7 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
 
 
 def _share_cut(records: Records) -> float | None:
-    """Return the share of TCP packets that IP makes longer than both lengths of the record, if known."""
+    """Return the share of TCP packets that are longer by IP than by both lengths of the record, if known."""
     cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], Ledger({}, {})
     for link_type, packets in by_link_type(records):
         for part, version in ip_packets(packets, link(link_type), STEPS, ledger):
@@ -278,7 +295,7 @@ def _share_cut(records: Records) -> float | None:
 
 
 def _share(cut: Mask, captured: Numbers) -> float:
-    """Return the share of cut packets; 1 if nearly all those are that are long enough to be cut."""
+    """Return the share of cut packets; 1 if nearly all packets longer than the shortest cut one are cut."""
     if np.count_nonzero(cut) >= _FEWEST_SEGMENTS:
         longer = cut[cut | (captured > captured[cut].min())]
         if longer.mean() > _NEARLY_ALL:
@@ -287,13 +304,13 @@ def _share(cut: Mask, captured: Numbers) -> float:
 
 
 def _mark_overwritten(packets: Packets) -> None:
-    """Mark the packets whose two lengths are equal: what was cut off them cannot be seen."""
+    """Mark the packets whose two lengths are equal: whether they were cut cannot be seen."""
     cut = packets.end == packets.stop
     packets.marks |= np.where(cut, np.uint16(Mark.LENGTH_OVERWRITTEN), np.uint16(0))
 
 
 def by_link_type(records: Records) -> list[tuple[int, Packets]]:
-    """Return the packets of a block by their link type."""
+    """Return the packets of a block by their link type: `at` is where the frame begins."""
     end = records.start + records.captured
     packets = Packets(
         records.data,

@@ -1,4 +1,4 @@
-"""What may lie between Ethernet and IP: VLAN tags, MPLS labels, LLC; and IP without anything before it.
+"""Headers between Ethernet and IP: VLAN tags, MPLS labels, LLC; and IP without any header before it.
 
 Sources: IEEE 802.3, 802.1Q, 802.1ad; RFC 1042 (LLC and SNAP), RFC 2684 (bridged frames in SNAP), RFC 3032 and
 RFC 4448 (MPLS and Ethernet in it).
@@ -24,7 +24,7 @@ _BRIDGED_ORGANISATION = 0x0080C2
 
 
 def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """IP with nothing before it; its first four bits tell the version."""
+    """Take nothing off: the packet begins with IP, and its first four bits are the version."""
     packets = packets.keep(ledger.whole(packets, 1, "IP header"))
     version = packets.data[packets.at] >> 4
     good = (version == 4) | (version == 6)
@@ -46,14 +46,14 @@ def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def mpls_label(kind: int, packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take one label off; behind the bottom of the stack lies the payload."""
+    """Take one MPLS label off; the payload follows the label with the bottom-of-stack bit."""
     packets = packets.keep(ledger.whole(packets, 4, "MPLS label"))
     bottom = packets.data[packets.at + 2] & 1 == 1
     return packets.advanced(4), np.where(bottom, MPLS_PAYLOAD, kind)
 
 
 def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Nothing says what MPLS carries; as other tools do, guess by the first four bits."""
+    """Guess what MPLS carries by the first four bits, as other tools do: no field names it."""
     packets = packets.keep(ledger.whole(packets, 1, "MPLS payload"))
     nibble = packets.data[packets.at] >> 4
     guesses = [nibble == 4, nibble == 6, nibble == 0]
@@ -62,7 +62,7 @@ def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take LLC off; SNAP is behind it, or IP with its own SAP."""
+    """Take LLC off; SNAP follows, or IP under its own SAP."""
     packets = packets.keep(ledger.whole(packets, 3, "LLC header"))
     saps = u16(packets.data, packets.at)
     known = (saps == 0xAAAA) | (saps == 0x0606)
@@ -71,7 +71,7 @@ def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def snap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take organisation and protocol off; a bridged frame is Ethernet again."""
+    """Take the organisation and the protocol off; a bridged frame is Ethernet once more."""
     packets = packets.keep(ledger.whole(packets, 5, "SNAP header"))
     organisation = u32(packets.data, packets.at) >> 8
     bridged = organisation == _BRIDGED_ORGANISATION

@@ -1,4 +1,4 @@
-"""Numbers the flows of a capture, in order of first sight, and tells the direction of each segment."""
+"""Numbers the flows of a capture in order of their first packet, and finds each segment's direction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Endpoints:
     port: Words
 
     def pick(self, which: Numbers) -> Endpoints:
-        """Return the endpoints at the given positions."""
+        """Return the endpoints at the given positions: int64, shape (m,)."""
         return Endpoints(self.high[which], self.low[which], self.port[which])
 
     def addresses(self, ip_version: int) -> NDArray[np.void]:

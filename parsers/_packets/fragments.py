@@ -24,7 +24,7 @@ Key = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Open:
-    """A datagram of which more fragments may come."""
+    """A datagram whose fragments are not all there yet."""
 
     first: int | None = None
     """Number of the packet that brought the first fragment."""
@@ -38,7 +38,7 @@ class _Open:
     """Begin and end of the fragments other than the first."""
 
     def reach(self) -> int:
-        """Return up to where the datagram is there without a gap."""
+        """Return up to where the datagram is present without a gap."""
         end = self.first_end
         for begin, piece_end in sorted(self.pieces):
             if begin > end:
@@ -85,7 +85,7 @@ class Fragments:
             self.extra_bytes[datagram.first] = datagram.reach() - datagram.first_end
 
     def finish(self) -> None:
-        """Give up waiting for more."""
+        """Stop waiting for more fragments."""
         for key in list(self._open):
             self._close(key)
 

@@ -77,7 +77,7 @@ class Datagrams:
         return len(self.protocol)
 
     def keep(self, mask: Mask) -> Datagrams:
-        """Return the datagrams where `mask` is set."""
+        """Return the datagrams where `mask` (bool, shape (n,)) is set."""
         if mask.all():
             return self
         return Datagrams(
@@ -114,7 +114,10 @@ def in_capture_order(parts: list[Datagrams]) -> Datagrams:
 
 
 def ipv4(packets: Packets, ledger: Ledger) -> Datagrams:
-    """Take the IPv4 headers off; packets whose header is cut or contradicts itself are counted, not kept."""
+    """Take the IPv4 headers off; packets whose header is cut or contradicts itself are counted and left out.
+
+    `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
+    """
     header = headers(packets.data, packets.at, _IPV4)
     header_bytes = (header["version_ihl"] & 0x0F).astype(np.int64) << 2
     total = header["total_length"].astype(np.int64)
@@ -143,7 +146,10 @@ def ipv4(packets: Packets, ledger: Ledger) -> Datagrams:
 
 
 def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
-    """Take the IPv6 headers and extension headers off; what is cut or not valid is counted, not kept."""
+    """Take the IPv6 headers and extension headers off; what is cut or not valid is counted and left out.
+
+    `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
+    """
     header = headers(packets.data, packets.at, _IPV6)
     captured = packets.at + 40 <= packets.end
     valid = header["version_class_label"] >> 28 == 6

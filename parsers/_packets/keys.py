@@ -39,7 +39,19 @@ class KeyIndex:
         return len(self._keys[0])
 
     def numbers(self, words: Sequence[Words]) -> tuple[NDArray[np.int32], Numbers]:
-        """Return the number of each key, and the positions at which a new key is seen first, ascending."""
+        """Return the number of each key, and the positions at which a new key is seen first.
+
+        Parameters
+        ----------
+        words : sequence of ndarray of uint64, shape (n,)
+            Word i of each key.
+
+        Returns
+        -------
+        number : ndarray of int32, shape (n,)
+            From 0; never NA.
+        first : ndarray of int64, shape (n_new,), ascending
+        """
         number = np.full(len(words[0]), _EMPTY, np.int32)
         unknown = self._look_up(words, number)
         if not len(unknown):
@@ -53,7 +65,7 @@ class KeyIndex:
         return number, unknown[first]
 
     def _slots(self, words: Sequence[Words]) -> Numbers:
-        """Return where to look for each key first."""
+        """Return the slot in which to look for each key first."""
         mixed = words[0] * self._multipliers[0]
         for word, multiplier in zip(words[1:], self._multipliers[1:], strict=False):
             mixed ^= mixed >> np.uint64(29)
@@ -65,7 +77,7 @@ class KeyIndex:
         return (mixed >> np.uint64(64 - bits)).astype(np.int64)
 
     def _is_key(self, number: NDArray[np.int32], words: Sequence[Words]) -> Mask:
-        """Return where the key of a number is the given one."""
+        """Return where the key with a number equals the given one."""
         same: Mask = number != _EMPTY
         if len(self):
             for key, word in zip(self._keys, words, strict=True):

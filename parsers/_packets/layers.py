@@ -1,4 +1,4 @@
-"""What the decoders of one layer hand to the next: many packets at once, as arrays of positions.
+"""The types that decoders of one layer pass to the next: many packets at once, as arrays of positions.
 
 A block is a piece of the capture in memory, with `PAD_BYTES` of slack after its last packet, so that a
 header can be gathered first and found to be cut short afterwards. Gathering rows of bytes as `void` and
@@ -120,7 +120,7 @@ class Packets:
         return len(self.record)
 
     def pick(self, which: Mask | Numbers) -> Packets:
-        """Return the packets that a mask or positions select."""
+        """Return the packets that a mask (bool, shape (n,)) or positions (int64) select."""
         return Packets(
             self.data,
             self.record[which],
@@ -132,11 +132,11 @@ class Packets:
         )
 
     def keep(self, mask: Mask) -> Packets:
-        """Return the packets where `mask` is set; without copying if that is all of them."""
+        """Return the packets where `mask` (bool, shape (n,)) is set; without a copy if all are."""
         return self if mask.all() else self.pick(mask)
 
     def advanced(self, length: Numbers | int) -> Packets:
-        """Return the packets with `at` moved on by `length`."""
+        """Return the packets with `at` moved on by `length` >= 0 bytes: an int, or int64 of shape (n,)."""
         return replace(self, at=self.at + length)
 
 
@@ -163,7 +163,7 @@ def joined(parts: list[Packets], order: Numbers) -> Packets:
 
 @dataclass(slots=True)
 class Ledger:
-    """What became of packets: each is counted once, under its protocol or the reason it was not decoded."""
+    """The counts of packets: each once, under its protocol or under the reason why it was not decoded."""
 
     protocols: dict[str, int]
     not_decoded: dict[str, int]
@@ -174,7 +174,10 @@ class Ledger:
             self.protocols[protocol] = self.protocols.get(protocol, 0) + count
 
     def count_each(self, numbers: Numbers, names: dict[int, str], other: str) -> None:
-        """Count a packet for each of `numbers`, by its name, or by `other` with the number put in."""
+        """Count a packet for each of `numbers` (int64, shape (n,)) by its name; without one, by `other`.
+
+        `other` is a format with a place for the number.
+        """
         if len(numbers):
             distinct, counts = np.unique(numbers, return_counts=True)
             for number, count in zip(distinct.tolist(), counts.tolist(), strict=True):
@@ -186,7 +189,7 @@ class Ledger:
             self.not_decoded[reason] = self.not_decoded.get(reason, 0) + count
 
     def moved(self, protocol: str, reason: str, count: int) -> None:
-        """Count packets that were counted under a protocol as not decoded after all."""
+        """Move packets that were counted under a protocol to those that were not decoded."""
         if count:
             self.dropped(reason, count)
             self.protocols[protocol] -= count
@@ -194,11 +197,14 @@ class Ledger:
                 del self.protocols[protocol]
 
     def drop(self, mask: Mask, reason: str) -> None:
-        """Count the packets where `mask` is set as not decoded."""
+        """Count the packets where `mask` (bool, shape (n,)) is set as not decoded."""
         self.dropped(reason, int(np.count_nonzero(mask)))
 
     def whole(self, packets: Packets, length: Numbers | int, header: str) -> Mask:
-        """Return which packets have `length` bytes from `at` captured; count the others."""
+        """Return which packets have `length` bytes captured from `at` on; count the others.
+
+        `length` is in bytes, one number or int64 of shape (n,); the answer is bool, shape (n,).
+        """
         mask: Mask = packets.at + length <= packets.end
         self.drop(~mask, f"{header} cut short")
         return mask

@@ -49,7 +49,7 @@ def joined_across_vlans(flows: Table, directed: Flow) -> tuple[Table, Flow]:
 
 
 def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the rows of flows that are the two directions of the same endpoints, and nothing else is."""
+    """Return the rows of flows that are the only two directions of the same endpoints."""
     a, b = (endpoints_that_sort(flows, side)[one_way] for side in "ab")
     swapped: Mask = a > b
     low, high = np.where(swapped, b, a), np.where(swapped, a, b)

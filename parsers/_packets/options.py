@@ -28,7 +28,7 @@ _MOST_OPTIONS = 40
 
 @dataclass(slots=True)
 class Options:
-    """What the options of n segments say; arrays of shape (n,), NA is -1."""
+    """The values of the options of n segments; arrays of shape (n,), NA is -1."""
 
     has_timestamps: Mask
     tsval: NDArray[np.uint32]

@@ -31,7 +31,7 @@ _NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
 
 
 def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """PPP as in HDLC: address and control FF 03, unless compressed away; Cisco HDLC by its own addresses."""
+    """Take off address and control (FF 03, unless compressed away) of PPP in HDLC; Cisco HDLC has others."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     first = packets.data[packets.at]
     cisco = (first == 0x0F) | (first == 0x8F)
@@ -44,7 +44,7 @@ def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take the protocol field off, of one byte if it is compressed."""
+    """Take off the protocol field: two bytes, or one if it is compressed."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP protocol"))
     first = packets.data[packets.at].astype(np.int64)
     short = first & 1 == 1
@@ -56,14 +56,14 @@ def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """PPP of Linux pppd: a direction, then PPP, with the control field or without (LINKTYPE_PPP_PPPD)."""
+    """Take off the direction byte of Linux pppd; PPP follows, with or without control (LINKTYPE_PPP_PPPD)."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     control = packets.data[packets.at + 1] == 0x03
     return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
 
 
 def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Frame relay with a two-byte address: RFC 2427, or an EtherType as Cisco does."""
+    """Take off frame relay's two-byte address; RFC 2427 follows, or an EtherType as Cisco writes it."""
     packets = packets.keep(ledger.whole(packets, 5, "frame relay header"))
     data, at = packets.data, packets.at
     standard = data[at + 2] == 0x03

@@ -1,4 +1,4 @@
-"""Every header that is known on the way to IP: what takes it off."""
+"""The table of all steps: which function takes off which kind of header."""
 
 from __future__ import annotations
 

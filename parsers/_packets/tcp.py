@@ -50,7 +50,7 @@ class Segments:
 
 
 def segments(datagrams: Datagrams, ledger: Ledger) -> Segments:
-    """Take TCP headers and options apart; what is cut or not valid is counted, not kept."""
+    """Decode TCP headers and options; what is cut or not valid is counted and left out."""
     packets = datagrams.packets
     header = headers(packets.data, packets.at, _TCP)
     offset_flags = header["offset_flags"].astype(np.int64)

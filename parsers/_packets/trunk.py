@@ -81,7 +81,7 @@ def joined_on_trunk(
 
 
 def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Numbers) -> Iterator[tuple[int, int, bool]]:
-    """Yield two flows with equal endpoints in different VLANs, and whether their endpoints are turned."""
+    """Yield two flows with equal endpoints in different VLANs, and whether their endpoints are swapped."""
     if (flows["vlan"] == UNTAGGED).all():
         return
     turned = ends[:, 0] > ends[:, 1]
@@ -101,7 +101,7 @@ def _flow(segments: Table, rows: Numbers, *, turned: bool) -> _Flow:
 
 
 def _recurs(one: _Flow, two: _Flow) -> bool:
-    """Return whether nearly all packets of one of two flows are in the other, too, within a round trip."""
+    """Return whether nearly all packets of one of two flows are also in the other, within a round trip."""
     key = np.concatenate([one.key, two.key])
     time_ns = np.concatenate([one.time_ns, two.time_ns])
     of_two = np.repeat([False, True], [len(one.key), len(two.key)])

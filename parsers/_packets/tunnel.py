@@ -43,7 +43,7 @@ def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def redirected(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """WCCP: IP, or a redirect header of four bytes and then IP."""
+    """Take off what WCCP puts before IP: nothing, or a redirect header of four bytes."""
     packets = packets.keep(ledger.whole(packets, 5, "WCCP header"))
     bare = packets.data[packets.at] >> 4 == 4
     return packets.advanced(np.where(bare, 0, 4)), np.full(len(packets), IPV4)

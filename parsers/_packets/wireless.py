@@ -36,7 +36,7 @@ def _le32(data: Bytes, at: Numbers) -> Numbers:
 def _after(
     packets: Packets, length: Numbers, kinds: Numbers, name: str, ledger: Ledger
 ) -> tuple[Packets, Numbers]:
-    """Take off headers whose length is in themselves."""
+    """Take off headers that state their own length."""
     inside = packets.advanced(length)
     fits = (length > 0) & (inside.at <= inside.end)
     ledger.drop(~fits, f"{name} header cut short")
@@ -44,7 +44,7 @@ def _after(
 
 
 def ieee80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take the header of a data frame off; encrypted, empty and aggregated frames are counted."""
+    """Take off the header of a data frame; encrypted, empty and aggregated frames are counted."""
     return _mac_header(packets, ledger, padded=False)
 
 
@@ -108,7 +108,7 @@ def radiotap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take a Prism monitor header off, or the AVS header that some drivers put in its place."""
+    """Take off a Prism monitor header, or the AVS header that some drivers write instead."""
     packets = packets.keep(ledger.whole(packets, 8, "Prism header"))
     data, at = packets.data, packets.at
     avs = u32(data, at) & 0xFFFFF000 == _AVS_MAGIC
@@ -118,7 +118,7 @@ def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
 
 
 def per_packet_information(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
-    """Take a PPI header off; it says which link type follows."""
+    """Take off a PPI header, which names the link type that follows."""
     packets = packets.keep(ledger.whole(packets, 8, "PPI header"))
     data, at = packets.data, packets.at
     kinds = link(0) + np.minimum(_le32(data, at + 4), 0xFFFF)

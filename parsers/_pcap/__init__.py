@@ -1,4 +1,4 @@
-"""What is inside a classic pcap file, a window of it at a time; `parsers/pcap.py` drives it.
+"""The records of a classic pcap file, a window of it at a time; `parsers/pcap.py` calls it.
 
 In comes the head of a file, then windows of its bytes. `dialect.py` lists how files of each magic number may
 be laid out; where several share one, `dialect_choice.py` asks the first records which it is. `walk.py`

@@ -1,4 +1,4 @@
-"""The dialects of the classic capture file: how long a record's header is, and what its numbers mean.
+"""The dialects of the classic capture file: length of a record's header, and meaning of its numbers.
 
 Sources: draft-ietf-opsawg-pcap; pcap-savefile(5); the comments of libpcap's sf-pcap.c (versions before 2.4,
 Kuznetzov's header) and of Wireshark's libpcap.h and libpcap.c (the patched libpcaps of 1999, Nokia, IXIA).
@@ -51,7 +51,7 @@ _HEADER_NAMES = {20: "Nokia", 28: "modified (ss990915)"}
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the records of one file are laid out."""
+    """The layout of the records of one file."""
 
     order: str
     """struct's sign for the byte order."""
@@ -77,7 +77,7 @@ class Dialect:
 
     @property
     def ticks_per_second(self) -> int:
-        """How far the sub-second field counts."""
+        """How many ticks of the sub-second field make a second."""
         return 1_000_000_000 // self.magic.tick_ns
 
     @property
@@ -105,7 +105,7 @@ class Dialect:
         return lambda at: at + captured[at] + header_bytes
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a record with sane lengths and fraction may begin."""
+        """Return where a record with sane lengths and fraction may begin: bool, shape of `at`."""
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
         captured, original = words[:, 2], words[:, 3]
         sane: Mask = (
@@ -114,7 +114,7 @@ class Dialect:
         return sane
 
     def likely(self, pieces: NDArray[np.uint8]) -> Mask:
-        """Return where the upper half of the seconds is that of the file's first record."""
+        """Return where the upper half of the seconds is that of the file's first record; see `Layout`."""
         first, second = (3, 2) if self.order == "<" else (0, 1)
         width = pieces.shape[1] - 8
         high: Mask = pieces[:, first : first + width] == self.high_seconds >> 8

@@ -1,4 +1,4 @@
-"""Which dialect a pcap file is of: by its magic number, and where that is shared, by its first records."""
+"""Finds the dialect of a pcap file: by its magic number; where dialects share it, by the first records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RARE_FACTOR = 2
 
 
 def dialect_of(head: bytes, *, path: str) -> Dialect:
-    """Return the dialect of the file that `head` begins.
+    """Return the dialect of the file whose first bytes are `head`.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
 
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
-    """Return the dialect that the records at the start of a file speak for, in doubt the usual one."""
+    """Return the dialect in which the first records make most sense; in doubt the usual one."""
     usual, *rare = candidates
     if not rare or _is_clear(usual, head):
         return usual

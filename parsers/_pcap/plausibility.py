@@ -1,4 +1,4 @@
-"""How likely it is that bytes are a pcap record, and where reading resumes behind damage.
+"""How plausible it is that bytes are a pcap record, and where reading continues after damage.
 
 A record has no mark that tells it from other bytes. But its lengths and its fraction of a second are small
 numbers, its time is near that of its neighbours, and it ends where the next one begins: three such records in
@@ -36,7 +36,7 @@ _HEADER_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the headers of records say; int64, shape (n,)."""
+    """Header fields of n records; int64, shape (n,). Masks of its methods are bool, shape (n,)."""
 
     seconds: Numbers
     fraction: Numbers
@@ -45,7 +45,7 @@ class Fields:
 
     @classmethod
     def of(cls, data: Bytes, at: Numbers, dialect: Dialect) -> Fields:
-        """Return the fields of the records that begin at `at`."""
+        """Return the fields of the records that begin at `at`: int64, positions in `data`, shape (n,)."""
         words = rows(data, at, _HEADER_BYTES).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
         captured, original = words[:, 2], words[:, 3]
         if dialect.swapped:
@@ -53,14 +53,14 @@ class Fields:
         return cls(words[:, 0], words[:, 1], captured, original)
 
     def sane(self, dialect: Dialect) -> Mask:
-        """Return where lengths and fraction are what a record has."""
+        """Return where lengths and fraction have values that a record may have."""
         good: Mask = (self.captured <= self.original) & (self.original > 0)
         good &= self.original <= LARGEST_PACKET
         good &= self.fraction < dialect.ticks_per_second
         return good
 
     def times_ns(self, dialect: Dialect) -> Numbers:
-        """Return the times in ns since 1970; a fraction of a second that is none leaves no time."""
+        """Return the times in ns since 1970; NOT_A_TIME where the fraction is a second or more."""
         times = self.seconds * 1_000_000_000 + self.fraction * dialect.magic.tick_ns
         wrong = self.fraction >= dialect.ticks_per_second
         if wrong.any():
@@ -68,17 +68,17 @@ class Fields:
         return times
 
     def complete(self, dialect: Dialect) -> Mask:
-        """Return where a record holds the whole packet, or as much as the snap length lets it."""
+        """Return where a record holds the whole packet, or as much of it as the snap length allows."""
         whole: Mask = (self.captured == self.original) | (self.captured == dialect.snap_length)
         return whole
 
     def blank(self) -> Mask:
-        """Return where a header is nothing but zeros: in a packet's payload they are frequent."""
+        """Return where a header is all zeros: zeros are frequent in a packet's payload."""
         empty: Mask = (self.original | self.captured | self.seconds | self.fraction) == 0
         return empty
 
     def hollow(self) -> Mask:
-        """Return where a header holds nothing, far in time from the one before: a packet's last bytes."""
+        """Return where a header is all zeros, or has no captured bytes and a time far from the previous."""
         empty: Mask = self.captured == 0
         empty[:1] = False
         empty[1:] &= np.abs(np.diff(self.seconds)) > NEAR_S
@@ -157,7 +157,7 @@ class Chains:
         return len(self._followed(self._sane_places(begin, self._end - _HEADER_BYTES + 1), times=CHAIN))
 
     def begin_at(self, places: Numbers) -> Mask:
-        """Return at which of some places a chain begins."""
+        """Return at which places (int64, shape (n,)) a chain begins: bool, shape (n,)."""
         inside = (places > 0) & (places + _HEADER_BYTES <= self._end)
         here = places[inside]
         sane = here[Fields.of(self._data, here, self._dialect).sane(self._dialect)]
@@ -183,7 +183,7 @@ class Chains:
         return here + begin
 
     def _followed(self, places: Numbers, *, times: int) -> Numbers:
-        """Return the places whose records have so many plausible ones in a row behind them.
+        """Return the places whose record is followed by the given number of plausible ones.
 
         That the file ends exactly behind a record, near the time that is looked for, says as much.
         """
@@ -202,7 +202,7 @@ class Chains:
         return np.sort(np.append(ended, begin))
 
     def _is_within(self, at: Numbers, most_s: int) -> Mask:
-        """Return which records are so near the time that is looked for."""
+        """Return which records are close enough to the expected time."""
         if self._near_s is None:
             return np.ones(len(at), bool)
         near: Mask = np.abs(Fields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s

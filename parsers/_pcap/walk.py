@@ -1,4 +1,4 @@
-"""Walks over the records of a pcap file, a window at a time, and over what is damaged between them.
+"""Reads the records of a pcap file, a window at a time, and the damage between them.
 
 Reading follows the lengths that the records state. One wrong bit in a length leads it among the bytes of a
 packet, where nothing looks like a record: one that is strange, and for which those behind it do not speak, is
@@ -56,7 +56,7 @@ class Reading:
         """Where in the file the bytes begin behind which no record was found yet, and what is wrong there."""
 
     def batch(self) -> Records:
-        """Return the next records; their bytes are there until `advance`."""
+        """Return the next records; their bytes stay valid until `advance`."""
         self._before = self._window.offset
         if not self._lost:
             return self._next()
@@ -64,12 +64,12 @@ class Reading:
         return self._records(self._seen(np.empty(0, np.int64)), 0)
 
     def advance(self) -> None:
-        """Read on."""
+        """Read the next window."""
         more = self._window.refill()
         self.done = self.done or not (more or self._window.offset > self._before)
 
     def finish(self) -> None:
-        """Note what is wrong with the file."""
+        """Note the damage of the file."""
         reason = self._reason or (self._lost and self._lost[1])
         self._damage.ended(reason or self._window.remains("record"))
 
@@ -109,7 +109,7 @@ class Reading:
         return mask
 
     def _judge(self, seen: _Seen) -> int:
-        """Return how many of the records are to be believed; move the window to where reading goes on."""
+        """Return how many of the records to believe; move the window to where reading continues."""
         window = self._window
         too_long = self._too_long(seen)
         ends_well = window.ended and not len(window)
@@ -133,7 +133,7 @@ class Reading:
         return seen.whole
 
     def _swallows(self, seen: _Seen) -> Mask:
-        """Return which records hold more than there was on the wire, and others where that ended."""
+        """Return which records hold more bytes than their packet, and other records after its end."""
         fields, dialect = seen.fields, self._dialect
         swallows: Mask = (fields.captured > fields.original) & (fields.original > 0)
         if swallows.any():
@@ -143,7 +143,7 @@ class Reading:
         return swallows
 
     def _wait(self, seen: _Seen, fault: int) -> int:
-        """Leave a record that too few follow in the window for the next one, with the one before it."""
+        """Leave a record with too few followers for the next window, together with the one before it."""
         if fault < 2:
             return seen.whole  # nothing would change
         self._window.begin = int(seen.at[fault - 1])
@@ -156,12 +156,12 @@ class Reading:
 
     @staticmethod
     def _search_from(seen: _Seen, fault: int) -> int:
-        """Return from where on a record is looked for: the length of the one before may be what is wrong."""
+        """Return where the search for a record begins: the length of the previous one may be wrong."""
         return int(seen.at[fault - 1]) + _HEADER_BYTES if fault else int(seen.at[fault]) + 1
 
     @staticmethod
     def _arrival(seen: _Seen, fault: int, position: int) -> int:
-        """Return the index of the record at `position` if the lengths lead there: nothing is lost; else 0.
+        """Return the index of the record at `position` if the lengths lead there (nothing is lost), else 0.
 
         Zeros lead on in steps of a header, so they lead nowhere.
         """
@@ -170,7 +170,7 @@ class Reading:
         return index if there and not seen.fields.hollow()[fault:index].any() else 0
 
     def _resume(self, seen: _Seen, fault: int, position: int) -> int:
-        """Go on at `position`; return how many records before it are to be believed."""
+        """Continue at `position`; return how many records before it to believe."""
         kept = fault
         if fault and not (position >= seen.at[fault] and self._is_complete(seen, fault - 1)):
             kept = fault - 1
@@ -184,12 +184,12 @@ class Reading:
         return kept
 
     def _is_complete(self, seen: _Seen, index: int) -> bool:
-        """Return whether there is nothing strange about a record, its captured length included."""
+        """Return whether nothing is strange about a record, including its captured length."""
         as_expected = seen.fields.complete(self._dialect) & ~strange(seen.fields, self._dialect)
         return bool(as_expected[index])
 
     def _nothing_behind(self, seen: _Seen, fault: int, too_long: Mask) -> int:
-        """Return how many records to believe where no chain follows a fault in the window."""
+        """Return how many records to believe if no chain follows a fault in the window."""
         if self._only_zeros(seen, fault):
             too_long[fault] = True
         if not too_long[fault:].any():
@@ -202,7 +202,7 @@ class Reading:
 
     @staticmethod
     def _only_zeros(seen: _Seen, fault: int) -> bool:
-        """Return whether only zeros follow, maybe from within a header on: a disk's, where writing ended."""
+        """Return whether only zeros follow, maybe from inside a header: an interrupted write leaves them."""
         blank = seen.fields.blank()[fault:]
         return bool(blank[1:].all()) and (bool(blank[0]) or len(blank) > CHAIN)
 
@@ -218,7 +218,7 @@ class Reading:
             self._lost, window.begin = None, position
 
     def _leave_searched(self) -> None:
-        """Keep only the end of the window, in which a chain may begin."""
+        """Keep only the end of the window, where a chain may begin."""
         window = self._window
         window.begin = window.end if window.ended else max(window.begin, window.end - OVERLAP_BYTES)
 
@@ -232,7 +232,7 @@ class Reading:
         return f"{where} says it holds {seen.fields.captured[index]} bytes, more than any packet has"
 
     def _skip_giant(self, seen: _Seen) -> Records:
-        """Step over a record larger than the window; return it without its bytes."""
+        """Skip a record that is larger than the window; return it without its bytes."""
         window, offset = self._window, self._window.offset
         length = self._dialect.header_bytes + int(seen.fields.captured[0])
         records = self._records(seen, 1)

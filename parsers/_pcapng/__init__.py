@@ -1,4 +1,4 @@
-"""What is inside a pcapng file, a window of it at a time; `parsers/pcapng.py` drives it.
+"""The blocks of a pcapng file, a window of it at a time; `parsers/pcapng.py` calls it.
 
 In comes a window of bytes that may end in the middle of a block. `walk.py` finds the blocks in it by the
 lengths that they state, those of packets in many lanes at once; `blocks.py` reads the ones that describe

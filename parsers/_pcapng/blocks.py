@@ -1,4 +1,4 @@
-"""The blocks of a pcapng file that are no packets: sections, interfaces and their statistics.
+"""The blocks of a pcapng file that are not packets: sections, interfaces and their statistics.
 
 Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is kept as it is and is escaped where it is shown.
 """
@@ -26,13 +26,13 @@ _LONGEST_TEXT = 4096
 
 
 def byte_order(head: bytes) -> str:
-    """Return struct's sign for the byte order of the section that `head` begins, "" if it has no magic."""
+    """Return struct's character for the byte order of the section at `head`; "" without a magic number."""
     orders = [o for o in "<>" if head[8:12] == struct.pack(o + "I", _MAGIC)]
     return orders[0] if orders else ""
 
 
 def options(body: bytes, order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield code and value of each option in `body`; stop where they do not fit any more."""
+    """Yield code and value of each option in `body`; stop where an option does not fit."""
     at = 0
     while at + 4 <= len(body):
         code, length = struct.unpack_from(order + "HH", body, at)
@@ -43,12 +43,12 @@ def options(body: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def text(value: bytes) -> str:
-    """Return an option's text; what is not UTF-8 is replaced, what is endless is cut."""
+    """Return an option's text; octets that are not UTF-8 are replaced, long text is cut."""
     return value[:_LONGEST_TEXT].decode("utf-8", "replace").rstrip("\0")
 
 
 class Resolution:
-    """How the time stamps of an interface count: ticks of 10^-n or 2^-n seconds, from an offset."""
+    """The unit of an interface's time stamps: ticks of 10^-n or 2^-n seconds, from an offset."""
 
     __slots__ = ("binary", "exponent", "offset_s")
 
@@ -64,12 +64,12 @@ class Resolution:
 
     @property
     def key(self) -> tuple[bool, int, int]:
-        """What makes two of them equal."""
+        """A value that is equal for equal resolutions."""
         return self.binary, self.exponent, self.offset_s
 
 
 class Sections:
-    """The sections and interfaces met so far.
+    """The sections and interfaces read so far.
 
     An interface that a later section describes in the same words is the same one. `local` lists interfaces
     by their number within each section of the current window; `base` is where the current section begins.
@@ -89,13 +89,13 @@ class Sections:
         """By position in `source.interfaces`: packets dropped in the sections that have ended."""
 
     def forget(self) -> None:
-        """Drop the sections that have ended; at the start of a window."""
+        """Discard the sections that have ended; called at the start of a window."""
         self.local = self.local[self.base :]
         self.since = [0] * len(self.local)
         self.base = 0
 
     def rewind(self, packet: int, *, base: int, order: str) -> None:
-        """Forget the sections and interfaces of the window that came behind the packet with this index.
+        """Discard those sections and interfaces of the window that follow the packet with this index.
 
         What lies behind damage is read again. `base` and `order` are those of that packet's section.
         """
@@ -104,7 +104,7 @@ class Sections:
         self.base, self.order = base, order
 
     def begin_section(self, block: bytes, order: str) -> str | None:
-        """Take in a section header block; return what is wrong with it."""
+        """Read a section header block; return what is wrong with it."""
         major, minor = struct.unpack_from(order + "HH", block, 12)
         if (major, minor) not in ((1, 0), (1, 2)):
             return f"version {major}.{minor} of pcapng is not known"
@@ -125,7 +125,7 @@ class Sections:
         return None
 
     def other(self, kind: int, block: bytes, *, packets_before: int) -> str | None:
-        """Take in any other block that is no packet; return what is wrong with it."""
+        """Read any other block that is not a packet; return what is wrong with it."""
         if kind == BlockType.INTERFACE:
             return self._interface(block, packets_before)
         if kind == BlockType.STATISTICS and len(block) >= 24:
@@ -175,7 +175,7 @@ class Sections:
         return None
 
     def _statistics(self, block: bytes) -> None:
-        """Note the drop counters; they count from the start of the section, so its last ones hold."""
+        """Read the drop counters; they count from the start of the section, so the last ones are valid."""
         number = struct.unpack_from(self.order + "I", block, 8)[0]
         if self.base + number >= len(self.local):
             return
@@ -191,7 +191,7 @@ class Sections:
 
     @property
     def has_all_comments(self) -> bool:
-        """Whether further comments will be left out."""
+        """Whether the limit of comments is reached."""
         return len(self.source.comments) > _MOST_COMMENTS
 
     def comment(self, packet: int | None, value: bytes) -> None:

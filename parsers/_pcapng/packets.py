@@ -59,7 +59,7 @@ class _Blocks:
 def packet_records(
     window: Window, walked: Walked, sections: Sections, packets_before: int
 ) -> tuple[Records, str | None]:
-    """Return the packets that a walk found, and why there are fewer than it found.
+    """Return the packets of a walk, and why there are fewer than the walk found.
 
     A packet in a block whose closing length is wrong is delivered, if no bytes of it are gone; what comes
     after it is not.
@@ -135,7 +135,7 @@ def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
 
 
 def _of_each(index: Numbers, values: list[int]) -> Numbers:
-    """Return the value at each index; 0 if there are no values at all."""
+    """Return the value at each index; 0 if there are no values."""
     return np.array(values or [0], np.int64)[index]
 
 
@@ -155,7 +155,7 @@ def _is_big_endian(walked: Walked) -> Mask:
 
 
 def _interfaces(words: Numbers, walked: Walked, sections: Sections) -> tuple[Numbers, Mask]:
-    """Return the interface of each packet, and whether it had been described before."""
+    """Return the interface of each packet, and whether a block before the packet describes it."""
     number = np.where(words[:, 0] == BlockType.SIMPLE_PACKET.value, 0, words[:, 2])
     obsolete = words[:, 0] == BlockType.OBSOLETE_PACKET.value
     if obsolete.any():  # 16 bits of interface, then 16 bits of drop count

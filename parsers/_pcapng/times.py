@@ -56,7 +56,7 @@ def _scaled(ticks: Numbers, resolution: Resolution) -> Numbers:
 
 
 def _exactly(ticks: Numbers, resolution: Resolution) -> Numbers:
-    """Return the same with Python's integers: for odd resolutions and for nonsense."""
+    """Return the same with Python's integers: for odd resolutions and for values out of range."""
     base = (2 if resolution.binary else 10) ** resolution.exponent
     offset = resolution.offset_s * _SECOND
     unsigned = ticks.astype(np.uint64).tolist()

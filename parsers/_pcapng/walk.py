@@ -1,4 +1,4 @@
-"""Walks over the blocks of a pcapng file, a window at a time: packets in bulk, all else one by one.
+"""Reads the blocks of a pcapng file, a window at a time: packets in bulk, other blocks one by one.
 
 Source: draft-ietf-opsawg-pcapng, section 3.1.
 """
@@ -62,7 +62,7 @@ class Section:
 
 
 class Walked:
-    """What a walk over the blocks of a window found."""
+    """The result of a walk over the blocks of a window."""
 
     def __init__(self, sections: Sections) -> None:
         self.sections: list[Section] = []
@@ -84,7 +84,7 @@ class Walked:
         self.sections.append(Section(self.count, sections.order, sections.base))
 
     def add(self, starts: Numbers | list[int]) -> None:
-        """Note where packet blocks begin."""
+        """Note where packet blocks begin: int64, positions in the window, ascending."""
         self._pieces.append(np.asarray(starts, np.int64))
         self.count += len(starts)
 
@@ -93,11 +93,11 @@ class Walked:
         return next(section for section in reversed(self.sections) if section.first <= packet)
 
     def starts(self) -> Numbers:
-        """Return where all packet blocks begin."""
+        """Return where all packet blocks begin: int64, shape (count,), ascending."""
         return np.concatenate([*self._pieces, np.empty(0, np.int64)])
 
     def each(self, values: list[int]) -> Numbers:
-        """Return for each packet that one of `values`, one per section, which is its section's."""
+        """Return for each packet the one of `values` that belongs to its section: int64, shape (count,)."""
         firsts = [s.first for s in self.sections]
         return np.repeat(np.array(values, np.int64), np.diff([*firsts, self.count]))
 
@@ -142,7 +142,7 @@ class _EnhancedPackets:
 def next_block(
     window: Window, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
 ) -> int | None:
-    """Return where the first block of packet, interface or section begins whose two lengths agree.
+    """Return where the first block of a packet, interface or section begins whose two lengths agree.
 
     It begins at `begin` or behind it, and before `stop`.
     """
@@ -171,7 +171,7 @@ def _is_closed(window: Window, at: int, order: str) -> bool:
 
 
 def is_spliced(window: Window, start: int, length: int, captured: int, order: str) -> bool:
-    """Return whether bytes are gone from a packet block whose two lengths differ: others begin inside it.
+    """Return whether bytes are missing in a packet block whose two lengths differ: others begin inside it.
 
     Where a block begins at its end, as either its length or that of the packet says, only a length is wrong,
     whatever the packet holds.
@@ -194,7 +194,7 @@ def walk(window: Window, sections: Sections) -> Walked:
 
 
 def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> None:
-    """Walk over enhanced packet blocks, and over what says nothing of packets."""
+    """Walk over enhanced packet blocks, and over blocks without information about packets."""
     starts = _step_by_step(window, sections, walked, most=_SAMPLE)
     walked.add(starts)
     while len(starts) == _SAMPLE:
@@ -208,7 +208,7 @@ def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> Non
 
 
 def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: int) -> list[int]:
-    """Return where up to `most` enhanced packet blocks begin; step over what says nothing of packets."""
+    """Return where up to `most` enhanced packet blocks begin; skip blocks that do not concern packets."""
     unpack = struct.Struct(sections.order + "II").unpack_from
     closing = struct.Struct(sections.order + "I").unpack_from
     view, end, at = window.view, window.end, window.begin
@@ -231,7 +231,7 @@ def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: i
 
 
 def _is_laid_out_as_packet(block: memoryview, sections: Sections) -> bool:
-    """Return whether a block could be an enhanced packet block but for its type: one bit may be wrong."""
+    """Return whether a block could be an enhanced packet block except for its type: one bit may be wrong."""
     if len(block) < _SMALLEST[_ENHANCED]:
         return False
     number, _, _, captured, original = struct.unpack_from(sections.order + "5I", block, 8)
@@ -241,7 +241,7 @@ def _is_laid_out_as_packet(block: memoryview, sections: Sections) -> bool:
 
 
 def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
-    """Take in the block at the window's begin; return whether the walk can go on behind it."""
+    """Read the block at the window's begin; return whether the walk can continue after it."""
     if len(window) < _SMALLEST_BLOCK:
         return False
     at = walked.damaged_at = window.begin
@@ -275,7 +275,7 @@ def _block_head(window: Window, order: str) -> tuple[int, int, str]:
 
 
 def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walked: Walked) -> str | None:
-    """Take in a block that is no packet; return what is wrong with it."""
+    """Read a block that is not a packet; return what is wrong with it."""
     if block[-4:] != block[4:8]:
         return "the lengths at its two ends differ"
     head = bytes(block[:_LARGEST_METADATA])
@@ -289,7 +289,7 @@ def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walke
 
 
 def skip_giant(window: Window, sections: Sections) -> str | None:
-    """Step over a block that is larger than the window; return what is wrong with it."""
+    """Skip a block that is larger than the window; return what is wrong with it."""
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)
     if not order or kind in _SMALLEST:

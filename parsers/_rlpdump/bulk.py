@@ -1,4 +1,4 @@
-"""Records of an rlpdump log many at once: those that are laid out as rlpdump writes them.
+"""Reads many records of an rlpdump log at once: those with the layout that rlpdump writes.
 
 That is: little-endian blocks with stamps in nanoseconds, IPv4 without options, at most one comment, and a
 frame that can be. `Log.packet` reads all others, one at a time; both make the same rows.
@@ -60,7 +60,7 @@ _FULL, _NONE = Address.FULL.value, [each.value for each in (Address.EMPTY, Addre
 
 
 class Packets(NamedTuple):
-    """Packets that are laid out as usual; all arrays have the same length."""
+    """Packets with the usual layout; all arrays have the same length."""
 
     data: Bytes
     """The window that holds them."""
@@ -81,13 +81,13 @@ class Packets(NamedTuple):
     comment_bytes: Numbers
 
     def where(self, chosen: Array) -> Packets:
-        """Return the packets that a mask or positions choose."""
+        """Return the packets that a mask (bool, shape (n,)) or positions (int64) choose."""
         columns: list[Array] = [column[chosen] for column in self[1:]]
         return Packets(self.data, *columns)
 
 
 def take(log: Log, data: Bytes, starts: list[int], first: int) -> None:
-    """Take packet blocks: those laid out as usual at once, the others one by one.
+    """Take packet blocks: those with the usual layout at once, the others one by one.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _of_lines(packets: Packets) -> tuple[Array, ...]:
 
 
 def _little(data: Bytes, dtype: str) -> Array:
-    """Return the number that begins at each octet."""
+    """Return the little-endian number that begins at each octet."""
     size = np.dtype(dtype).itemsize
     return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
 
@@ -140,7 +140,7 @@ def _little(data: Bytes, dtype: str) -> Array:
 def _laid_out(
     data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
 ) -> tuple[Packets, Mask]:
-    """Return the packets that are laid out as usual, and which of the blocks these are.
+    """Return the packets with the usual layout, and which of the blocks these are.
 
     A packet with a line has no comment in a log of rlpdump; with one it is none of the usual.
     """
@@ -236,7 +236,7 @@ _NOTHING: Document = {
 
 
 def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
-    """Return which whole frames have the FCS that fits (3GPP TS 24.022, clause 4.4)."""
+    """Return which complete frames have a correct FCS (3GPP TS 24.022, clause 4.4)."""
     octets = rows(data, at, length).view(np.uint8).reshape(len(at), length)
     zeros, tables = position_tables(length - FCS_OCTETS)
     fcs = np.full(len(at), zeros, dtype=np.int64)
@@ -247,7 +247,7 @@ def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
 
 
 def _facts(packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
-    """Return what the frames' own octets say, and whether that makes sense; as `read_header` has it."""
+    """Return the fields of the frames' own octets, and whether they are valid; as in `read_header`."""
     header = _little(packets.data, "<u2")[packets.at].astype(np.int64)
     n_s, n_r = header >> 3 & 0x3F, header >> 10
     is_u, is_s = n_s == U_FRAME >> 3, n_s == S_FRAME >> 3
@@ -306,13 +306,13 @@ class _Words:
         self.offset: Numbers = np.where(is_stated, self.number("off", MOST, NA), value)
 
     def number(self, key: str, most: int, otherwise: int) -> Numbers:
-        """Return the number behind a word; NA where it makes no sense."""
+        """Return a word's number in each comment: int64, shape (n_packets,); NA where it is not valid."""
         usual = None if otherwise == NA else str(otherwise)
         values = np.array([number(words.get(key, usual), most) for words in self._each])
         return np.asarray(values[self._which])
 
     def text(self, key: str) -> Array:
-        """Return the text behind a word, empty where it is not said."""
+        """Return the text of a word in each comment: shape (n_packets,); empty where the word is absent."""
         dtype = next(column.dtype for column in LINK_FRAMES if column.name == key)
         values = np.array([words.get(key, "") for words in self._each], dtype=dtype)
         return np.asarray(values[self._which])

@@ -1,4 +1,4 @@
-"""What an rlpdump log adds up to, and its records one at a time.
+"""The totals of an rlpdump log, and its records one at a time.
 
 Records that are laid out as rlpdump writes them are read many at once (`bulk.py`); here are those
 that are laid out otherwise, the lines of events, and what both ways share.
@@ -40,7 +40,7 @@ _MOST_PENDING = 1 << 16
 
 
 class Facts(NamedTuple):
-    """What the bytes of a frame say, in the order of the columns from `kind` to `payload_bytes`."""
+    """The fields of a frame, in the order of the columns from `kind` to `payload_bytes`."""
 
     kind: str = ""
     function: str = ""
@@ -52,7 +52,7 @@ class Facts(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A packet of the file: when, which slot, which direction, what its comments say."""
+    """A packet of the file: its time, slot, direction, and comments."""
 
     time_ns: int
     tick: int
@@ -67,14 +67,14 @@ def words_in(line: str) -> dict[str, str]:
 
 
 def number(value: str | None, most: int) -> int:
-    """Return a count of the log; NA if it is absent or makes no sense."""
+    """Return a count of the log; NA if it is absent or not valid."""
     if value is None or not value.isascii() or not value.isdigit() or len(value) > len(str(most)):
         return NA
     return int(value) if int(value) <= most else NA
 
 
 def frame_facts(octets: bytes, *, length: int) -> Facts:
-    """Return what a frame of `length` octets says, of which `octets` are there.
+    """Return the fields of a frame of `length` octets, of which `octets` are present.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
 
 
 def payload_bytes(info: bytes, length: int) -> int:
-    """Return the characters in an information field; of a cut one, those that its first status tells."""
+    """Return the characters in an information field; of a cut one, those that its first status states."""
     try:
         return sum(len(piece.data) for piece in unpack(info[:length].ljust(length, b"\x1f")))
     except L2rError:
@@ -104,7 +104,7 @@ def payload_bytes(info: bytes, length: int) -> int:
 
 
 class Log:
-    """What the blocks read so far add up to.
+    """The totals of the blocks read so far.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Log:
 
     @property
     def is_overheard(self) -> bool:
-        """Whether it was written by one who knows the frames, not the sender's books."""
+        """Whether the log was written by a listener that decodes frames, and not by the sender itself."""
         return self.header.get("source") == "gsmtap"
 
     def skip(self, reason: str) -> None:
@@ -199,7 +199,7 @@ class Log:
     # --- records ---
 
     def frame(self, record: Record, octets: bytes, length: int) -> None:
-        """Take a frame of `length` octets, of which `octets` are there."""
+        """Take a frame of `length` octets, of which `octets` are present."""
         whole = len(octets) == length in FRAME_OCTETS
         lost = record.words.get("fate") == "lost" or (whole and not is_intact(octets))
         try:
@@ -248,7 +248,7 @@ class Log:
     # --- the end ---
 
     def tables(self, damaged: str | None, *, name: str) -> dict[str, Table]:
-        """Return both tables, with what a reader should know of the log."""
+        """Return both tables, with remarks for the reader of the log."""
         provenance: dict[str, object] = {
             "path": self.path,
             "format": name,
@@ -262,7 +262,7 @@ class Log:
 
 
 class _Events:
-    """Rows of LINK_EVENTS; each event knows a few of the columns."""
+    """Rows of LINK_EVENTS; each event has values in a few of the columns."""
 
     def __init__(self) -> None:
         self._rows = Rows(LINK_EVENTS, LINK_EVENTS.names)
@@ -296,7 +296,7 @@ class _Events:
         self._begin()
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name."""
+        """Return the columns collected, by name: each of shape (n_events,), dtype of its column."""
         self._pack()
         return self._rows.columns()
 

@@ -1,4 +1,4 @@
-"""From the lines of a text log to tables: what logs of senders, modems, positions and clocks have in common.
+"""From the lines of a text log to tables: the common part of logs of senders, modems, positions and clocks.
 
 In comes a stream; `lines.py` yields its lines and counts those that a format cannot use, by reason.
 `rows.py` turns text into exact numbers, and rows into tables. `date_line.py` reads the stamps that people put

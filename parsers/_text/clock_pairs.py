@@ -1,4 +1,4 @@
-"""From CLOCK_MONOTONIC to wall-clock time, by readings of both that a collector took together.
+"""From CLOCK_MONOTONIC to wall-clock time, by a collector's readings of both at the same time.
 
 On Linux the two differ by an offset that changes only when the wall clock is set; slewing moves both. Between
 two pairs the offset is interpolated, and its error is bounded by their brackets and by how much it moved.
@@ -37,7 +37,7 @@ class ClockPairs:
         return len(self._middles)
 
     def add(self, record: Mapping[str, object]) -> bool:
-        """Take a clock record of a collector; return whether it makes sense."""
+        """Take a clock record of a collector; return whether it is valid."""
         keys = ("monotonic_before_ns", "realtime_ns", "monotonic_after_ns")
         before, realtime, after = (record.get(key) for key in keys)
         if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
@@ -51,7 +51,7 @@ class ClockPairs:
         return True
 
     def place(self, monotonic_ns: Times) -> Times:
-        """Return the wall-clock times of instants; unchanged if there is no pair."""
+        """Return the wall-clock times of instants: int64, ns, same shape; unchanged without a pair."""
         if not self._middles:
             return monotonic_ns
         base = self._offsets[0]
@@ -74,7 +74,7 @@ class ClockPairs:
         return at, offsets
 
     def facts(self) -> dict[str, object]:
-        """Return what a reader should know of the mapping, as provenance."""
+        """Return remarks on the mapping for the provenance."""
         if not self._middles:
             return {"from": "monotonic", "to": None, "pairs": 0}
         moves = [abs(b - a) for a, b in zip(self._offsets, self._offsets[1:], strict=False)]
@@ -87,5 +87,5 @@ class ClockPairs:
 
 
 def is_time(value: object) -> TypeGuard[int]:
-    """Return whether a value of a record is a time in nanoseconds that can be."""
+    """Return whether a value of a record is a possible time in nanoseconds."""
     return type(value) is int and 0 <= value < LATEST_NS

@@ -1,4 +1,4 @@
-"""What readers of radio, position and gaps share: records of our collectors, rows of sparse values."""
+"""The common part of readers of radio, position and gaps: records of our collectors, sparse rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST_REASON = 64
 
 
 class Sparse:
-    """Rows that know only some columns of a schema each; the others are missing."""
+    """Rows that hold only some columns of a schema each; the others are missing."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -47,7 +47,7 @@ class Sparse:
         self._rows.append(*(self._missing | known).values())
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name."""
+        """Return the columns collected, by name: each of shape (len(self),), dtype of its column."""
         return self._rows.columns()
 
     def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
@@ -56,7 +56,7 @@ class Sparse:
 
 
 class Positions:
-    """Rows of POSITION from fixes whose dates may come later; without a logger's stamp the time is theirs."""
+    """Rows of POSITION from fixes whose dates may come later; without a logger's stamp, time is the fix's."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -69,7 +69,7 @@ class Positions:
             self._append(self.dates.take(fix))
 
     def finish(self, epochs: Epochs) -> None:
-        """Take what is left of the last epoch."""
+        """Take the rest of the last epoch."""
         self.take(epochs.finish())
         self._append(self.dates.finish())
 
@@ -98,7 +98,7 @@ class _Gap:
 
 
 class CollectorLog(ABC):
-    """The records of a log of one of our collectors: header, clocks, gaps, end; the rest is the format's.
+    """The records of a collector's log: header, clocks, gaps, end; the others belong to the format.
 
     A gap lasts from the first round without an answer to the last one; an answer in between ends it.
     """
@@ -133,7 +133,7 @@ class CollectorLog(ABC):
         """Use one line, or count why it could not be used."""
 
     def record(self, text: str) -> Document | None:
-        """Return a record that is the format's own to use; count one that is none.
+        """Return a record that the format itself must use; count one that is not valid.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class CollectorLog(ABC):
         return filled(GAPS, columns | placed, self.provenance())
 
     def provenance(self) -> Document:
-        """Return what a reader should know of the log."""
+        """Return remarks for the reader of the log."""
         return self.lines.provenance(
             self.path,
             self.name,
@@ -189,7 +189,7 @@ class CollectorLog(ABC):
         self.header = record
 
     def _use(self, record: Document) -> bool | None:
-        """Return whether a record makes sense; None if it is the format's own."""
+        """Return whether a record is valid; None if it belongs to the format."""
         kind = record.get("kind")
         if kind == "clock":
             return self.pairs.add(record)
@@ -222,5 +222,5 @@ class CollectorLog(ABC):
 
 
 def header_of(name: str) -> bytes:
-    """Return how the log of a collector begins."""
+    """Return the first record of a collector's log."""
     return b'{"kind":"header","format":"multitracer-%s"' % name.encode()

@@ -1,36 +1,27 @@
-"""A CSV log read by a map of its columns: which column holds what, in which unit, and how time is written.
+"""The map of a CSV log's columns: which column holds what, in which unit, and how time is written.
 
-docs/formats.md tells the keys of a map. Values that are no number, or that cannot be (an RSRP of -200 dBm, a
-rate below 0), are missing, and counted. A line needs no more fields than the map has columns, those of its
-first row of each table; a log of which no line has a time is an error.
+docs/formats.md explains the keys of a map. `mapped_log.py` reads a log by it.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from multitracer.errors import FormatError
 from multitracer.radio import POSITION, RADIO
-from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from parsers._text.collector_log import Sparse
-from parsers._text.lines import Lines
-from parsers._text.rows import decimal_ns
+from parsers._text.times import AUTO, EPOCH_NS, is_form
+from parsers._text.units import factor, plain, without_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import BinaryIO
+    from collections.abc import Mapping, Sequence
 
-    from multitracer.tables import Column, Document, Table
+    from multitracer.tables import Column, Document
 
-_SCHEMAS = {"radio": RADIO, "position": POSITION}
-_OWN = ("time_ns", "line", "asked_ns", "answered_ns")
-_EPOCH_NS = {"epoch_s": NS_PER_S, "epoch_ms": NS_PER_MS, "epoch_us": NS_PER_US, "epoch_ns": 1}
-_RANGES = {
+SCHEMAS = {"radio": RADIO, "position": POSITION}
+RANGES = {
     "rssi_dbm": (-150, 0), "rsrp_dbm": (-160, -20), "rscp_dbm": (-130, 0), "rsrq_db": (-60, 30),
     "ecio_db": (-60, 10), "sinr_db": (-60, 60), "bler_pct": (0, 100), "ber_pct": (0, 100),
     "cell_busy_pct": (0, 100), "lat_deg": (-90, 90), "lon_deg": (-180, 180), "speed_mps": (0, 1000),
@@ -41,11 +32,12 @@ _RANGES = {
     "satellites": (0, 1000),
 }  # fmt: skip
 """What can be: TS 36.133 9.1 and TS 38.133 10.1 with room for loggers, TS 25.214 6A.2, TS 38.413 9.3.1.7."""
-_RATES = ("downlink_bps", "uplink_bps")
-_MOST = 1 << 53
+AUTO_DELIMITER = "auto"
+DELIMITERS = "\t;,|"
+_OWN = ("time_ns", "line", "asked_ns", "answered_ns")
+_KEYS = {"time", "radio", "position", "delimiter", "missing", "map"}
+_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing"}
 _ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
-_ZONELESS = "the time zone is not given; taken as UTC"
-_LONGEST_FIELD = 100_000
 
 
 class MapError(ValueError):
@@ -54,7 +46,7 @@ class MapError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Where the values of one column of a table come from."""
+    """The source of the values of one column of a table."""
 
     column: str
     scale: float = 1.0
@@ -64,7 +56,7 @@ class Cell:
     """What stands for no value in this column, beside what does in all."""
 
     def is_missing(self, text: str) -> bool:
-        """Return whether a text stands for no value; numbers are compared as numbers."""
+        """Return whether a text means "no value"; numbers are compared as numbers."""
         return text in self.missing or (bool(self.missing) and _as_float(text) in self._numbers())
 
     def _numbers(self) -> set[float]:
@@ -72,16 +64,63 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnMap:
-    """A map: how time is written, and for each table the cells of one or several rows of it."""
+class RowMap:
+    """One row of a table that a line of the log gives."""
 
-    time: Cell
+    table: str
+    cells: Mapping[str, Cell]
+    always: Mapping[str, str]
+    """Columns whose value is always the same."""
+    when: tuple[str, frozenset[str]] | None = None
+    """Column of the log, and the words in it of the lines that give this row; None: all lines do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """A map: how time is written, and the rows that a line gives."""
+
+    time: tuple[str, ...]
+    """Columns whose texts, with blanks between them, are the time: one, or a day and a time of day."""
     form: str
     zone: timezone | None
-    rows: tuple[tuple[str, Mapping[str, Cell], Mapping[str, str]], ...]
-    """Table, its cells, and columns whose value is always the same."""
+    rows: tuple[RowMap, ...]
     delimiter: str = ","
-    missing: frozenset[str] = frozenset({"", "-", "--", "N/A", "NA", "null", "nan"})
+    missing: frozenset[str] = frozenset({"", "-", "--", "N/A", "n/a", "NA", "null", "nan", "NaN"})
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns of the log that the map reads."""
+        cells = [cell.column for row in self.rows for cell in row.cells.values()]
+        conditions = [row.when[0] for row in self.rows if row.when]
+        return list(dict.fromkeys([*self.time, *cells, *conditions]))
+
+
+class Header:
+    """The names in the first line of a log, and where each stands.
+
+    A name is found as it is written, else in other letters and blanks, else without the unit in brackets
+    behind it. Of several columns of one name the first counts.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        # csv keeps the quotation marks of a first name behind a byte-order mark
+        texts = [name.strip("\ufeff \t").strip('"') for name in names]
+        self.names = texts
+        self._exact = {text: at for at, text in reversed(list(enumerate(texts)))}
+        self._plain = {plain(text): at for at, text in reversed(list(enumerate(texts)))}
+        bare = [(plain(name), (at, unit)) for at, text in enumerate(texts)
+                for name, unit in [without_unit(text)] if unit]  # fmt: skip
+        self._bare = dict(reversed(bare))
+
+    def find(self, column: str) -> int | None:
+        """Return where a column stands; None if there is none of this name."""
+        return self.find_with_unit(column)[0]
+
+    def find_with_unit(self, column: str) -> tuple[int | None, str]:
+        """Return where a column stands, and the unit that its name in the log has and `column` has not."""
+        at = self._exact.get(column)
+        at = self._plain.get(plain(column)) if at is None else at
+        return (at, "") if at is not None else self._bare.get(plain(column), (None, ""))
 
 
 def column_map(data: Document) -> ColumnMap:
@@ -92,68 +131,76 @@ def column_map(data: Document) -> ColumnMap:
     MapError
         If a key is unknown, or a table has no such column.
     """
-    unknown = data.keys() - {"time", "radio", "position", "delimiter", "missing"}
-    if unknown or not isinstance(data.get("time"), dict) or not data.keys() & _SCHEMAS.keys():
+    unknown = data.keys() - _KEYS
+    if unknown or not isinstance(data.get("time"), dict) or not data.keys() & SCHEMAS.keys():
         raise MapError(f"needs [time] and [radio] or [position]; unknown: {sorted(unknown)}")
     time = data["time"]
     form = str(time.get("form", "iso"))
-    if form not in ("iso", *_EPOCH_NS) and not _is_strptime(form):
-        raise MapError(f"time form {form!r} is none of iso, {', '.join(_EPOCH_NS)} or a strptime form")
+    if not is_form(form):
+        raise MapError(f"time form {form!r} is none of iso, {AUTO}, {', '.join(EPOCH_NS)} or a strptime form")
     delimiter = str(data.get("delimiter", ","))
-    if len(delimiter) != 1 or delimiter in '"\r\n\0 ':
-        raise MapError("delimiter is one character, and no quotation mark, blank or line end")
-    rows = tuple(row for name in _SCHEMAS for row in _rows(name, data.get(name)))
+    if delimiter != AUTO_DELIMITER and (len(delimiter) != 1 or delimiter in '"\r\n\0 '):
+        raise MapError("delimiter is auto or one character, and no quotation mark, blank or line end")
+    columns = time.get("column", "")
+    rows = tuple(row for name in SCHEMAS for row in _rows(name, data.get(name)))
     missing = frozenset(map(str, data["missing"])) if isinstance(data.get("missing"), list) else None
     more: Document = {} if missing is None else {"missing": missing}
     return ColumnMap(
-        Cell(str(time.get("column", ""))), form, _zone(time.get("zone")), rows, delimiter, **more
+        tuple(map(str, columns)) if isinstance(columns, list) and columns else (str(columns),),
+        form,
+        _zone(time.get("zone")),
+        rows,
+        delimiter,
+        **more,
     )
 
 
-def _is_strptime(form: str) -> bool:
-    """Return whether a text is a form of strptime; it may say each part once."""
-    try:
-        datetime.strptime("", form)  # noqa: DTZ007
-    except ValueError:
-        return "%" in form and not form.endswith("%")
-    except re.error:
-        return False
-    return False
-
-
-def _rows(table: str, data: object) -> list[tuple[str, dict[str, Cell], dict[str, str]]]:
+def _rows(table: str, data: object) -> list[RowMap]:
     """Return the rows of a table that one line of the log gives: `[radio]`, or several `[[radio]]`."""
     parts = data if isinstance(data, list) else ([] if data is None else [data])
-    row_maps = []
-    for part in parts:
-        if not isinstance(part, dict):
-            raise MapError(f"[{table}] is no table of columns")
-        wrong = part.keys() - (set(_SCHEMAS[table].names) - set(_OWN))
-        if wrong:
-            raise MapError(f"the table {table} has no column {sorted(wrong)}")
-        always = {k: v["always"] for k, v in part.items() if isinstance(v, dict) and "always" in v}
-        cells = {name: _cell(value) for name, value in part.items() if name not in always}
-        in_words = {*always, *(name for name, cell in cells.items() if cell.words)}
-        if numbers := in_words - {c.name for c in _SCHEMAS[table] if c.dtype.startswith("U")}:
-            raise MapError(f"{sorted(numbers)} hold numbers; words and always are for text")
-        row_maps.append((table, cells, {name: str(value)[:64] for name, value in always.items()}))
-    return row_maps
+    return [_row(table, part) for part in parts]
 
 
-def _cell(value: object) -> Cell:
+def _row(table: str, part: object) -> RowMap:
+    if not isinstance(part, dict):
+        raise MapError(f"[{table}] is no table of columns")
+    when = _when(part.get("when"))
+    part = {name: value for name, value in part.items() if name != "when"}
+    columns = {column.name: column for column in SCHEMAS[table]}
+    if wrong := part.keys() - (columns.keys() - set(_OWN)):
+        raise MapError(f"the table {table} has no column {sorted(wrong)}")
+    always = {k: v["always"] for k, v in part.items() if isinstance(v, dict) and "always" in v}
+    cells = {name: _cell(value, columns[name]) for name, value in part.items() if name not in always}
+    in_words = {*always, *(name for name, cell in cells.items() if cell.words)}
+    if numbers := in_words - {c.name for c in SCHEMAS[table] if c.dtype.startswith("U")}:
+        raise MapError(f"{sorted(numbers)} hold numbers; words and always are for text")
+    return RowMap(table, cells, {name: str(value)[:64] for name, value in always.items()}, when)
+
+
+def _when(value: object) -> tuple[str, frozenset[str]] | None:
+    if value is None:
+        return None
+    is_whole = isinstance(value, dict) and value.keys() == {"column", "is"} and isinstance(value["is"], list)
+    if not isinstance(value, dict) or not is_whole:
+        raise MapError(f'when = {value!r} is not like {{ column = "tech", is = ["LTE"] }}')
+    return str(value["column"]), frozenset(plain(str(word)) for word in value["is"])
+
+
+def _cell(value: object, column: Column) -> Cell:
     if isinstance(value, str):
         return Cell(value)
-    if not isinstance(value, dict) or value.keys() - {"column", "scale", "base", "words", "missing"}:
-        raise MapError(
-            f"{value!r} is neither a column's name nor column, scale, base, words, missing or always"
-        )
+    if not isinstance(value, dict) or value.keys() - _CELL_KEYS:
+        raise MapError(f"{value!r} is neither a column's name nor {', '.join(sorted(_CELL_KEYS))} or always")
     words, missing = value.get("words", {}), value.get("missing", [])
     if not isinstance(missing, list):
         raise MapError(f"missing = {missing!r} is no list of what stands for no value")
+    by_unit = factor(str(value["unit"]), column.unit) if "unit" in value else 1.0
+    if by_unit is None or {"unit", "scale"} <= value.keys():
+        raise MapError(f"{value!r}: no unit of {column.name} ({column.unit}), or a scale beside it")
     try:
         cell = Cell(
             str(value["column"]),
-            float(value.get("scale", 1.0)),
+            float(value.get("scale", by_unit)),
             int(value.get("base", 10)),
             {str(k): str(v) for k, v in words.items()},
             frozenset(map(str, missing)),
@@ -177,163 +224,9 @@ def _zone(text: object) -> timezone | None:
     return timezone(offset if match[1] == "+" else -offset)
 
 
-def read_mapped(stream: BinaryIO, columns: ColumnMap, *, path: str, name: str) -> dict[str, Table]:
-    """Return the tables of a log.
-
-    Raises
-    ------
-    FormatError
-        If the first line does not name the columns of the map, or no line has a time.
-    """
-    lines = Lines(stream)
-    try:
-        header = next(_fields(iter(lines), columns.delimiter), None)
-    except csv.Error as error:
-        raise FormatError(path, f"no CSV: {error}", line=1) from error
-    # csv keeps the quotation marks of a first name behind a byte-order mark
-    names = {text.strip("\ufeff \t").strip('"'): at for at, text in reversed(list(enumerate(header or [])))}
-    if columns.time.column not in names:
-        raise FormatError(path, f"no column {columns.time.column!r}; the map does not fit", line=1)
-    log = _Log(columns, names, lines)
-    log.read()
-    log.check_times(path)
-    return log.tables(lines.provenance(path, name, missing=log.impossible))
-
-
-class _Log:
-    """The rows read so far."""
-
-    def __init__(self, columns: ColumnMap, names: Mapping[str, int], lines: Lines) -> None:
-        self._map = columns
-        self._names = names
-        self._lines = lines
-        self._timed = False
-        self._first_time: str | None = None
-        self._widest = 0
-        self._needed = self._width_needed()
-        self._tables = {table: Sparse(_SCHEMAS[table]) for table, _, _ in columns.rows}
-        self._makers = [
-            (table, [(c, cells[c.name]) for c in _SCHEMAS[table] if c.name in cells], always)
-            for table, cells, always in columns.rows
-        ]
-        self.impossible: dict[str, int] = {}
-        """Column -> values that cannot be."""
-
-    def read(self) -> None:
-        """Read every line."""
-        rows = _fields(iter(self._lines), self._map.delimiter)
-        while True:
-            try:
-                fields = next(rows, None)
-            except csv.Error:
-                self._lines.skip("no CSV")
-                rows = _fields(iter(self._lines), self._map.delimiter)
-                continue
-            if fields is None:
-                return
-            if fields:
-                self._row(fields)
-
-    def _width_needed(self) -> int:
-        """Return the fewest fields with the time and all that the first row of each table takes."""
-        first = {table: cells for table, cells, _ in reversed(self._map.rows)}
-        columns = [
-            self._map.time.column,
-            *(cell.column for cells in first.values() for cell in cells.values()),
-        ]
-        return max(self._names.get(column, 0) for column in columns) + 1
-
-    def _row(self, fields: list[str]) -> None:
-        self._widest = max(self._widest, len(fields))
-        if len(fields) < min(self._needed, self._widest):
-            self._lines.skip("fewer fields than the columns of the map need")
-            return
-        at = self._names[self._map.time.column]
-        text = fields[at].strip() if at < len(fields) else ""
-        if self._first_time is None:
-            self._first_time = text
-        time_ns = self._time_ns(text)
-        if time_ns is None:
-            self._lines.skip("no time")
-            return
-        self._timed = True
-        for table, cells, always in self._makers:
-            values = {c.name: self._value(c, cell, fields) for c, cell in cells}
-            if any(value is not None for value in values.values()):
-                known = {k: v for k, v in values.items() if v is not None}
-                self._tables[table].append(
-                    {"source": "csv", **always, **known, "time_ns": time_ns, "line": self._lines.number}
-                )
-
-    def _value(self, column: Column, cell: Cell, fields: list[str]) -> object:
-        at = self._names.get(cell.column)
-        text = "" if at is None or at >= len(fields) else fields[at].strip()
-        if text in self._map.missing or cell.is_missing(text):
-            return None
-        if cell.words:
-            return cell.words.get(text)
-        if column.dtype.startswith("U"):
-            return "".join(c for c in text if c.isprintable())[: int(column.dtype[1:])]
-        if column.unit == "ns since 1970":
-            return self._time_ns(text)
-        value = _number(text, cell)
-        least, most = _RANGES.get(column.name, (-_MOST, _MOST))
-        if value is None or not least <= value <= most:
-            self.impossible[column.name] = self.impossible.get(column.name, 0) + 1
-            if column.name in _RATES and value is not None and value < 0:
-                self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
-            return None
-        return value if column.dtype.startswith("f") else int(value)
-
-    def _time_ns(self, text: str) -> int | None:
-        try:
-            if (unit := _EPOCH_NS.get(self._map.form)) is not None:
-                whole, _, fraction = text.partition(".")
-                scale = NS_PER_S // unit
-                time_ns = decimal_ns(whole, fraction) if scale == 1 else int(whole) * unit
-                return time_ns if 0 <= time_ns < 1 << 62 else None
-            iso = self._map.form == "iso"
-            instant = datetime.fromisoformat(text) if iso else datetime.strptime(text, self._map.form)  # noqa: DTZ007
-        except ValueError:
-            return None
-        return self._placed(instant)
-
-    def _placed(self, instant: datetime) -> int | None:
-        if instant.tzinfo is None:
-            if self._map.zone is None:
-                self._lines.warn(_ZONELESS)
-            instant = instant.replace(tzinfo=self._map.zone or UTC)
-        passed = instant - datetime(1970, 1, 1, tzinfo=UTC)
-        seconds = passed.days * 86_400 + passed.seconds
-        return seconds * NS_PER_S + passed.microseconds * NS_PER_US if 0 <= seconds < 1 << 33 else None
-
-    def check_times(self, path: str) -> None:
-        """Raise FormatError if there are lines, and none has a time; warn if there are none."""
-        if self._first_time is None:
-            self._lines.warn("no line follows the names of the columns")
-        if self._timed or self._first_time is None:
-            return
-        raise FormatError(
-            path,
-            f"no line has a time: column {self._map.time.column!r} is not in the form {self._map.form!r}, "
-            f"for example {self._first_time[:40]!r}",
-        )
-
-    def tables(self, provenance: Document) -> dict[str, Table]:
-        """Return every table of the map."""
-        return {name: rows.table(provenance) for name, rows in self._tables.items()}
-
-
-def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
-    return csv.reader((text[:_LONGEST_FIELD] for text in lines), delimiter=delimiter)
-
-
-def _number(text: str, cell: Cell) -> float | None:
-    try:
-        value = int(text, 16) if cell.base == 16 and len(text) <= 15 else float(text)
-    except (ValueError, OverflowError):
-        return None
-    return value * cell.scale if math.isfinite(value) else None
+def delimiter_of(header: str) -> str:
+    """Return what stands between the names in the first line of a log; a comma if there is but one name."""
+    return max(DELIMITERS, key=lambda each: (header.count(each), each == ","))
 
 
 def _as_float(text: str) -> float | None:

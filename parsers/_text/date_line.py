@@ -1,4 +1,4 @@
-"""Stamps that people put on the lines of a loop: `date` in its forms, seconds since 1970, ISO 8601."""
+"""Time stamps that scripts put on lines: `date` in its forms, seconds since 1970, ISO 8601."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
+from parsers._text.lines import ZONELESS
 from parsers._text.rows import decimal_ns
 
 _EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?(?=[\s:;,]|$)")
@@ -35,7 +36,7 @@ _GREENWICH = ("UTC", "GMT", "UT", "Z")
 
 @dataclass(frozen=True, slots=True)
 class DateLine:
-    """A time stamp at the start or end of a line: the instant, how coarse it is, and the rest of the line."""
+    """A time stamp at the start or end of a line: the instant, its resolution, and the rest of the line."""
 
     time_ns: int
     resolution_ns: int
@@ -46,7 +47,7 @@ class DateLine:
 
 
 def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
-    """Return the time stamp that a line begins with, None if it begins with none.
+    """Return the time stamp at the start of a line, None if there is none.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
 
 
 def date_at_end(text: str) -> DateLine | None:
-    """Return the time stamp that a line ends with, None if it ends with none or holds nothing else."""
+    """Return the time stamp at the end of a line, None if there is none or the line holds nothing more."""
     begin = max(len(text) - _LONGEST_STAMP, 0)
     if not _MAY_END.search(text, begin):
         return None
@@ -116,7 +117,7 @@ def _hour(parts: dict[str, str | None]) -> int:
 
 def _zone(text: str | None) -> tuple[timezone, str | None]:
     if text is None:
-        return UTC, "the time zone is not given; taken as UTC"
+        return UTC, ZONELESS
     if text in _GREENWICH:
         return UTC, None
     if text[0] in "+-":

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_WARNINGS = 100
+ZONELESS = "the time zone is not given; taken as UTC"
+_ZONE_DOUBT = "the time zone "
+"""How each warning of a time whose zone is not known begins."""
 
 
 @dataclass(slots=True)
@@ -60,11 +63,11 @@ class Lines:
         while (row := self._row()) and not row.endswith(b"\n"):
             pass
 
-    def skip(self, reason: str, count: int = 1) -> None:
-        """Count the current line as not used, or so many lines up to it."""
+    def skip(self, reason: str, count: int = 1, *, number: int | None = None) -> None:
+        """Count the current line, or that of a number, as not used, or so many lines up to it."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
-            self.first_skipped.setdefault(reason, self.number)
+            self.first_skipped.setdefault(reason, self.number if number is None else number)
 
     def warn(self, text: str) -> None:
         """Note something about the log once."""
@@ -82,11 +85,17 @@ class Lines:
             "first_skipped_line": self.first_skipped,
             "damaged": self.damage or cut,
             "warnings": [*self._mostly_skipped(), *self.warnings],
+            **({"zone": "unknown"} if self.zone_unknown else {}),
             **more,
         }
 
+    @property
+    def zone_unknown(self) -> bool:
+        """Whether some times name no time zone, and none is known from elsewhere: they were taken as UTC."""
+        return any(text.startswith(_ZONE_DOUBT) for text in self.warnings)
+
     def _mostly_skipped(self) -> Iterator[str]:
-        """Yield that more than half of the log could not be used, and why."""
+        """Yield, if more than half of the log could not be used, that fact and the reasons."""
         skipped = sum(self.skipped.values())
         if 2 * skipped > self.number:
             most = max(self.skipped, key=self.skipped.__getitem__)

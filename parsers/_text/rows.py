@@ -1,4 +1,4 @@
-"""What readers of a sender's state share: endpoints, exact numbers from text, tables from sparse rows."""
+"""The common part of readers of a sender's state: endpoints, exact numbers from text, sparse tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK_ROWS = 1 << 16
 
 @functools.lru_cache(maxsize=4096)
 def address(text: str) -> tuple[int, bytes]:
-    """Return the IP version and the 16 bytes of a table for an address, its zone left out.
+    """Return the IP version and 16 bytes of an address as in a table, without its zone.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class Rows:
         self._rows = []
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name."""
+        """Return the columns collected, by name: each of shape (len(self),), dtype of its column."""
         self._pack()
         joined = map(np.concatenate, zip(*self._chunks, strict=True))
         return dict(zip((c.name for c in self._columns), joined, strict=True))

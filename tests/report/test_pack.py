@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -37,6 +37,15 @@ def unpacked(data: bytes, count: int) -> tuple[list[int], bytes]:
         number += zigzag // 2 if zigzag % 2 == 0 else -(zigzag + 1) // 2
         numbers.append(number)
     return numbers, data
+
+
+def unpacked_columns(packed: dict[str, Any]) -> dict[str, list[int]]:
+    """Return the columns of `pack_columns` again."""
+    data, columns = base64.b64decode(packed["data"]), {}
+    for name in packed["columns"]:
+        columns[name], data = unpacked(data, packed["points"])
+    assert data == b""
+    return columns
 
 
 @given(st.lists(st.integers(-(2**61), 2**61), max_size=40))

@@ -185,7 +185,7 @@ def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Pat
     html = (tmp_path / "r.html").read_text("utf-8")
     assert HOSTILE not in html
     tags = parsed(html).tags
-    assert tags.count("script") == 4  # the data, plotly.js and our two
+    assert tags.count("script") == 5  # the data, plotly.js and our three
     assert "img" not in tags
     assert HOSTILE in text_of(tmp_path / "r.html")
     assert "\x1b" not in html

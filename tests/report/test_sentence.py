@@ -165,7 +165,7 @@ def test_a_capture_that_talks_much_is_cut_short(number: int) -> None:
         warnings=["careful"] * number,
     )
     talkative = Part(Point("made", ("made.pcap",)), Capture([source] * 1000))
-    html = provenance_section([talkative], command="", notes=[], hashes={})
+    html = provenance_section(Recording(Inputs("made", []), [talkative]), command="")
     assert len(html) < 500_000
     assert "and 950 more files" in html
     assert "and more" in parsed(html).text

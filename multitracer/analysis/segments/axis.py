@@ -39,7 +39,14 @@ class Pieces:
     timeline: Timeline
 
     def chosen(self, keep: Array, group: Group) -> Pieces:
-        """Return the pieces that a mask keeps."""
+        """Return the pieces that a mask keeps.
+
+        Parameters
+        ----------
+        keep : ndarray of bool, shape (n_pieces,)
+        group : Group
+            That of the pieces.
+        """
         position = self.position[keep]
         bounds = np.searchsorted(position, group.bounds)
         timeline = Timeline.of(group.rows[position], bounds)
@@ -64,7 +71,7 @@ class Acks:
 
     @property
     def direction(self) -> Array:
-        """Which direction each acknowledges."""
+        """The direction that each ACK acknowledges: int64, shape (n_acks,), from 0; never NA."""
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
 

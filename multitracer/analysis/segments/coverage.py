@@ -36,7 +36,12 @@ class Holes:
     """The piece that begins at or behind the end of each, and so made it."""
 
     def chosen(self, keep: Array) -> Holes:
-        """Return the holes that a mask or positions choose."""
+        """Return the holes that a mask or positions choose.
+
+        Parameters
+        ----------
+        keep : ndarray of bool, shape (n_holes,), or of int64, shape (n_chosen,)
+        """
         return Holes(self.start[keep], self.end[keep], self.after[keep])
 
 

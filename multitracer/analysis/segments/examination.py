@@ -56,7 +56,13 @@ class Examination:
     """Out of order: fills a hole, and every unit is new."""
 
     def exact_pairs(self) -> tuple[Array, Array]:
-        """Return positions of segments, and of the ACKs that end at their ends."""
+        """Return positions of segments, and of the ACKs that end at their ends.
+
+        Returns
+        -------
+        segments, acks : ndarray of int64, shape (n_pairs,)
+            Positions in the group; never NA.
+        """
         pieces, acks = self.axis.pieces, self.axis.acks
         return pieces.position[self.samples.piece], acks.position[self.samples.ack]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
     from multitracer.tables import Array
 
-_NEVER = -(1 << 62)
+_NEVER = -(1 << 62)  # below every number on an axis
 
 
 @dataclass(slots=True)
@@ -31,7 +31,12 @@ class Blocks:
     """Whether it is a D-SACK, which only the first of a segment can be."""
 
     def chosen(self, mask: Array) -> Blocks:
-        """Return some of the blocks."""
+        """Return the blocks that a mask keeps.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n_blocks,)
+        """
         columns = (self.moment, self.direction, self.left, self.right, self.dsack)
         return Blocks(*(column[mask] for column in columns))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Array
 
-_TIMESTAMPS_BYTES = 12
+_TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _MOVED = (
     "cwnd_segments", "cwnd_bytes", "ssthresh_segments", "ssthresh_bytes", "srtt_ns", "ca_state",
 )  # fmt: skip

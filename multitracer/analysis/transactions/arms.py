@@ -27,7 +27,7 @@ PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm"}
 """How a protocol is written for people."""
 SEED = 20_001_113
 """Of the bootstrap: the same table gives the same intervals, whatever else is analysed beside it."""
-_MOST_ARMS = 64
+_MOST_ARMS = 64  # bounds the time and the page. Not measured
 _KEYS = ("protocol", "vary", "connection", "labels")
 
 
@@ -146,11 +146,11 @@ class Arm:
         return self.table.take(rows[np.argsort(self.table["start_ns"][rows], kind="stable")])
 
     def rtt_s(self, table: Table) -> Array:
-        """Return the RTT of each, s; inf for a dropped one."""
+        """Return the RTT of each row of `table`: float64, s, shape (n,); infinite for a dropped one."""
         return np.where(dropped(table), np.inf, table["rtt_s"])
 
     def begin_s(self, table: Table) -> Array:
-        """Return when each began, link seconds from the first of them."""
+        """Return when each row of `table` began, in link time since the first: float64, s, shape (n,)."""
         starts = table["start_ns"]
         began: Array = (starts - starts.min(initial=starts[0])) / NS_PER_S * self.source.speed
         return began
@@ -159,7 +159,7 @@ class Arm:
         """Return the sum of RTT and connection set-up where both are known; None if no transaction has both.
 
         On one connection for all, the median set-up of such connections elsewhere is added, as the paper
-        does. A dropped transaction is inf.
+        does. Float64, s, shape (n_known,), in the order of `table`; infinite for a dropped transaction.
         """
         if self.protocol != "tcp":
             return None

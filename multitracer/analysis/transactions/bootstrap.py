@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DRAWS = 10_000
 """Resamples behind each interval."""
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # the usual level of an interval; a convention
 
 
 class Interval(NamedTuple):

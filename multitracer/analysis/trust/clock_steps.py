@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SMALLEST_STEP_NS = NS_PER_S // 2
 """Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
-_LEAST_SEGMENTS = 20
+_LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
 _LEAST_CALM = 10
 """So many segments have to follow each other without a long pause before the rate of the ticks is known."""
 _LARGEST_SKEW = 0.01

@@ -35,6 +35,27 @@ JUMBO_PAYLOAD_BYTES = 8960
 ETHERNET_PAYLOAD_BYTES = 1460
 """Largest payload in a 1,500-byte packet: nothing smaller was merged by an offload."""
 
+# Shares of packets, segments or bytes above which a fault calls for caution, or makes a capture poor. They
+# were set by what each share does to the numbers, not measured.
+_ANY = 0.0
+"""One is enough: it shows that the capture, not the network, caused something."""
+_RARE = 0.001
+"""Up to here, counts and rates change by less than the digits that are shown."""
+_LOSS_RATE = 0.01
+"""As many lost packets limit a TCP; so many missing ones would look like that."""
+_VISIBLE = 0.05
+"""A figure shows them at first sight; medians of RTT and flight begin to move."""
+_TENTH = 0.1
+"""Sums over the capture are wrong in their first digit."""
+_FIFTH = 0.2
+"""Loss and retransmission rates mean nothing any more."""
+_HALF = 0.5
+"""The numbers describe the smaller part of the capture."""
+_NEVER = 2.0
+"""Above every share: the fault alone never makes a capture poor."""
+_BACK_MS, _FAR_BACK_MS = 10, 1000
+"""Queues of a capture mix packets by less than 10 ms; a second exceeds most round trips. Not measured."""
+
 
 class Severity(IntEnum):
     """What a note does to the verdict."""
@@ -119,7 +140,7 @@ def _of_file(file: SourceFile) -> Iterator[_Weighed]:
         text = (
             f"{left_out:,} of {file.packets:,} packets were not decoded ({reasons}); TCP in them is missing."
         )
-        severity = _weigh(left_out / file.packets, caution=0.01, poor=0.5)
+        severity = _weigh(left_out / file.packets, caution=_LOSS_RATE, poor=_HALF)
         yield severity, Note("not-decoded", left_out, text, file.path)
     ratio = file.expansion_ratio
     if ratio is not None and ratio > SUSPICIOUS_EXPANSION:
@@ -142,7 +163,7 @@ def _drops(file: SourceFile) -> Iterator[_Weighed]:
             f"The capturing host dropped {counted(dropped, 'packet')} that were on the wire (its own count): "
             "holes and missing ACKs may be the capture's, not the network's."
         )
-        severity = _weigh(dropped / (dropped + file.packets), caution=0, poor=0.01)
+        severity = _weigh(dropped / (dropped + file.packets), caution=_ANY, poor=_LOSS_RATE)
         yield severity, Note("kernel-drops", dropped, text, file.path)
 
 
@@ -150,7 +171,7 @@ def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.without_time:
         many = counted(file.without_time, "packet")
         text = f"{many} without a time ({file.untimed}): nothing can be said of their timing."
-        severity = _weigh(file.without_time / max(file.packets, 1), caution=0, poor=0.01)
+        severity = _weigh(file.without_time / max(file.packets, 1), caution=_ANY, poor=_LOSS_RATE)
         yield severity, Note("no-time", file.without_time, text, file.path)
     if file.time_steps_back:
         back_ms = file.largest_step_back_ns / NS_PER_MS
@@ -158,7 +179,7 @@ def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
             f"Time goes back {counted(file.time_steps_back, 'time')}, by up to {back_ms:,.3f} ms: packets "
             "are not in the order of their times; delays shorter than that are uncertain."
         )
-        severity = _weigh(back_ms, caution=10, poor=1000)
+        severity = _weigh(back_ms, caution=_BACK_MS, poor=_FAR_BACK_MS)
         yield severity, Note("time-backwards", file.time_steps_back, text, file.path)
 
 
@@ -167,25 +188,25 @@ _MARKED = (
         Mark.HEADER_CUT,
         "headers-cut",
         "were cut within the TCP header (snap length): SACK, timestamps and MSS may be missing.",
-        0.1,
+        _TENTH,
     ),
     (
         Mark.LENGTH_FROM_CAPTURE,
         "ip-length-zero",
         "have an IP length of 0 (segmentation offload); their payload is taken from the record's length.",
-        2.0,
+        _NEVER,
     ),
     (
         Mark.BAD_LENGTH,
         "bad-length",
         "have lengths that contradict each other; payload is what is there (IP's if those were overwritten).",
-        0.1,
+        _TENTH,
     ),
     (
         Mark.FRAGMENT,
         "fragments",
         "are IP fragments; the TCP header is only in the first, and losses of the others cannot be seen.",
-        2.0,
+        _NEVER,
     ),
 )
 
@@ -196,7 +217,7 @@ def _of_segments(numbers: Counted) -> Iterator[_Weighed]:
     for mark, code, says, poor in _MARKED:
         if present & mark:
             count = int(np.count_nonzero(marks & np.uint16(mark)))
-            severity = _weigh(count / len(marks), caution=0.001, poor=poor)
+            severity = _weigh(count / len(marks), caution=_RARE, poor=poor)
             yield severity, Note(code, count, f"{count:,} of {len(marks):,} TCP segments {says}")
     yield from _giants(numbers)
     yield from _steps(numbers)
@@ -215,7 +236,7 @@ def _giants(numbers: Counted) -> Iterator[_Weighed]:
             f"{count:,} of {data:,} data segments are larger than their receiver accepts (MSS): an offload "
             "(TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and more."
         )
-        yield _weigh(count / data, caution=0.001, poor=2), Note("offload", count, text)
+        yield _weigh(count / data, caution=_RARE, poor=_NEVER), Note("offload", count, text)
 
 
 def _steps(numbers: Counted) -> Iterator[_Weighed]:
@@ -241,7 +262,7 @@ def _of_directions(numbers: Counted) -> Iterator[_Weighed]:
             f"{counted(twice, 'segment')} captured twice (same IP identification). Retransmissions are "
             "counted with such copies, as tshark and tcptrace count them; figures show them apart."
         )
-        yield _weigh(twice / packets, caution=0.001, poor=0.2), Note("captured-twice", twice, text)
+        yield _weigh(twice / packets, caution=_RARE, poor=_FIFTH), Note("captured-twice", twice, text)
     yield from _unseen(numbers)
     early = _total(numbers, "acks_before_data")
     if early:
@@ -249,7 +270,7 @@ def _of_directions(numbers: Counted) -> Iterator[_Weighed]:
             f"{counted(early, 'ACK')} captured before the data acknowledged: the file's order is not "
             "the wire's (directions captured or stamped apart); RTT and flight are affected."
         )
-        yield _weigh(early / packets, caution=0, poor=0.05), Note("ack-before-data", early, text)
+        yield _weigh(early / packets, caution=_ANY, poor=_VISIBLE), Note("ack-before-data", early, text)
     negative = _total(numbers, "negative_rtts")
     if negative:
         text = (
@@ -267,7 +288,7 @@ def _unseen(numbers: Counted) -> Iterator[_Weighed]:
             "missing in between): the capture lost packets that the receiver got."
         )
         share = missing / max(missing + _total(numbers, "unique_bytes"), 1)
-        yield _weigh(share, caution=0, poor=0.05), Note("ack-of-unseen-data", unseen, text)
+        yield _weigh(share, caution=_ANY, poor=_VISIBLE), Note("ack-of-unseen-data", unseen, text)
 
 
 def _of_connections(numbers: Counted) -> Iterator[_Weighed]:
@@ -317,4 +338,4 @@ def _assumed(initiator_by: Array) -> Iterator[_Weighed]:
 def _share_of(chosen: Array, carried: Array, packets: Array) -> Severity:
     """Return a severity by the share of payload (of packets where there is no payload) that is concerned."""
     weight = carried if carried.any() else packets.sum(axis=1)
-    return _weigh(float(weight[chosen].sum() / weight.sum()), caution=0.1, poor=2)
+    return _weigh(float(weight[chosen].sum() / weight.sum()), caution=_TENTH, poor=_NEVER)

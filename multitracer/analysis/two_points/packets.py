@@ -79,7 +79,10 @@ class TwoPoints:
 
     @property
     def delays_ns(self) -> Array:
-        """Raw one-way delays of the matched packets, in order of the near point."""
+        """Raw one-way delays of the matched packets, in the order of the near point.
+
+        Int64, ns, shape (n_matched,), by two clocks: of any sign; never NA.
+        """
         delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == Outcome.MATCHED]
         return delays
 

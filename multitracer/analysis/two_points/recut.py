@@ -19,7 +19,7 @@ from multitracer.capture import Flag
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
-_WRAP = 1 << 32
+_WRAP = 1 << 32  # RFC 9293, 3.4: sequence numbers have 32 bits
 
 
 class Bytes(NamedTuple):

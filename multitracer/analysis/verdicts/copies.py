@@ -24,9 +24,10 @@ _NO_COPY = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The retransmissions of talks; columns without a comment have a value for each of them.
+    """The retransmissions of talks; an array without a comment has shape (n_copies,).
 
-    A *row* is an index into `segments`; one that there is not in the talk is at or behind `nowhere`.
+    A *row* is an index into `segments`, int64; a row that does not exist in the talk is at or behind
+    `nowhere`. A *unit* is a position on the axis of the talks, int64. Neither is ever NA.
     """
 
     talks: Talks
@@ -106,7 +107,19 @@ class Copies:
         return len(self.row)
 
     def of_rows(self, name: str, row: Array) -> Array:
-        """Return a column of `segments` at rows, whatever value where there is no row."""
+        """Return a column of `segments` at rows.
+
+        Parameters
+        ----------
+        name : str
+            A column of TCP_SEGMENTS.
+        row : ndarray of int64, any shape
+            Rows; where there is no such row, the value has no meaning.
+
+        Returns
+        -------
+        ndarray, dtype of the column, shape of `row`
+        """
         values: Array = self.segments[name][np.minimum(row, len(self.segments) - 1)]
         return values
 
@@ -117,53 +130,113 @@ class Copies:
 
     @property
     def back(self) -> Array:
-        """Per row of `segments`: the receiver of the judged data sent it."""
+        """Whether the receiver of the judged data sent each row of `segments`: bool, shape (n_segments,)."""
         return ~self.talks.own
 
     @property
     def report(self) -> Array:
-        """Row of the first ACK or SACK that covers each."""
+        """Row of the first ACK or SACK that covers each retransmission: int64, shape (n_copies,)."""
         first: Array = np.minimum(self.answer, self.sacked)
         return first
 
     @property
     def begin(self) -> Array:
-        """First unit of each retransmission."""
+        """First unit of each retransmission: int64, shape (n_copies,)."""
         column: Array = self.segments["seq_bytes"][self.row]
         return column
 
     @property
     def end(self) -> Array:
-        """Unit after the last of each retransmission."""
+        """Unit after the last one of each retransmission: int64, shape (n_copies,)."""
         column: Array = self.segments["end_bytes"][self.row]
         return column
 
     def after_ns(self, row: Array) -> Array:
-        """Return how long after each retransmission a row was captured."""
+        """Return how long after each retransmission a row was captured.
+
+        Parameters
+        ----------
+        row : ndarray of int64, shape (n_copies,)
+            A row for each retransmission; where there is no such row, the time has no meaning.
+
+        Returns
+        -------
+        ndarray of int64, ns, shape (n_copies,)
+            Below 0 for a row captured earlier.
+        """
         since: Array = self.of_rows("time_ns", row) - self.segments["time_ns"][self.row]
         return since
 
     def first_sent(self, rows: Array) -> Array:
-        """Return for each cell of the grid, and for the cell -1, the first of `rows` that covers it."""
+        """Return for each cell of the grid, and for the cell -1, the first of `rows` that covers it.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n,), ascending
+            Rows of the judged directions.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_cells + 1,)
+            Rows; the number of segments for a cell that none covers.
+        """
         begin, end = (self.segments[f"{edge}_bytes"][rows] for edge in ("seq", "end"))
         return self.grid.first(rows, begin, end, nobody=len(self.segments))
 
     def before(self, row: Array) -> Array:
-        """Return the row before each of `row`, but none before the talk."""
+        """Return the row before each row, but never one before the talk.
+
+        Parameters
+        ----------
+        row : ndarray of int64, shape (n_copies,)
+
+        Returns
+        -------
+        ndarray of int64, shape (n_copies,)
+        """
         before: Array = np.maximum(np.minimum(row, self.nowhere) - 1, self.first)
         return before
 
     def reached_before(self, row: Array) -> Array:
-        """Return the highest unit acknowledged before each of `row`."""
+        """Return the highest unit acknowledged before each row.
+
+        Parameters
+        ----------
+        row : ndarray of int64, shape (n_copies,)
+
+        Returns
+        -------
+        ndarray of int64, units, shape (n_copies,)
+            Unit 0 of the talk before any ACK.
+        """
         return np.where(row > self.first, self.reached[self.before(row)], self.zero)
 
     def in_talk(self, mask: Array) -> Array:
-        """Return of which a retransmission of the same talk is in `mask`."""
+        """Return which retransmissions have one of the same talk in `mask`.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n_copies,)
+
+        Returns
+        -------
+        ndarray of bool, shape (n_copies,)
+        """
         marked: Array = np.bincount(self.talk[mask], minlength=len(self.talks))[self.talk] > 0
         return marked
 
     def covered_before(self, rows: Array) -> Array:
-        """Return which retransmissions carry only data that `rows` before them carried."""
+        """Return which retransmissions carry only data that `rows` before them carried.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n,), ascending
+            Rows of the judged directions.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_copies,)
+        """
         first = self.first_sent(rows)[:-1]
         if not len(first) or not len(self.row):
             return np.zeros(len(self.row), dtype=bool)

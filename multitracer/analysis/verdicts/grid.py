@@ -20,12 +20,34 @@ class Grid:
     edges: Array
 
     def cell(self, unit: Array) -> Array:
-        """Return the cell that holds each unit; -1 for a unit that no segment sent."""
+        """Return the cell that holds each unit; -1 for a unit that no segment sent.
+
+        Parameters
+        ----------
+        unit : ndarray of int64, any shape
+
+        Returns
+        -------
+        ndarray of int64, shape of `unit`
+        """
         cell = np.searchsorted(self.edges, unit, side="right") - 1
         return np.where((cell >= 0) & (cell < len(self.edges) - 1), cell, -1)
 
     def first(self, rows: Array, begin: Array, end: Array, *, nobody: int) -> Array:
-        """Return for each cell, and for the cell -1, the first of `rows` that covers it, else `nobody`."""
+        """Return for each cell, and for the cell -1, the first of `rows` that covers it, else `nobody`.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n,), ascending
+        begin, end : ndarray of int64, units, shape (n,)
+            What each row covers; all are edges of the grid.
+        nobody : int
+            The row of a cell that none covers.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_cells + 1,)
+        """
         left, right = np.searchsorted(self.edges, begin), np.searchsorted(self.edges, end)
         painter = first_painters(left, right, max(len(self.edges) - 1, 0))
         return np.append(np.append(rows, nobody)[painter], nobody)

@@ -43,17 +43,43 @@ class Reports:
         return cls(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
 
     def chosen(self, mask: Array) -> Reports:
-        """Return some of them."""
+        """Return the reports that a mask keeps.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n_reports,)
+        """
         return Reports(self.row[mask], self.left[mask], self.right[mask])
 
     def covering(self, begin: Array, end: Array, *, nowhere: int) -> Array:
-        """Return the row by which they had reported both the first and the last unit of each range."""
+        """Return the row by which reports had covered both the first and the last unit of each range.
+
+        Parameters
+        ----------
+        begin, end : ndarray of int64, units, shape (n_ranges,)
+        nowhere : int
+            The row of a range that was never covered so.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_ranges,)
+        """
         grid = Grid(distinct(np.concatenate([self.left, self.right])))
         first = grid.first(self.row, self.left, self.right, nobody=nowhere)
         return np.maximum(first[grid.cell(begin)], first[grid.cell(end - 1)])
 
     def highest(self, zero: Array) -> Array:
-        """Return per row of `segments` the highest unit reported so far; `zero` of its talk before any."""
+        """Return per row of `segments` the highest unit reported so far; `zero` of its talk before any.
+
+        Parameters
+        ----------
+        zero : ndarray of int64, units, shape (n_segments,)
+            Per row, unit 0 of its talk.
+
+        Returns
+        -------
+        ndarray of int64, units, shape (n_segments,)
+        """
         highest = zero.copy()
         np.maximum.at(highest, self.row, self.right)
         return np.maximum.accumulate(highest)

@@ -60,29 +60,49 @@ class Stamped:
 
     @classmethod
     def of(cls, talks: Talks, side: Array) -> Self:
-        """Return those of the rows of a mask."""
+        """Return the segments with timestamps among the rows of a mask.
+
+        Parameters
+        ----------
+        talks : Talks
+        side : ndarray of bool, shape (n_segments,)
+            What one side of each talk sent.
+        """
         rows = np.flatnonzero(side & has(talks.segments["marks"], Mark.HAS_TIMESTAMPS))
         return cls(talks, rows, np.searchsorted(rows, talks.bounds))
 
     @property
     def talk(self) -> Array:
-        """The talk of each of `rows`."""
+        """The talk of each of `rows`: int64, shape (n_rows,)."""
         return np.repeat(np.arange(len(self.talks)), np.diff(self.bounds))
 
     @property
     def first(self) -> Array:
-        """Per talk its first row of them, whatever row where there is none."""
+        """The first of `rows` of each talk: int64, shape (n_talks,); no meaning for a talk that has none."""
         first: Array = np.append(self.rows, 0)[self.bounds[:-1]]
         return first
 
     @property
     def last(self) -> Array:
-        """Per talk its last row of them, whatever row where there is none."""
+        """The last of `rows` of each talk: int64, shape (n_talks,); no meaning for a talk that has none."""
         last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
         return last
 
     def since_first(self, stamps: Array, talk: Array) -> Array:
-        """Return how many ticks timestamps are after the first one of their talk, talks far apart."""
+        """Return by how many ticks timestamps follow the first one of their talk; talks are kept apart.
+
+        Parameters
+        ----------
+        stamps : ndarray of uint32, ticks, shape (n,)
+            Timestamp values; they wrap around at 2^32.
+        talk : ndarray of int64, shape (n,)
+            The talk of each.
+
+        Returns
+        -------
+        ndarray of int64, ticks, shape (n,)
+            Those of talk t lie around t * 2^33.
+        """
         origin = self.talks.segments["tsval"][self.first]
         apart: Array = since(stamps, origin[talk]) + talk * _TICKS_APART
         return apart

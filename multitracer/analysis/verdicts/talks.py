@@ -58,16 +58,22 @@ class Talks:
     def side_by_side(
         cls, segments: Table, sacks: Table, bounds: Array, side: Array
     ) -> Iterator[tuple[Array, Talks]]:
-        """Yield directions of connections, as many at once as axes and memory hold, with rows of `segments`.
+        """Yield directions of connections, as many at once as axes and memory hold.
 
         Parameters
         ----------
         segments, sacks : Table
-            TCP_SEGMENTS and TCP_SACK_BLOCKS of connections, one behind the other.
-        bounds : ndarray of int64
+            TCP_SEGMENTS and TCP_SACK_BLOCKS of connections, one after the other.
+        bounds : ndarray of int64, shape (n_connections + 1,)
             Connection c has rows bounds[c]:bounds[c + 1].
-        side : ndarray of int64
+        side : ndarray of int64, shape (n_directions,)
             Which are judged: 2 c for what the initiator of c sent, 2 c + 1 for what came back.
+
+        Yields
+        ------
+        rows : ndarray of int64, shape (n_rows,)
+            The rows of `segments` that these talks hold.
+        talks : Talks
         """
         blocks = np.searchsorted(sacks["row"], bounds)
         stretches = [_units_of(segments, sacks, bounds, blocks), _times_of(segments, bounds)]
@@ -94,20 +100,60 @@ class Talks:
         return len(self.zero)
 
     def of(self, row: Array) -> Array:
-        """Return the talk of each row."""
+        """Return the talk of each row.
+
+        Parameters
+        ----------
+        row : ndarray of int64, any shape
+            Rows of `segments`.
+
+        Returns
+        -------
+        ndarray of int64, shape of `row`
+        """
         talk: Array = np.searchsorted(self.bounds, row, side="right") - 1
         return talk
 
     def per_row(self, values: Array) -> Array:
-        """Return for each row the value of its talk."""
+        """Return for each row the value of its talk.
+
+        Parameters
+        ----------
+        values : ndarray of any dtype, shape (n_talks,)
+
+        Returns
+        -------
+        ndarray of the same dtype, shape (n_segments,)
+        """
         return np.repeat(values, np.diff(self.bounds))
 
     def have(self, rows: Array) -> Array:
-        """Return which talks have one of `rows`."""
+        """Return which talks have one of `rows`.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        ndarray of bool, shape (n_talks,)
+        """
         return np.bincount(self.of(rows), minlength=len(self)) > 0
 
     def shortest_ns(self, names: tuple[str, ...], rows: Array) -> Array:
-        """Return the shortest time above 0 that columns hold at `rows` (a mask), per talk; NA without one."""
+        """Return per talk the shortest time above 0 in some columns; NA without one.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Columns of TCP_SEGMENTS in ns.
+        rows : ndarray of bool, shape (n_segments,)
+            Which rows count.
+
+        Returns
+        -------
+        ndarray of int64, ns, shape (n_talks,)
+        """
         never = np.iinfo(np.int64).max
         shortest = np.full(len(self), never)
         for name in names:

@@ -4,7 +4,7 @@ Rules of the file
 -----------------
 - Silence: nothing had arrived that could have caused it, and the segment before was no retransmission of the
   same moment. Then a timer did: the retransmission timer, or a tail loss probe. Up to a quarter of the
-  shortest round trip after an ACK it may be RACK's (RFC 8985, 6.3), if the retransmission timer is not due.
+  shortest round trip after an ACK it may be RACK's (RFC 8985, 6.2), if the retransmission timer is not due.
 - A probe repeats the newest segment, once, by a sender with SACK that is in no recovery. If that is also the
   oldest one, a probe is told from a timeout by the time waited, against RFC 6298 over the samples (Linux's
   bounds), unless this sender showed elsewhere whether it probes.
@@ -34,13 +34,17 @@ if TYPE_CHECKING:
     from multitracer.analysis.verdicts.copies import Copies
     from multitracer.tables import Array
 
-_DUP_THRESH = 3
+_DUP_THRESH = 3  # RFC 5681, section 3.2: the third duplicate ACK triggers a fast retransmit
 _DUE = 0.8
 """Of the timeout by RFC 6298: a kernel's own may be as much shorter."""
 _LATE_NS = 10 * NS_PER_MS
 """A busy host may answer an ACK so late."""
 _AT_ONCE_NS = NS_PER_MS
 """It usually does within some microseconds."""
+_ROUND_TRIP_PART = 4
+"""A quarter of the round trip: before the timer is due, an answer to an ACK may be so late. Not measured."""
+_TIMEOUTS = 3
+"""A shorter silence was ended by the first timeout; a longer one may hold several. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
     arrived_ns = time_ns[row] - time_ns[arrived]
     resent_ns = np.diff(time_ns[row], prepend=0)
     begins = np.diff(copies.talk, prepend=-1) != 0
-    lateness_ns = np.where(waited_ns > _DUE * rto_ns, _LATE_NS, _LATE_NS + round_trip_ns // 4)
+    lateness_ns = np.where(waited_ns > _DUE * rto_ns, _LATE_NS, _LATE_NS + round_trip_ns // _ROUND_TRIP_PART)
     once_more = np.isin(copies.earlier, row) & (copies.earlier < copies.nowhere)
     lateness_ns[once_more & (copies.begin == una) & (waited_ns > round_trip_ns)] = _AT_ONCE_NS
     silent: Array = (arrived < copies.first) | (arrived_ns > lateness_ns)
@@ -197,7 +201,7 @@ def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
     """Return per talk whether its sender was seen to probe; None if it is unknown."""
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
-    timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < 3 * trigger.rto_ns)
+    timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < _TIMEOUTS * trigger.rto_ns)
     is_probing: list[bool | None] = [None] * len(copies.talks)
     for shown, meaning in ((copies.talk[timeout], False), (copies.talk[probe], True)):
         for talk in shown.tolist():

@@ -1,4 +1,4 @@
-"""Bit errors of a Bluetooth radio over time, and what they do to its packets."""
+"""Bit errors of a Bluetooth radio over time, and their effect on packets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BitErrors:
 
 
 def header_error(ber: float) -> float:
-    """Return the probability that a packet's header is not understood (code 1/3, majority of three)."""
+    """Return the probability that a packet's header is not decoded (code 1/3, majority of three)."""
     return 1 - (1 - 3 * ber**2 + 2 * ber**3) ** _HEADER_TRIPLES
 
 

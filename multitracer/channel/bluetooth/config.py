@@ -1,4 +1,4 @@
-"""The parameters of a Bluetooth 1.1 link with PPP over RFCOMM: what a scenario says of the link.
+"""The parameters of a Bluetooth 1.1 link with PPP over RFCOMM in a scenario.
 
 Where a number comes from stands beside it. *Baseband*: the packet table of Bluetooth 1.1, checked. *Memory*:
 of the specification 1.1, whose text was not at hand. *Ours*: chosen, low confidence.

@@ -105,26 +105,26 @@ class BluetoothLink:
 
     @property
     def next_ns(self) -> int | None:
-        """When something happens next."""
+        """Time of the next event."""
         return self._agenda.next_ns
 
     @property
     def is_up(self) -> bool:
-        """Whether the two hear each other and are connected."""
+        """Whether the two ends are connected and within reach of each other."""
         return self._is_connected and not self._outages
 
     @property
     def is_dropped(self) -> bool:
-        """Return False: it connects again."""
+        """Return False: a lost connection is set up anew."""
         return False
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet waits or is under way."""
+        """Whether no packet waits or is in transit."""
         return self._in_host == 0 and all(end.is_quiet for end in self._ends.values())
 
     def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the interface refused it and says so."""
+        """Offer an IP packet at one side; False if the interface refused it and reports that."""
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
@@ -134,7 +134,7 @@ class BluetoothLink:
         return taken
 
     def advance(self, now_ns: int) -> list[Delivery]:
-        """Let everything up to `now_ns` happen; return the packets that came out, in order."""
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []
         return out
@@ -145,7 +145,7 @@ class BluetoothLink:
             self._piconet.kick(side, now_ns)
 
     def _piece(self, packet: Packet, now_ns: int, fate: str) -> None:
-        """Take note of a baseband packet with data that has ended."""
+        """Handle the end of a baseband packet with data."""
         fragment = packet.fragment
         assert fragment is not None
         side, far = self._ends[packet.side], self._ends[FAR[packet.side]]
@@ -192,7 +192,7 @@ class BluetoothLink:
                 self._agenda.at(now_ns + self.config.reconnect_ns, self._reconnected)
 
     def _supervise(self, began_ns: int, now_ns: int) -> None:
-        """Lose the connection, if the other was not heard since."""
+        """Lose the connection if no packet of the other end has arrived for the supervision timeout."""
         if began_ns != self._away_since_ns or not self._is_connected:
             return
         self._is_connected = False
@@ -278,13 +278,13 @@ class _End:
             self.journal.add(PppSent, now_ns, PppProtocol.IP, *sizes, facts.ip_id, facts.seq)
 
     def names_at(self, offset: int) -> tuple[int | None, int | None]:
-        """Return IP identification and sequence number of the packet at an offset that does not go back."""
+        """Return IP identification and sequence number of the packet at an offset; offsets never decrease."""
         while self._names and self._names[0][0] <= offset:
             self._names.popleft()
         return self._names[0][1:] if self._names else (None, None)
 
     def take(self, data: bytes, now_ns: int) -> list[bytes]:
-        """Take octets of the far end; return the packets that are complete."""
+        """Take octets from the far end; return the packets that are complete."""
         outcomes = self._deframer.feed(data)
         return [packet for outcome in outcomes if (packet := self._packet(outcome, now_ns)) is not None]
 
@@ -298,7 +298,7 @@ class _End:
         return outcome.information
 
     def lose_all(self, now_ns: int) -> None:
-        """Begin anew: the queue and what is on the way are gone."""
+        """Start again: empty the queue and forget packets in transit."""
         waiting = self.interface.queue.queued_bytes
         while self.interface.take(now_ns) is not None:
             pass

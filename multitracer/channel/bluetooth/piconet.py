@@ -44,7 +44,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Air:
-    """What decides a packet's fate."""
+    """Decides whether a packet arrives."""
 
     errors: BitErrors
     signal: Signal
@@ -93,7 +93,7 @@ class Piconet:
     # --- when ---
 
     def kick(self, side: Side, now_ns: int) -> None:
-        """Take note that a side has something to send."""
+        """Note that a side has something to send."""
         if self._is_busy or self._is_away or not self._ends[side].has_work:
             return
         due_ns = self._next_turn(side, now_ns)
@@ -101,7 +101,7 @@ class Piconet:
             self._plan(due_ns)
 
     def _next_turn(self, side: Side, now_ns: int) -> int:
-        """Return when an idle link can carry what a side has: the master's soon, the slave's when polled."""
+        """Return when an idle link can carry a side's data: the master's soon, the slave's when polled."""
         config = self._config
         step_ns = 2 * SLOT_NS if side == "fixed" else config.poll_slots * SLOT_NS
         since_ns = self._idle_since_ns
@@ -117,7 +117,7 @@ class Piconet:
         self._agenda.at(time_ns, lambda now_ns: self._turn(turn, now_ns))
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Take note that neither hears the other, or that they do again."""
+        """Note that the two ends are out of reach of each other, or within reach again."""
         self._is_away = is_away
         self._turns += 1  # what is on the air is lost
         self._planned_ns = None
@@ -181,7 +181,7 @@ class Piconet:
             self.kick("mobile", now_ns)
 
     def _fate(self, packet: Packet, now_ns: int) -> tuple[bool, bool]:
-        """Return whether a packet's header is understood and its payload whole; tell of payloads."""
+        """Return whether a packet's header is decoded and its payload correct; report payloads."""
         ber = self._ber(now_ns)
         fades = self._air.fades[packet.side].lost(now_ns // SLOT_NS)
         is_understood = self._air.luck.random() >= header_error(ber) and not fades
@@ -199,7 +199,7 @@ class Piconet:
         return self.ber_at(self._air.errors.ber(now_ns), self._air.signal.dbm(now_ns))
 
     def ber_at(self, ber: float, dbm: float) -> float:
-        """Return the bit error rate at a power; at the receiver's sensitivity it is the specification's."""
+        """Return the bit error rate at a power; at the receiver's sensitivity, that of the specification."""
         return max(ber, _SENSITIVITY_BER) if dbm <= self._config.signal.sensitivity_dbm else ber
 
 

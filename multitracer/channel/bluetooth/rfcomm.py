@@ -22,7 +22,7 @@ _SHORT_LENGTH = 127
 
 
 class Octets(NamedTuple):
-    """A piece of the stream, and where in it it begins."""
+    """A piece of the stream, and its offset in the stream."""
 
     offset: int
     data: bytes
@@ -30,7 +30,7 @@ class Octets(NamedTuple):
 
 @dataclass(slots=True)
 class RfcommFrame:
-    """A frame on its way through L2CAP; `octets_left` are not yet acknowledged by the baseband."""
+    """A frame in transit through L2CAP; the baseband has not yet acknowledged `octets_left` of it."""
 
     octets: Octets
     credits: int
@@ -38,7 +38,7 @@ class RfcommFrame:
 
 
 class Fragment(NamedTuple):
-    """What one baseband packet carries of a frame."""
+    """The part of a frame that one baseband packet carries."""
 
     frame: RfcommFrame
     octets: int
@@ -81,7 +81,7 @@ class RfcommEnd:
         self.unsent_bytes += len(data)
 
     def fragment(self, most_octets: int) -> Fragment | None:
-        """Return what the next baseband packet carries, until it is acknowledged always the same."""
+        """Return what the next baseband packet carries: the same fragment until it is acknowledged."""
         if self._fragment is None:
             self._frame = self._frame or self._next_frame()
             if self._frame is not None:
@@ -91,7 +91,7 @@ class RfcommEnd:
         return self._fragment
 
     def acknowledged(self) -> None:
-        """Take note that the fragment has arrived."""
+        """Note that the fragment has arrived."""
         if self._fragment is not None:
             self._fragment.frame.octets_left -= self._fragment.octets
             if self._fragment.frame.octets_left == 0:
@@ -106,7 +106,7 @@ class RfcommEnd:
 
     @property
     def is_sending_data(self) -> bool:
-        """Whether a frame with data is on its way."""
+        """Whether a frame with data is in transit."""
         return self._frame is not None and bool(self._frame.octets.data)
 
     def _next_frame(self) -> RfcommFrame | None:
@@ -135,7 +135,7 @@ class RfcommEnd:
     # --- receiving ---
 
     def is_new(self, fragment: Fragment) -> bool:
-        """Return whether a fragment was not heard before: SEQN tells it from a repetition."""
+        """Return whether a fragment has not arrived before: SEQN distinguishes it from a repetition."""
         is_new = fragment.number != self._last_heard
         self._last_heard = fragment.number
         return is_new

@@ -1,4 +1,4 @@
-"""One direction of a radio whose time is cut into blocks: which are lost, and what share lately.
+"""One direction of a radio that carries blocks: which blocks are lost, and their share of late.
 
 Every block is decided, sent or not, so that the radio is the same whatever is sent over it, and a modem
 that listens to a channel which never pauses measures the very blocks that shaped the traffic.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BlockRadio:
-    """Loses blocks by an error process, all of them without a signal or a channel.
+    """Loses blocks by an error process; without signal or channel it loses all.
 
     Parameters
     ----------
@@ -39,17 +39,17 @@ class BlockRadio:
         self._lately: deque[bool | None] = deque(maxlen=max(1, report_ns // block_ns))
 
     def set_outage(self, now_ns: int, *, deaf: bool, dead: bool) -> None:
-        """Change the channel's state: dead, nothing can be decoded; deaf, the modem does not listen to it."""
+        """Change the channel's state: dead (no block can be decoded), deaf (the modem does not receive)."""
         self._pass(now_ns // self._block_ns)
         self._is_deaf, self._is_dead = deaf, dead
 
     def is_lost(self, block: int) -> bool:
-        """Return whether a block is destroyed; blocks are asked for in order, some may be left out."""
+        """Return whether a block is destroyed; call it in the order of the blocks, which may have gaps."""
         self._pass(block + 1)
         return self._last_lost
 
     def bler_percent(self, now_ns: int) -> float | None:
-        """Return the share of lost blocks in the last report; None if none was listened to."""
+        """Return the share of lost blocks in the last report; None if no block was received in its time."""
         self._pass(now_ns // self._block_ns)
         losses = [lost for lost in self._lately if lost is not None]
         return 100 * sum(losses) / len(losses) if losses else None

@@ -1,4 +1,4 @@
-"""CDPD's channel as it is cut into blocks, and how link frames fill them.
+"""The blocks of CDPD's channel, and how link frames fill them.
 
 Reed-Solomon (63,47) over symbols of 6 bits: a block of 378 coded bits holds 282, of which 8 are the colour
 code (memory) and 274 are the data link's. With the busy/idle and decode-status flags a forward block has
@@ -35,7 +35,7 @@ BLOCK_PAYLOAD_BITS = 282 - 8
 
 @dataclass(slots=True)
 class Carriage:
-    """One transmission of a frame, over as many blocks as it takes."""
+    """One transmission of a frame, in as many blocks as it needs."""
 
     frame: Frame
     bits_left: int
@@ -46,7 +46,7 @@ class Carriage:
 
 @dataclass(slots=True)
 class Block:
-    """What is in one block."""
+    """The content of one block."""
 
     carriages: list[Carriage] = field(default_factory=list)
     """Frames of which a part is in it."""
@@ -72,7 +72,7 @@ class BlockFiller:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no frame is half sent."""
+        """Whether no frame is partly sent."""
         return self._open is None
 
     def fill(self, now_ns: int) -> Block | None:
@@ -99,7 +99,7 @@ class BlockFiller:
 
 @dataclass(frozen=True, slots=True)
 class BlockPath:
-    """What a transmitter of blocks works with."""
+    """What a transmitter of blocks works with: agenda, filler, radio and journal."""
 
     agenda: Agenda
     filler: BlockFiller

@@ -1,4 +1,4 @@
-"""The parameters of CDPD, Cellular Digital Packet Data: what a scenario says of the link.
+"""The parameters of CDPD, Cellular Digital Packet Data, in a scenario.
 
 Where a number comes from stands beside it. *Primer*: Sierra's CDPD primer and lecture slides, read. *Paper
 000, 001*: the measurements and the model that this link is for. *Memory*: of the CDPD specification, release
@@ -100,7 +100,7 @@ class SignalConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutageConfig:
-    """When the channel is away. A mean interval of 0 is never; intervals are exponential."""
+    """When the channel is away; intervals are exponential, and a mean interval of 0 means never."""
 
     hop_every_ns: int = 600 * NS_PER_S
     """Channel hops, planned by a timer or forced by a voice call (paper 001; interval ours)."""
@@ -132,7 +132,7 @@ class OutageConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:
-    """What lies behind the channel, in each direction."""
+    """The fixed network behind the channel, in each direction."""
 
     backhaul_ns: int = 270 * NS_PER_MS
     """Modem, base station and frame relay up to the router that ends MDLP (ours, so that a short packet's

@@ -41,7 +41,7 @@ class Span(NamedTuple):
 
 
 class ReverseChannel:
-    """Who is on the air, and what the flag says of it."""
+    """Which stations transmit, and what the busy/idle flag shows of it."""
 
     def __init__(self, config: AccessConfig) -> None:
         self.flag_delay_ns = config.flag_delay_microslots * MICROSLOT_NS
@@ -50,25 +50,25 @@ class ReverseChannel:
         self._past: deque[Span] = deque()
 
     def is_busy(self, now_ns: int) -> bool:
-        """Return what the flag says now, which is what was a little while ago."""
+        """Return what the flag shows now: the state of the channel a short time ago."""
         seen_ns = now_ns - self.flag_delay_ns
         return now_ns < self._busy_until_ns or any(burst.began_ns <= seen_ns for burst in self._on_air)
 
     def begin(self, burst: Burst) -> None:
-        """Let a station start; whoever is on the air already collides with it."""
+        """Start a station's burst; a station that transmits already collides with it."""
         self._on_air.append(burst)
         if len(self._on_air) > 1:
             for each in self._on_air:
                 each.has_collided = True
 
     def end(self, burst: Burst, now_ns: int) -> None:
-        """Let it stop."""
+        """End a station's burst."""
         self._on_air.remove(burst)
         self._busy_until_ns = max(self._busy_until_ns, now_ns + self.flag_delay_ns)
         self._past.append(Span(burst.began_ns, now_ns, burst.is_own))
 
     def busy_percent(self, since_ns: int, now_ns: int) -> float | None:
-        """Return the share of time in which others held the channel, of the time that this mobile did not.
+        """Return the share of time in which others held the channel, among the time that this mobile did not.
 
         What ended before `since_ns` is forgotten.
         """
@@ -89,7 +89,7 @@ def _covered_ns(spans: list[Span], since_ns: int, *, is_own: bool) -> int:
 
 
 class Access:
-    """One station's way to the channel.
+    """The procedure by which one station gets the channel.
 
     Parameters
     ----------
@@ -126,30 +126,30 @@ class Access:
         """In a row."""
 
     def want(self, now_ns: int) -> None:
-        """Begin to wait for the channel."""
+        """Start to wait for the channel."""
         self.is_wanting = True
         self.deferrals = 0
         self._look_at(max(now_ns, self._may_at_ns))
 
     def give_up(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self.is_wanting = False
         self._wanted += 1
 
     def succeeded(self, now_ns: int) -> None:
-        """Take note that a burst is over: there is a pause before the next."""
+        """Note that a burst is over: there is a pause before the next one."""
         self.failures = 0
         self._may_at_ns = now_ns + self._config.min_idle_microslots * MICROSLOT_NS
 
     def failed(self, now_ns: int) -> None:
-        """Take note of a collision or an undecoded block: back off."""
+        """Note a collision or a block that was not decoded, and back off."""
         count = min(self._config.min_count + self.failures, self._config.max_count)
         self.failures += 1
         self._may_at_ns = now_ns + (1 + self._luck.randrange(2**count)) * MICROSLOT_NS
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether there were as many failures in a row as may be."""
+        """Whether the largest number of failures in a row is reached."""
         return self.failures >= self._config.max_attempts
 
     def _look_at(self, time_ns: int) -> None:

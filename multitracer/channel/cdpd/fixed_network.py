@@ -50,7 +50,7 @@ class FixedNetwork:
         """Packets that have not arrived."""
 
     def send(self, packet: bytes, now_ns: int) -> bool:
-        """Let a packet set out; False if it gets lost."""
+        """Send a packet; False if it gets lost."""
         is_lost = self._luck.random() < self._loss
         extra_ns = round(self._luck.expovariate(1.0) * self._jitter_ns)
         if is_lost:

@@ -1,4 +1,4 @@
-"""CDPD's forward channel: blocks from the base station, which has it to itself."""
+"""CDPD's forward channel: blocks from the base station, which is its only sender."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ForwardChannel:
-    """Sends a block whenever there is something to put into it.
+    """Sends a block whenever there is data for it.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class ForwardChannel:
         self._blocks = 0
 
     def kick(self, now_ns: int) -> None:
-        """Begin at the next block, if nothing is being sent."""
+        """Start at the next block, if no block is being sent."""
         if not self._is_sending:
             self._is_sending = True
             self._agenda.at(-(-now_ns // FORWARD_BLOCK_NS) * FORWARD_BLOCK_NS, self._send)

@@ -165,7 +165,7 @@ class CdpdLink:
 
     @property
     def next_ns(self) -> int | None:
-        """When something happens next."""
+        """Time of the next event."""
         return self._agenda.next_ns
 
     @property
@@ -175,12 +175,12 @@ class CdpdLink:
 
     @property
     def is_dropped(self) -> bool:
-        """Return False: it always comes back."""
+        """Return False: the channel always comes back."""
         return False
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet waits or is under way."""
+        """Whether no packet waits or is in transit."""
         return not (
             any(len(interface.queue) for interface in self._interfaces.values())
             or any(network.under_way for network in self._networks.values())
@@ -188,7 +188,7 @@ class CdpdLink:
         )
 
     def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the modem's queue refused it and says so."""
+        """Offer an IP packet at one side; False if the modem's queue refused it and reports that."""
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
@@ -200,7 +200,7 @@ class CdpdLink:
         return taken
 
     def advance(self, now_ns: int) -> list[Delivery]:
-        """Let everything up to `now_ns` happen; return the packets that came out, in order."""
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []
         return out
@@ -214,7 +214,7 @@ class CdpdLink:
         self._out.append(Delivery("fixed", packet))
 
     def _cross(self, side: Side, packet: bytes, now_ns: int) -> None:
-        """Let a packet of a side cross the fixed network."""
+        """Send a side's packet through the fixed network."""
         if not self._networks[side].send(packet, now_ns):
             facts = ip_facts(packet)
             about = 0, len(packet), facts.ip_id, facts.seq, "network"
@@ -223,7 +223,7 @@ class CdpdLink:
     # --- frames ---
 
     def _attend(self, side: Side, now_ns: int) -> None:
-        """See to it that a side sends what it has, and wakes when a timer of its runs out."""
+        """Make a side send its data, and schedule its next timer."""
         entity = self._entities[side]
         if entity.deadline_ns is not None and entity.deadline_ns <= now_ns:
             entity.expire(now_ns)
@@ -238,7 +238,7 @@ class CdpdLink:
         self._attend(side, now_ns)
 
     def _carried(self, side: Side, carriage: Carriage, now_ns: int) -> None:
-        """Take note that a frame's last block has ended."""
+        """Handle the end of a frame's last block."""
         frame, entity = carriage.frame, self._entities[side]
         entity.sent(frame, now_ns)
         about = entity.frame_octets(frame), frame.offset_bytes
@@ -296,7 +296,7 @@ class CdpdLink:
         return self._journals[side].events()
 
     def reading(self, now_ns: int) -> RadioReading:
-        """Return what the modem answers: nothing of the channel while it has none."""
+        """Return the modem's answer; without a channel it holds nothing about the channel."""
         kind = self._outages.kind
         if kind in ("hop", "ejection"):
             return RadioReading(None, None, None, None, STATES[kind])

@@ -75,7 +75,7 @@ class MdlpEntity:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin to number from 0; nothing is on the way."""
+        """Forget all frames in transit, and number from 0."""
         self._v_s = 0
         self._unacked: dict[int, Frame] = {}
         self._resend: deque[tuple[int, str]] = deque()
@@ -97,11 +97,11 @@ class MdlpEntity:
         return self._config.header_octets + segment
 
     def frame_bits(self, frame: Frame) -> int:
-        """Return its length on the channel, with the bits that are stuffed."""
+        """Return the length of a frame on the channel in bits, bit stuffing included."""
         return -(-self.frame_octets(frame) * 8 * (1000 + round(10 * self._config.stuffing_percent)) // 1000)
 
     def next_frame(self, now_ns: int) -> Frame | None:
-        """Return what is to be sent now, or None."""
+        """Return the frame to send now, or None."""
         if self._control:
             return replace(self._control.popleft(), n_r=self._v_r)
         frame = None if self._is_resetting else self._retransmitted() or self._new(now_ns)
@@ -161,7 +161,7 @@ class MdlpEntity:
         return frames
 
     def sent(self, frame: Frame, now_ns: int) -> None:
-        """Take note that a frame has left."""
+        """Note that a frame has left."""
         if self._t200_ns is None and frame.kind in ("I", "SABME"):
             self._t200_ns = now_ns + self._config.t200_ns
 
@@ -237,12 +237,12 @@ class MdlpEntity:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `expire` must be called: whatever is due by then is work afterwards, and no deadline."""
+        """When `expire` must be called next; None if no timer runs."""
         due = [time for time in (self._t200_ns, self._ack_at_ns) if time is not None]
         return min(due) if due else None
 
     def expire(self, now_ns: int) -> None:
-        """Do what is due by now."""
+        """Run the timers that have expired by now."""
         if self._owes_ack(now_ns):
             self._is_ack_due, self._ack_at_ns = True, None  # else it would hide T200 while it waits
         if self._t200_ns is None or now_ns < self._t200_ns:
@@ -274,7 +274,7 @@ class MdlpEntity:
         self._control.append(Frame("UA", n_s=number))
 
     def _flush(self, now_ns: int) -> None:
-        """Lose what is on the way, and the rest of a packet whose begin is."""
+        """Lose the frames in transit, and the rest of a packet whose beginning is among them."""
         unacked = sum(len(frame.payload) for frame in self._unacked.values())
         unsent = sum(len(frame.payload) for frame in self._segments)
         self._journal.add(Flushed, now_ns, unacked, unsent, len(self._stored))
@@ -286,7 +286,7 @@ class MdlpEntity:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet of this side is on the way."""
+        """Whether no packet of this side is in transit."""
         return not (self._unacked or self._segments)
 
     def has_work(self, now_ns: int, *, has_packet: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The other users of a CDPD cell: bursts that arrive by chance and contend for the reverse channel."""
+"""The other users of a CDPD cell: bursts at random times that contend for the reverse channel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Cell:
-    """Starts other users' bursts, at a rate that wanders.
+    """Starts other users' bursts at a rate that varies slowly.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Cell:
 
 
 class _Other:
-    """A burst of another mobile; its radio is good."""
+    """A burst of another mobile; its blocks are never lost by bad radio."""
 
     def __init__(self, cell: Cell, blocks: int) -> None:
         self._cell = cell

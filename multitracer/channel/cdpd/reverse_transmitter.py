@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ReverseTransmitter:
-    """Gets the channel, sends a burst of blocks, and sends again from a block that was not decoded.
+    """Contends for the channel, sends a burst of blocks, and repeats from the first block not decoded.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ReverseTransmitter:
         self._is_away = False
 
     def kick(self, now_ns: int) -> None:
-        """Begin to wait for the channel, if there is something to send and nothing is under way."""
+        """Start to wait for the channel if there is data and no burst is in progress."""
         self._wait(now_ns, "new")
 
     @property
@@ -123,7 +123,7 @@ class ReverseTransmitter:
         self._wait(now_ns, cause)
 
     def _abandon(self, now_ns: int) -> None:
-        """Leave the block to the data link's recovery."""
+        """Stop repeating a block; the data link recovers its frames."""
         block, self._block = self._block, None
         self._access.failures = 0
         for carriage in block.carriages if block else []:
@@ -141,7 +141,7 @@ class ReverseTransmitter:
     # --- outages ---
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Take note that there is no channel, or that it is back; what is half sent stays."""
+        """Note that there is no channel, or that it is back; a frame that is partly sent stays."""
         if is_away and self._access.is_wanting:
             self._access.give_up()
             self._waited(now_ns, "outage")

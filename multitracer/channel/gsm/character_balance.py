@@ -1,4 +1,4 @@
-"""The balance of one direction of the link: every character that went in is somewhere.
+"""The balance of one direction of the link: every character that went in is accounted for.
 
 Counted independently of each other: what the sender's relay took, where the frames on the air said their
 characters stand in its stream, what a reset threw away before it was ever sent, and what the receiver's
@@ -42,7 +42,7 @@ class Balance:
 
     @property
     def is_even(self) -> bool:
-        """Whether nothing is missing and nothing is there twice."""
+        """Whether no character is missing or counted twice."""
         least = min(self.delivered, self.flushed, self.queued)
         return least >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
 
@@ -59,7 +59,7 @@ class Ledger:
         self._is_over = False
 
     def note(self, event: LinkEvent, *, received: int, is_over: bool) -> None:
-        """Take one event of the sender.
+        """Count one event of the sender.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Ledger:
             self._on_air_end = max(self._on_air_end, event.offset_bytes + count)
 
     def _close_epoch(self, received: int) -> None:
-        """Both ends have forgotten what was on the way: what the far relay lacks is gone."""
+        """Count as lost what the far relay lacks: both ends have forgotten the frames in transit."""
         self._flushed += self._on_air_end - self._epoch_begin - (received - self._received_before)
         self._flushed += self._unsent_flushed
         self._on_air_end += self._unsent_flushed

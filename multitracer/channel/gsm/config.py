@@ -1,4 +1,4 @@
-"""The parameters of a GSM data call: what a scenario says of the link."""
+"""The parameters of a GSM data call in a scenario."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multitracer.units import NS_PER_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkConfig:
-    """A GSM circuit-switched data call with PPP on it; both ends are alike."""
+    """A GSM circuit-switched data call that carries PPP; both ends have the same parameters."""
 
     slot_ns: int = 20 * NS_PER_MS
     """Time of one RLP frame: 24 user octets in 20 ms are 1200 B/s."""

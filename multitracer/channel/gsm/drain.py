@@ -1,4 +1,4 @@
-"""A reader of a fixed rate: how many bytes may leave a buffer in each slot."""
+"""A reader with a fixed rate: how many bytes may leave a buffer in each slot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from multitracer.units import NS_PER_S
 
 
 class Drain:
-    """Spends a rate slot by slot, fractions of a byte carried over exactly.
+    """Spends a rate slot by slot; fractions of a byte carry over exactly.
 
     Parameters
     ----------
@@ -33,6 +33,6 @@ class Drain:
         return self._credit // NS_PER_S
 
     def spend(self, taken: int) -> None:
-        """Say how many bytes left; what an empty buffer could not use is gone."""
+        """Note how many bytes left; the allowance that an empty buffer could not use is not saved."""
         if not self.paused:
             self._credit = min(self._credit - taken * NS_PER_S, NS_PER_S - 1)

@@ -66,7 +66,7 @@ class GsmEnd:
     # --- packets in, frames out ---
 
     def send(self, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet to the interface queue; False if the queue refused it and says so."""
+        """Offer an IP packet to the interface queue; False if the queue refused it and reports that."""
         is_closed = self.rlp.state is RlpState.DROPPED
         return self.interface.offer(packet, now_ns=now_ns, is_closed=is_closed)
 
@@ -75,7 +75,7 @@ class GsmEnd:
         journal.add(kind(now_ns, journal.tick, *facts))
 
     def lose_packets(self, count: int) -> None:
-        """Lose the next `count` packets that are sent, without telling the sender."""
+        """Lose the next `count` packets without notice to the sender."""
         self.interface.lose_packets(count)
 
     def outgoing(self, now_ns: int) -> bytes | None:
@@ -87,7 +87,7 @@ class GsmEnd:
 
     @property
     def wants_packet(self) -> bool:
-        """Whether the next packet of the interface queue would leave it now."""
+        """Whether the next packet would leave the interface queue now."""
         return (
             self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
         )
@@ -128,7 +128,7 @@ class GsmEnd:
         return self.read(now_ns)
 
     def read(self, now_ns: int) -> list[bytes]:
-        """Let the terminal take its share of this slot; return the packets that are complete."""
+        """Let the terminal read its share of this slot; return the packets that are complete."""
         data = self.l2r.read(self.drain.allowance())
         self.drain.spend(len(data))
         self.received_bytes += len(data)

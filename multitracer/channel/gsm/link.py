@@ -1,4 +1,4 @@
-"""A whole data call: two ends, the radio between them, and a script of what befalls it.
+"""A whole data call: two ends, the radio between them, and the scripted events.
 
 Rules of the file:
 
@@ -38,7 +38,7 @@ _REPORT_SLOTS = 250
 
 
 class OnAir(NamedTuple):
-    """One frame's way over the radio: the truth, which neither end knows."""
+    """Whether a frame got through on the radio: ground truth, which neither end knows."""
 
     side: Side
     """Who sent it."""
@@ -136,18 +136,18 @@ class GsmLink:
 
     @property
     def next_ns(self) -> int:
-        """When the next slot begins, in link time."""
+        """Link time at which the next slot begins."""
         return (self.slot + 1) * self.config.slot_ns
 
     def advance(self, now_ns: int) -> list[Delivery]:
-        """Let all slots up to `now_ns` of link time pass; return the packets that come out."""
+        """Run all slots up to `now_ns` of link time; return the packets that come out."""
         out: list[Delivery] = []
         while self.next_ns <= now_ns:
             out += self.tick(self.next_ns)
         return out
 
     def tick(self, now_ns: int) -> list[Delivery]:
-        """Let one slot pass in both directions; return the packets that come out."""
+        """Run one slot in both directions; return the packets that come out."""
         self.slot += 1
         self._play_script(now_ns)
         for side in SIDES:
@@ -155,7 +155,7 @@ class GsmLink:
         return [Delivery(FAR[side], packet) for side in SIDES for packet in self._arrive(side, now_ns)]
 
     def _arrive(self, side: Side, now_ns: int) -> list[bytes]:
-        """Let the frame that `side` sent a pipe's length ago arrive."""
+        """Deliver the frame that `side` sent one pipe length ago."""
         lost = self._radio[side].lost(self.slot)
         if side == "fixed":
             self._lost_down.append(lost)
@@ -191,7 +191,7 @@ class GsmLink:
                 self._play_at(side, event, now_ns)
 
     def _play_at(self, side: Side, event: ScriptEvent, now_ns: int) -> None:
-        """Let the event befall what `side` sends."""
+        """Apply a scripted event to what `side` sends."""
         end, far = self.ends[side], FAR[side]
         slots = self._slots(event.duration_s)
         if event.kind == "fade":
@@ -218,7 +218,7 @@ class GsmLink:
         return events
 
     def reading(self, now_ns: int) -> RadioReading:
-        """Return what the modem would answer; this model of the radio has no power, only lost frames."""
+        """Return the modem's answer; this model of the radio has no power, only lost frames."""
         del now_ns
         lost = self._lost_down
         bler = 100 * sum(lost) / len(lost) if lost else None

@@ -1,4 +1,4 @@
-"""CoDel, controlled delay: drops or marks when packets have waited too long for too long (RFC 8289)."""
+"""CoDel, controlled delay: drops or marks packets when the delay was too long for an interval (RFC 8289)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CoDel(PacketQueue):
         self._dropping = False
 
     def take(self, *, now_ns: int) -> bytes | None:
-        """Return the next packet that is let pass, marked or not."""
+        """Return the next packet that passes, marked or not."""
         packet, ok_to_drop = self._next(now_ns)
         if self._dropping:
             return self._take_while_dropping(packet, ok_to_drop, now_ns)

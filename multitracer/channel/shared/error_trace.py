@@ -1,4 +1,4 @@
-"""A recorded radio: which frames of a link failed, as text that can be replayed under any transport.
+"""A recorded radio: which frames of a link failed, as text, to replay them under any transport.
 
     # multitracer error-trace 1
     # slot_ns 20000000

@@ -1,4 +1,4 @@
-"""What one side of a link has to tell, in order."""
+"""The events of one side of a link, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class SideJournal:
-    """Collects events; `slot_ns` gives the number of their slot.
+    """Collects events; `slot_ns` is the length of a slot, from which their slot number follows.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class SideJournal:
         self._events: list[LinkEvent] = []
 
     def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
-        """Take an event of a kind, with the facts that follow its time and slot."""
+        """Add an event of a kind with its facts; time and slot come first."""
         self._events.append(kind(now_ns, now_ns // self._slot_ns, *facts))
 
     def events(self) -> list[LinkEvent]:

@@ -77,7 +77,7 @@ class IndependentErrors(ErrorProcess):
         self._random = luck.random
 
     def lost(self, slot: int) -> bool:
-        """Draw once."""
+        """Draw whether the frame is lost."""
         del slot
         return self._random() < self._rate
 
@@ -110,7 +110,7 @@ class GilbertElliottErrors(ErrorProcess):
         self._random = luck.random
 
     def lost(self, slot: int) -> bool:
-        """Draw the state's change, then the frame's fate."""
+        """Draw the change of state, then whether the frame is lost."""
         del slot
         if self._random() < self._leave[self.is_bad]:
             self.is_bad = not self.is_bad
@@ -132,7 +132,7 @@ class ReplayedErrors(ErrorProcess):
         self._begin, self._end = 0, 0
 
     def lost(self, slot: int) -> bool:
-        """Look the slot up."""
+        """Return what the recording states for the slot."""
         while self._end <= slot:
             run = next(self._runs, None)
             if run is None:
@@ -149,7 +149,7 @@ class _Fade:
 
 
 class FadingErrors(ErrorProcess):
-    """Another process with fades on top, which may be added while it runs.
+    """Another process with fades on top; fades may be added during the run.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class FadingErrors(ErrorProcess):
         self._fades.append(_Fade(begin, begin + slots, _checked_rate(rate, "error rate of a fade")))
 
     def lost(self, slot: int) -> bool:
-        """Ask the process below, then the fades."""
+        """Return whether the process below or a fade destroys the frame."""
         lost = self._below.lost(slot)
         if self._fades:
             self._fades = [fade for fade in self._fades if slot < fade.end]

@@ -1,4 +1,4 @@
-"""A network interface before a link: its queue, and what befell the packets there, told as events."""
+"""A network interface before a link: its queue, and the events of the packets in it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Tell(Protocol):
-    """Takes the kind of an event, its time, and the facts that follow time and slot."""
+    """Takes an event: its kind, its time, and the facts that follow time and slot."""
 
     def __call__(self, kind: QueueEvent, now_ns: int, *facts: int | str | None) -> None:
         """Take it."""
 
 
 class Interface:
-    """Packets wait here for the link.
+    """The queue in which packets wait for the link.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Interface:
         self._drops_due = 0
 
     def lose_packets(self, count: int) -> None:
-        """Lose the next `count` packets that are sent, without telling the sender."""
+        """Lose the next `count` packets without notice to the sender."""
         self._drops_due += count
 
     def offer(self, packet: bytes, *, now_ns: int, is_closed: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""The few fields of an IPv4 packet that the link's log names, read without judging the packet."""
+"""The few fields of an IPv4 packet that the link's log names; the packet is not checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TCP = IpProtocol.TCP.value
 
 
 class IpFacts(NamedTuple):
-    """What a link sees of a packet; None where the packet is too short or of another kind."""
+    """The fields of a packet that a link reads; None where the packet is too short or of another kind."""
 
     ip_id: int | None = None
     flow: bytes = b""

@@ -1,4 +1,4 @@
-"""When there is no channel: hops, ejections and blackouts, by chance or when they are begun."""
+"""When there is no channel: hops, ejections and blackouts, at random or on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning",
 
 
 class Chance(NamedTuple):
-    """How often an outage comes by itself, and how long it lasts."""
+    """How often an outage occurs by itself, and how long it lasts."""
 
     kind: OutageKind
     every_ns: int
@@ -80,7 +80,7 @@ class Outages:
 
     @property
     def kind(self) -> OutageKind | None:
-        """The worst of those that last."""
+        """The worst of the present outages."""
         return next((kind for kind in STATES if kind in self._active), None)
 
 

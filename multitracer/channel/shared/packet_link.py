@@ -1,4 +1,4 @@
-"""What every link does that carries IP packets between a mobile and the fixed host, whatever its radio.
+"""The interface of every link that carries IP packets between a mobile and the fixed host.
 
 A driver, in virtual or in real time, asks `next_ns` when something will happen by itself, calls `advance`
 then or earlier, and hands packets to `send`. Times are link time, ns since the link began, and never go
@@ -30,7 +30,7 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RadioReading:
-    """What the mobile's modem answers at one time; None is what it cannot know then."""
+    """The answer of the mobile's modem at one time; None is what the modem cannot know then."""
 
     rssi_dbm: float | None
     """Received power; -113 dBm is no signal (paper 000, section IV)."""
@@ -51,7 +51,7 @@ class PacketLink(Protocol):
 
     @property
     def next_ns(self) -> int | None:
-        """When something happens by itself next; None: never, until `send`."""
+        """Time of the next event without `send`; None if there is none."""
 
     @property
     def is_up(self) -> bool:
@@ -63,16 +63,16 @@ class PacketLink(Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet waits or is under way."""
+        """Whether no packet waits or is in transit."""
 
     def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the interface queue refused it and says so."""
+        """Offer an IP packet at one side; False if the interface queue refused it and reports that."""
 
     def advance(self, now_ns: int) -> list[Delivery]:
-        """Let everything up to `now_ns` happen; return the packets that came out, in order."""
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
 
     def events(self, side: Side) -> list[LinkEvent]:
         """Return what happened at one end since the last call, in order."""
 
     def reading(self, now_ns: int) -> RadioReading:
-        """Return what the mobile's modem would answer now; call `advance` before."""
+        """Return the answer of the mobile's modem now; call `advance` before."""

@@ -1,4 +1,4 @@
-"""Interface queues: what waits before the link, and what is dropped or marked there.
+"""Interface queues: the packets before the link, and which are dropped or marked.
 
 A queue counts packets, as interfaces do. It is asked `offer` and `take`; what it dropped or marked on its
 own is told by `incidents`.
@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_MS
 
 
 class Incident(NamedTuple):
-    """A packet that did not pass the queue unharmed."""
+    """A packet that the queue dropped or marked."""
 
     kind: Literal["dropped", "marked"]
     packet: bytes
@@ -42,7 +42,7 @@ class QueueConfig:
     ecn: bool = False
     """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
-    """CoDel: sojourn time that may persist. On a slow link at least one packet's time (RFC 8289, 4.4)."""
+    """CoDel: sojourn time that may persist. On a slow link at least a packet's time (RFC 8289, section 4)."""
     interval_ns: int = 100 * NS_PER_MS
     """CoDel: how long it may persist; about a worst-case round trip."""
 
@@ -86,7 +86,7 @@ class PacketQueue(ABC):
         """Return the next packet for the link, or None."""
 
     def incidents(self) -> list[Incident]:
-        """Return what was dropped or marked since the last call."""
+        """Return the drops and marks since the last call."""
         happened, self._incidents = self._incidents, []
         return happened
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SignalParameters(Protocol):
-    """What a configuration says of the received power."""
+    """The parameters of the received power."""
 
     @property
     def mean_dbm(self) -> float: ...  # noqa: D102

@@ -1,4 +1,4 @@
-"""What is going to happen: calls in order of time and, at one time, of scheduling."""
+"""Future events: calls in the order of their time and, at one time, in the order of scheduling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Agenda:
-    """A queue of calls; `advance` makes those whose time has come, each with its own time."""
+    """A queue of calls; `advance` makes those that are due, each with its own time."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -35,7 +35,7 @@ class Agenda:
         self._scheduled += 1
 
     def advance(self, now_ns: int) -> None:
-        """Make all calls up to `now_ns`; a time before the last one changes nothing."""
+        """Make all calls up to `now_ns`; a time before that of the last call changes nothing."""
         while self._calls and self._calls[0][0] <= now_ns:
             time_ns, _, call = heapq.heappop(self._calls)
             self.now_ns = time_ns

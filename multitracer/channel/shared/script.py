@@ -1,4 +1,4 @@
-"""What a scenario makes happen to a link, and when."""
+"""The events that a scenario scripts for a link, and their times."""
 
 from __future__ import annotations
 

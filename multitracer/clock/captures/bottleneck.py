@@ -38,7 +38,7 @@ class Side:
 
     @property
     def flat_ns(self) -> Array:
-        """Delays as packets of no length would have them."""
+        """Delays as packets of length 0 would have them: float64, ns, shape (n_packets,)."""
         return self.way.delay_ns - self.guess_ns_per_byte * self.way.size_bytes
 
 

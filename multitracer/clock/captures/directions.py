@@ -66,16 +66,16 @@ class Way:
 
     @property
     def sent_ns(self) -> Array:
-        """When it was sent, by the sending side's clock."""
+        """When each packet was sent, by the clock of the sending side: float64, ns, shape (n_packets,)."""
         return self.time_ns if self.sign > 0 else self.time_ns - self.delay_ns
 
     def take(self, chosen: Array) -> Way:
-        """Return the packets that an index or mask chooses."""
+        """Return the packets that a mask (bool, shape (n_packets,)) or positions (int64) choose."""
         columns = (getattr(self, f.name)[chosen] for f in fields(self)[1:])
         return Way(self.sign, *columns)
 
     def shifted(self, delay_ns: Array, time_ns: Array | None = None) -> Way:
-        """Return the same packets with other delays, and other times where given."""
+        """Return the packets with other delays and, where given, times: float64, ns, shape (n_packets,)."""
         return replace(self, delay_ns=delay_ns, time_ns=self.time_ns if time_ns is None else time_ns)
 
 

@@ -140,14 +140,20 @@ class _Course:
         self.delay = (way.delay_ns - way.sign * skew * way.time_ns)[order]
 
     def least_moves(self, at: Array) -> Array:
-        """Return by how much B - A moves at places, by the least delays of all before and all behind."""
+        """Return by how much B - A moves at places, by the least delays of all before and of all behind.
+
+        `at` is int64, shape (n,), in the order of the capture; the answer is float64, ns, shape (n,).
+        """
         before = np.minimum.accumulate(self.delay)
         behind = np.minimum.accumulate(self.delay[::-1])[::-1]
         moved: Array = self.sign * (behind[at] - before[at - 1])
         return moved
 
     def jumps(self, at: Array) -> Array:
-        """Return by how much the clock jumps at places, by the medians of the packets next to each."""
+        """Return by how much the clock jumps at places, by the medians of the packets next to each.
+
+        Types as in `least_moves`; no place is nearer than `_BESIDE` packets to an end.
+        """
         window = np.lib.stride_tricks.sliding_window_view(self.delay, _BESIDE)
         middle = np.median(window, axis=1)
         jumped: Array = self.sign * (middle[at] - middle[at - _BESIDE])

@@ -79,7 +79,17 @@ class Level:
         return float(self.ns_per_byte[low]), float(self.ns_per_byte[high])
 
     def draw(self, uniform: Array, within: Array) -> tuple[Array, Array]:
-        """Return level and rate for uniform numbers; `within` spreads over the width of a cell."""
+        """Return level and rate for numbers drawn from 0 to 1; `within` spreads them over a cell's width.
+
+        Parameters
+        ----------
+        uniform, within : ndarray of float64, shape (n,)
+            From 0 to 1.
+
+        Returns
+        -------
+        level, rate : ndarray of float64, ns and ns per byte, shape (n,)
+        """
         mass = np.exp(self.log_density - self.log_density.max())
         cumulative = np.cumsum(mass.ravel())
         cell = np.searchsorted(cumulative, uniform * cumulative[-1]).clip(max=mass.size - 1)

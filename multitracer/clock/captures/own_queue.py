@@ -40,6 +40,8 @@ _TILT = 0.02
 _APART_NS = 1e6  # a host's own jitter: stamps 1 ms apart are no sign of a queue
 _STRETCH = 2 * _REACH
 """Packets: a mistake reaches no farther than this."""
+_ISOLATED = 5
+"""A gap so many times as wide as those above it parts mistaken matches from delays. Not measured."""
 _WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
 _RANGE = ("seq", "payload_bytes")
 
@@ -189,7 +191,7 @@ def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
     rest = np.sort(flat_ns - waited_ns)
     few = min(max(_FEW, int(_STRAY * len(rest))), len(rest) - _FEW - 1)
     for k in range(few, 0, -1):
-        if rest[k] - rest[k - 1] > 5 * (rest[k + _FEW] - rest[k]) + _APART_NS:
+        if rest[k] - rest[k - 1] > _ISOLATED * (rest[k + _FEW] - rest[k]) + _APART_NS:
             possible = flat_ns - waited_ns >= rest[k]
             return np.where(possible, waited_ns, 0.0)
     return waited_ns

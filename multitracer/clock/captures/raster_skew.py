@@ -26,6 +26,9 @@ _CORRELATED = 6.0
 _LEAST_ARRIVALS = 30  # with fewer a line through slots tells next to nothing. Not measured
 _MOST_IN_PERIODOGRAM = 1024
 """Arrivals over the whole time that find the rate; all of them refine it."""
+_LEAST_STRENGTH = 0.5
+"""Of the periodogram; 1 is a perfect raster. Chance gives sqrt(ln(`_GRID`) / n): 0.09 for n = 1,024."""
+_REFINEMENTS = 4  # slot numbers change hardly after the first line. Not measured
 
 
 def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tuple[float, float] | None:
@@ -55,10 +58,10 @@ def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
     some = times[:: -(-len(times) // _MOST_IN_PERIODOGRAM)]
     strength = np.array([abs(np.exp(2j * np.pi * ((some * rate) % 1.0)).sum()) for rate in rates])
     rate = float(rates[int(np.argmax(strength))])
-    if strength.max() < 0.5 * len(some):
+    if strength.max() < _LEAST_STRENGTH * len(some):
         return None
     length, start = 1 / rate, _phase(times, rate) / rate
-    for _ in range(4):
+    for _ in range(_REFINEMENTS):
         number = np.rint((times - start) / length)
         rest = times - start - number * length
         near = np.abs(rest) < _OUTLIER * nominal

@@ -28,6 +28,13 @@ _JITTER_NS = 1e8
 """A link that repeats frames hands over what it held at once; some GSM slots. Not measured."""
 _DEEP = 0.4
 """Of the usual largest wait: a packet that waited less may have been late by jitter only."""
+_USUAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
+_SIGMAS = 3  # standard errors by which the rate may be too slow
+_BORROWED_PACKETS = 4
+"""Of the largest size: a link may hand over so many at once after their time. Not measured."""
+_PAIRS_A_GROUP = 4  # so that a group has an average, and `_LEAST_PAIRS` make three groups
+_MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
+_MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ def spacing(way: Way) -> Spacing | None:
     carried = _carried_bytes(way, order)
     apart = np.diff(arrived)
     excess = arrived - sent - float(way.delay_ns.min())
-    deep = _DEEP * float(np.quantile(excess, 0.9))
+    deep = _DEEP * float(np.quantile(excess, _USUAL_LARGEST))
     busy = (carried > 0) & (apart > 0) & (sent[1:] < arrived[:-1] - excess.min() - way.delay_ns.min())
     busy &= (excess[:-1] > deep) & (excess[1:] > deep)
     if int(busy.sum()) < _LEAST_PAIRS:
@@ -61,23 +68,23 @@ def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
 
     Of any stretch of time the link needs no less than its bytes take; jitter lends some tenth of a second.
     """
-    rate = spacing.ns_per_byte * (1 - 3 * spacing.error)
+    rate = spacing.ns_per_byte * (1 - _SIGMAS * spacing.error)
     order = np.argsort(arrived, kind="stable")
     ahead = np.cumsum(size_bytes[order]) * rate - arrived[order]
     borrowed = float((ahead - np.minimum.accumulate(ahead)).max())
-    return borrowed <= _JITTER_NS + 4 * rate * float(size_bytes.max())
+    return borrowed <= _JITTER_NS + _BORROWED_PACKETS * rate * float(size_bytes.max())
 
 
 def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
     """Return the median of the rates of groups of pairs, and how far the groups differ."""
     chosen = np.flatnonzero(busy)
-    groups = np.array_split(chosen, min(_GROUPS, len(chosen) // 4))
+    groups = np.array_split(chosen, min(_GROUPS, len(chosen) // _PAIRS_A_GROUP))
     rates = np.array([apart[g].sum() / carried[g].sum() for g in groups])
     rate = float(np.median(rates))
-    differ = 1.4826 * float(np.median(np.abs(rates - rate))) / rate
+    differ = _MAD_SIGMA * float(np.median(np.abs(rates - rate))) / rate
     if differ > _LARGEST_DIFFERENCE:
         return None
-    return Spacing(rate, float(max(_LEAST_ERROR, 1.25 * differ / np.sqrt(len(rates)))), len(chosen))
+    return Spacing(rate, float(max(_LEAST_ERROR, _MEDIAN_ERROR * differ / np.sqrt(len(rates)))), len(chosen))
 
 
 def _carried_bytes(way: Way, order: Array) -> Array:

@@ -46,6 +46,12 @@ _MINUTE_NS = 60e9  # a queue drains within a minute, a clock that was set stays
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _WINDOWS = (1, 2, 5, 20, 80, 320)
 """Packets, each about four times the one before: from next to the jump to behind a long queue."""
+_CLEAR = 3  # standard deviations: what exceeds them is noise in 3 of 1,000 cases
+_WIDTHS = 3  # mean distances: the least of n exponential delays lies within three in 95 % of cases
+_STAMP_NS, _LEAST_STAMP_NS = 5e3, 2e4
+"""Stamps are no sharper than that, one by one and as least delays. Not measured."""
+_LOWEST = 5  # values that show how dense the least delays lie. Not measured
+_REST_PART = 20  # 1 ms: a direction without any noise may still move so much. Not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +246,7 @@ class _Course:
         """Return how much the delay of a packet differs from that of the fifth after it, near a row."""
         parts = [part for part in self.both_sides(row, _AROUND) if len(part) > _BESIDE]
         apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
-        return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / 20
+        return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / _REST_PART
 
     def least_moves(self, row: int) -> float:
         """Return by how much B - A jumps at a row, by the least delays of a minute before and after."""
@@ -274,7 +280,7 @@ def _candidates(courses: list[_Course]) -> list[int]:
     rows: list[int] = []
     for course in courses:
         apart = np.abs(np.diff(course.delay_ns))
-        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, 3 * course.noise_ns))
+        large = np.flatnonzero(apart > max(SMALLEST_STEP_NS * _PART, _CLEAR * course.noise_ns))
         large = large[np.argsort(-apart[large], kind="stable")[:_CANDIDATES]]
         rows += course.row[large + 1].tolist()
         rows += (course.row[large] + 1).tolist()
@@ -314,7 +320,7 @@ def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
     contradict; where they rise, it has to rise as well.
     """
     moved = other.jump(row, 1)
-    possible = abs(moved - jump) < 3 * other.restlessness(row) + _PART / 2 * abs(jump)
+    possible = abs(moved - jump) < _CLEAR * other.restlessness(row) + _PART / 2 * abs(jump)
     return possible and (clear.sign * jump < 0 or moved / jump > _PART)
 
 
@@ -339,14 +345,14 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
     """Return the jump as one direction shows it by several methods, each with its half-width."""
     measures = []
-    noise = course.local_noise(row) + 5e3
+    noise = course.local_noise(row) + _STAMP_NS
     for count in _WINDOWS:
         before, later = course.both_sides(row, count)
         if min(len(before), len(later)) == count:
             measures.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
         if min(len(before), len(later)) == count > _FEWEST:
             (low, width), (high, height) = least(before), least(later)
-            measures.append((course.sign * (high - low), 3 * (width + height) + 2e4))
+            measures.append((course.sign * (high - low), _WIDTHS * (width + height) + _LEAST_STAMP_NS))
     return measures
 
 
@@ -358,6 +364,6 @@ def least(delays: Array) -> tuple[float, float]:
     delays : ndarray of int64 or float64, ns, shape (n,)
         At least one.
     """
-    k = min(len(delays), 5)
+    k = min(len(delays), _LOWEST)
     low = np.sort(np.partition(delays, k - 1)[:k])
     return float(low[0]), float(low[-1] - low[0]) / max(1, k - 2)

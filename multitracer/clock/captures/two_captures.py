@@ -63,6 +63,9 @@ _MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
 _DOUBTED = 0.7
 """Of a level's doubt: half of it is on each side of the middle, and it is not known well itself."""
 _MOST_HIDDEN = 4  # bounds the time. Not measured
+_BROAD_NS = 1e8
+"""On top of the usual wait: so far off may a class of sizes be that knows nothing. Not measured."""
+_BARELY = 1e-9  # weight of draws that contradict causality: not 0, so that there is an answer if all do
 _LARGE_NS = 1e9
 """Larger than any contradiction of a believable attempt: one with a note is the last choice."""
 _EXCLUDED = "the delays of the queues contradict causality; the error is all that causality allows"
@@ -282,7 +285,7 @@ def _offset(sides: list[Side], skew: float) -> _Offset:
     overhead = luck.uniform(0, _LARGEST_OVERHEAD_BYTES, _DRAWS)
     stamping = luck.normal(0, _STAMPING_NS, _DRAWS)
     out, back = out - overhead * out_rate, back - overhead * back_rate
-    weight = np.where(out + back >= 0, 1.0, 1e-9)
+    weight = np.where(out + back >= 0, 1.0, _BARELY)
     if sides[0].spaced is None or sides[1].spaced is None:
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
     margin = _MARGIN if min(side.slot_ns for side in sides) <= 0 else _MARGIN_SLOTTED
@@ -328,7 +331,7 @@ def _interval(values: Array, weight: Array, margin: float) -> _Offset:
 def _level(side: Side, skew: float) -> Level:
     way = side.way
     delay = way.delay_ns - way.sign * skew * way.time_ns
-    broad = float(np.median(delay) - delay.min()) + 1e8
+    broad = float(np.median(delay) - delay.min()) + _BROAD_NS
     if side.spaced is not None:
         steps = np.linspace(-3, 3, 25)
         rates = side.spaced.ns_per_byte * (1 + side.spaced.error * steps)

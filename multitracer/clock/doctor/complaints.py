@@ -33,7 +33,7 @@ class Stamps:
 
     @property
     def known_ns(self) -> Array:
-        """Those that are there."""
+        """Those that are known: int64, ns since 1970, shape (n_known,), in the order of the records."""
         known: Array = self.time_ns[self.time_ns != NOT_A_TIME]
         return known
 

@@ -31,6 +31,10 @@ _BESIDES = "whole-seconds"
 _SETS_THE_AHEAD = ("tai", "gps")
 _FEWEST_RESETS = 4
 """Three steps the same way happen by hand; four are a program that sets the clock."""
+_LEAST_APART_S = 60.0
+"""Logs of one session begin and end within a minute of each other at best. Not measured."""
+_UNLIKE = 3
+"""A step so many times the median one is no reset of a drift that runs evenly. Not measured."""
 
 
 def examine(stamps: Stamps) -> list[Complaint]:
@@ -155,7 +159,7 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
     begins, ends = int(own.min()) - int(other.min()), int(own.max()) - int(other.max())
     if int(own.min()) <= int(other.max()) and int(other.min()) <= int(own.max()):
         return []
-    error_s = max(abs(begins - ends) / NS_PER_S, 60.0)
+    error_s = max(abs(begins - ends) / NS_PER_S, _LEAST_APART_S)
     difference = Difference((begins + ends) / 2 / NS_PER_S, error_s, int(other.min()))
     fault = _explained(difference)
     return [] if fault is None else [_complaint(fault, difference, stamps.name, reference.name)]
@@ -190,7 +194,7 @@ def _resets(relation: Relation, source: str) -> Complaint | None:
     if len(steps) < _FEWEST_RESETS or abs(sum(1 if step > 0 else -1 for step in steps)) < len(steps):
         return None
     sizes = sorted(abs(step) for step in steps)
-    if sizes[-1] > 3 * sizes[len(sizes) // 2]:
+    if sizes[-1] > _UNLIKE * sizes[len(sizes) // 2]:
         return None
     return Complaint(
         "saw-tooth",

@@ -29,6 +29,16 @@ _SMALLEST_APART_NS = NS_PER_MS
 _TEETH = 5
 """A pattern that comes five times is none by chance; also the least packets of a direction."""
 _MOST_FALLS = 1_000  # bounds the time on a log in disorder
+_FEWEST_SECONDS, _SHARING = 3, 2
+"""Distinct seconds, and records for each: one record a second may have no fraction by design."""
+_BOUNDED = 0.9  # of the lag that one side shows, the other has to confirm so much. Not measured
+_OFTEN = 20  # one ACK in 20 before its data: fewer may be mistaken pairs. Not measured
+_USUAL_TOP = 95  # percentile of the heights: the highest may be a step of another kind. Not measured
+_DENSE = 0.02  # of the records: a fraction in the wrong unit falls back once a second or more. Not measured
+_UNLIKE = 4  # a tooth so many times the median one is none of a saw. Not measured
+_FIFTHS, _MOST_FIFTHS = 5, 4  # a log in equal parts; falls in four of them are no single event
+_EVEN = 0.3  # standard deviation over mean, of distances and heights of teeth. Not measured
+_AFTER = 5  # records after a fall: a straggler or two are overtaken, a clock that was set stays behind
 
 
 def whole_seconds(stamps: Stamps) -> Complaint | None:
@@ -37,7 +47,7 @@ def whole_seconds(stamps: Stamps) -> Complaint | None:
     if len(known) < _FEW or np.any(known % NS_PER_S):
         return None
     seconds = len(np.unique(known))
-    if seconds < 3 or len(known) < 2 * seconds:
+    if seconds < _FEWEST_SECONDS or len(known) < _SHARING * seconds:
         return None
     return Complaint(
         "whole-seconds",
@@ -126,7 +136,7 @@ def _by_order(time_ns: Array, back: Array) -> tuple[int, str] | None:
         rises = turns[not to_reverse]
         lag = int(-falls.min())
         fell = int(np.count_nonzero(falls < 0))
-        if fell >= _TEETH and lag >= _SMALLEST_APART_NS and rises.min() > 0.9 * lag:
+        if fell >= _TEETH and lag >= _SMALLEST_APART_NS and rises.min() > _BOUNDED * lag:
             sentence = f"time goes back at {fell:,} of {len(falls):,} turns from one direction to the other"
             return (-lag if to_reverse else lag), sentence
     return None
@@ -139,8 +149,8 @@ def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, 
         return None
     for way, times in enumerate(answered):
         early, other = int(-times.min()), int(answered[1 - way].min())
-        often = np.count_nonzero(times < 0) > len(times) // 20
-        if often and early >= _SMALLEST_STEP_NS and other > 0.9 * early:
+        often = np.count_nonzero(times < 0) > len(times) // _OFTEN
+        if often and early >= _SMALLEST_STEP_NS and other > _BOUNDED * early:
             sentence = f"{np.count_nonzero(times < 0):,} of {len(times):,} ACKs are stamped before their data"
             lag = (early + min(other, 2 * early)) // 2
             return (lag if way else -lag), sentence
@@ -171,9 +181,9 @@ def saw_tooth(stamps: Stamps) -> Complaint | None:
     if len(known) < _FEW or len(falls) < _TEETH or not _all_along(falls, len(known)):
         return None
     height = -np.diff(known)[falls]
-    tall = int(np.percentile(height, 95))
-    dense = len(falls) >= 0.02 * len(known)
-    if tall > 4 * np.median(height) or not (dense or _regular(known[falls], height)):
+    tall = int(np.percentile(height, _USUAL_TOP))
+    dense = len(falls) >= _DENSE * len(known)
+    if tall > _UNLIKE * np.median(height) or not (dense or _regular(known[falls], height)):
         return None
     much = f"{tall / NS_PER_MS:,.1f} ms"
     return Complaint(
@@ -188,13 +198,13 @@ def saw_tooth(stamps: Stamps) -> Complaint | None:
 
 def _all_along(falls: Array, length: int) -> bool:
     """Return whether the falls lie in most fifths of the log, not in one place."""
-    return len(np.unique(5 * falls // length)) >= 4
+    return len(np.unique(_FIFTHS * falls // length)) >= _MOST_FIFTHS
 
 
 def _regular(at_ns: Array, height: Array) -> bool:
     """Return whether teeth come at equal distances and are equally high."""
     between = np.diff(np.sort(at_ns)).astype(np.float64)
-    return bool(np.std(between) < 0.3 * np.mean(between) and np.std(height) < 0.3 * np.mean(height))
+    return bool(np.std(between) < _EVEN * np.mean(between) and np.std(height) < _EVEN * np.mean(height))
 
 
 def _lower_envelope(time_ns: Array) -> Array:
@@ -228,7 +238,8 @@ def steps_back(stamps: Stamps) -> Complaint | None:
 
 def _lasts(known: Array, at: int) -> bool:
     """Return whether more than a straggler or two stays behind what was reached before the fall."""
-    return bool(np.count_nonzero(known[at + 1 : at + 6] < known[at]) >= min(5, len(known) - at - 1) > 2)
+    behind = np.count_nonzero(known[at + 1 : at + 1 + _AFTER] < known[at])
+    return bool(behind >= min(_AFTER, len(known) - at - 1) > 2)
 
 
 def _raised(time_ns: Array, rows: Array, known: Array, falls: Array) -> Array:

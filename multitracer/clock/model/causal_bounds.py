@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _HALVINGS = 60  # halves any range of float64 down to its last digit
 _FEWEST = 2  # two bounds on a side: one alone may be a mistaken pair
 _MOST_STRAY = 3
-"""Besides one in a hundred: events that were paired wrongly."""
+"""Besides one in `_STRAY_PART`: events that were paired wrongly."""
+_STRAY_PART = 100  # one event in a hundred. Not measured
 _STAMPING_NS = 20_000.0  # hosts stamp packets some ten microseconds late; the same in `one_way`
 
 
@@ -59,7 +60,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     first, base = int(from_ns.min()), int(to_ns[0] - from_ns[0])
     x, y = (from_ns - first).astype(np.float64), (to_ns - from_ns - base).astype(np.float64)
     above, below = (x[ahead], y[ahead]), (x[behind], -y[behind])
-    for _ in range(_MOST_STRAY + len(x) // 100):
+    for _ in range(_MOST_STRAY + len(x) // _STRAY_PART):
         upper, lower = _vertices(*above), _vertices(*below)
         slope = _widest(upper, lower)
         width = _width(upper, lower, slope)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 64
 """Points a block: the square root of some thousand, at which both passes cost about the same."""
+_MANY_BLOCKS = 50  # with fewer points the hull itself is quick; no effect on the result. Not measured
+_LITTLE_LESS = 0.9  # a pass that keeps more of the points does not pay for itself. Not measured
 
 
 def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
@@ -44,13 +46,13 @@ def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
 def _candidates(time_ns: Array, delay_ns: Array) -> Array:
     """Return indexes in order of time; of many points only those that can be vertices."""
     order = np.argsort(time_ns, kind="stable")
-    if len(order) > 50 * _BLOCK:
+    if len(order) > _MANY_BLOCKS * _BLOCK:
         order = order[_below_chords(time_ns[order], delay_ns[order])]
     order = order[np.lexsort((delay_ns[order], time_ns[order]))]
     order = order[np.diff(time_ns[order], prepend=-np.inf) > 0]
-    while len(order) > 50 * _BLOCK:
+    while len(order) > _MANY_BLOCKS * _BLOCK:
         kept = _below_chords(time_ns[order], delay_ns[order])
-        if kept.sum() > 0.9 * len(order):
+        if kept.sum() > _LITTLE_LESS * len(order):
             break
         order = order[kept]
     return order

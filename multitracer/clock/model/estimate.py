@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PPM = 1e-6  # parts per million
 MOST_SKEW_PPM = 500.0
-"""The most that a clock is taken to gain or lose (RFC 5905, section 11.3: MAXFREQ)."""
+"""The most that a clock is taken to gain or lose (RFC 5905: MAXFREQ, 500 ppm)."""
 
 
 class EventDirection(IntEnum):

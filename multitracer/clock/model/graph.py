@@ -112,7 +112,14 @@ class ClockGraph:
         )
 
     def place(self, stamps: Array, source: Clock, target: Clock) -> Placement:
-        """Return stamps of a clock on another; where that is impossible they are marked, with the reason."""
+        """Return stamps of a clock on another; where that is impossible they are marked, with the reason.
+
+        Parameters
+        ----------
+        stamps : ndarray of int64, ns since 1970, shape (n,)
+            In the order of their records; NOT_A_TIME stays unplaced.
+        source, target : Clock
+        """
         stamps = np.asarray(stamps, dtype=np.int64)
         known = stamps[stamps != NOT_A_TIME]
         ends = (int(known.min()), int(np.median(known)), int(known.max())) if len(known) else ()

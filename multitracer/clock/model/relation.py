@@ -128,7 +128,13 @@ class Relation:
         return steps
 
     def place(self, stamps: Array) -> Placement:
-        """Return stamps of `source`, in the order of their records, on the clock `target`."""
+        """Return stamps of `source`, in the order of their records, on the clock `target`.
+
+        Parameters
+        ----------
+        stamps : ndarray of int64, ns since 1970, shape (n,)
+            NOT_A_TIME, and a stamp far beyond the evidence, stay unplaced.
+        """
         stamps = np.asarray(stamps, dtype=np.int64)
         known = stamps != NOT_A_TIME
         near = np.zeros(len(stamps), dtype=bool)
@@ -163,7 +169,17 @@ class Relation:
         return time_ns, bound_ns, status
 
     def intervals(self, stamps: Array) -> Array:
-        """Return the index of the estimate that holds for each stamp of `source`, in order of its records."""
+        """Return which estimate holds for each stamp of `source`; stamps are in the order of their records.
+
+        Parameters
+        ----------
+        stamps : ndarray of int64, ns since 1970, shape (n,)
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Positions in `estimates`.
+        """
         return self._intervals(np.asarray(stamps, dtype=np.int64))[0]
 
     def _intervals(self, stamps: Array) -> tuple[Array, list[Array]]:

@@ -30,6 +30,14 @@ _ZOOM = 8.0  # a round covers ten steps of the one before, so that its maximum i
 _ROUNDS = 9  # after nine rounds a step is far below 1e-6 ppm
 _OUTLIER = 0.12  # share of windows that may say nothing (a queue all through). Not measured
 _SHARP_NS = 2_000.0  # no stamp is sharper: keeps the density of equal delays finite
+_LOWEST = 4  # delays of a window that show how dense its lowest ones lie. Not measured
+_NARROWEST = 0.2  # of the usual width: a window's lowest delays may be close together by chance. Not measured
+_LEVELS = (0.3, 1.2)  # widths below each low at which the level is tried. Not measured
+_STEEP = 12
+"""Below the level the density falls so many times as fast as above: no packet is faster. Not measured."""
+_AREA = 1.1  # about 1 + 1 / `_STEEP`: the density's integral over both sides, in widths
+_BROAD_WIDTHS = 10  # beyond the range of the data: a window that says nothing may lie there. Not measured
+_RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +77,11 @@ def window_lows(sign: int, time_ns: Array, delay_ns: Array, *, slope: float) -> 
     for i in range(count):
         part = y[bounds[i] : bounds[i + 1]]
         at[i] = bounds[i] + int(np.argmin(part))
-        k = min(len(part), 4)
+        k = min(len(part), _LOWEST)
         low = np.partition(part, k - 1)[:k]
         width[i] = (low.max() - low.min()) / (k - 1) if k > 1 else np.nan
     typical = np.nanmedian(width) if np.isfinite(width).any() else 1e6
-    width = np.maximum(np.where(np.isfinite(width), width, typical), 0.2 * typical) + _SHARP_NS
+    width = np.maximum(np.where(np.isfinite(width), width, typical), _NARROWEST * typical) + _SHARP_NS
     return Lows(sign, x[at], y[at] + sign * slope * x[at], width)
 
 
@@ -99,7 +107,7 @@ def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]
         step = 2 * half / (_SLOPES - 1)
         likely = _likelihood(lows, grid, blur_ns=step * span / 2)
         centre = float(grid[np.argmax(likely)])
-        if half < LARGEST_SKEW and _spread(grid, likely) > 4 * step:
+        if half < LARGEST_SKEW and _spread(grid, likely) > _RESOLVED * step:
             break
         half /= _ZOOM
     grid = np.clip(centre + half * np.linspace(-1, 1, 4 * _SLOPES), -LARGEST_SKEW, LARGEST_SKEW)
@@ -128,13 +136,13 @@ def _log_likelihood(low: Lows, slopes: Array, blur_ns: float) -> Array:
     """
     flat = low.delay_ns[None, :] - low.sign * slopes[:, None] * low.time_ns[None, :]
     width = low.width_ns + blur_ns
-    below = np.concatenate([flat - f * width[None, :] for f in (0.3, 1.2)], axis=1)
-    broad = float(np.ptp(flat)) + 10 * float(width.max()) + 1.0
+    below = np.concatenate([flat - f * width[None, :] for f in _LEVELS], axis=1)
+    broad = float(np.ptp(flat)) + _BROAD_WIDTHS * float(width.max()) + 1.0
     result = np.empty(len(slopes))
     for i in range(len(slopes)):
         gap = flat[i][None, :] - below[i][:, None]
         scaled = gap / width
-        density = np.exp(-np.where(scaled < 0, -12 * scaled, scaled)) / (1.1 * width)
+        density = np.exp(-np.where(scaled < 0, -_STEEP * scaled, scaled)) / (_AREA * width)
         logs = np.log((1 - _OUTLIER) * density + _OUTLIER / broad).sum(axis=1)
         most = logs.max()
         result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))

@@ -41,6 +41,10 @@ _WIDTH_95 = 1.96  # 95 % of a normal distribution
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _DRIFT_PPM = 100.0
 """What the rates of two quartzes may differ by: stalls do not tell."""
+_LONG, _USUAL_GAP, _SHORTEST_STALL_NS = 5, 0.9, 100 * NS_PER_MS
+"""A stall is so many times this quantile of the gaps, and 100 ms at least. Not measured."""
+_PEAK_WIDTHS = 1.5  # stalls of both logs together: so far from the peak they no longer overlap. Not measured
+_MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
 
 
 def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> Array:
@@ -62,10 +66,15 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
     gap = np.diff(time)
     if not len(gap):
         return np.empty((0, 2), dtype=np.int64)
-    least = max(5 * float(np.quantile(gap, 0.9)), 100 * NS_PER_MS) if least_ns is None else least_ns
+    least = _shortest(gap) if least_ns is None else least_ns
     at = np.flatnonzero(gap >= least)
     stalls: Array = np.stack([time[at], time[at + 1]], axis=1)
     return stalls
+
+
+def _shortest(gap: Array) -> float:
+    """Return the shortest gap that is a stall, ns."""
+    return max(_LONG * float(np.quantile(gap, _USUAL_GAP)), _SHORTEST_STALL_NS)
 
 
 def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
@@ -182,7 +191,7 @@ def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
     shifts, height = _correlation(ours, theirs, largest)
     best = int(np.argmax(height))
     longest = float(np.median(ours[:, 1] - ours[:, 0]) + np.median(theirs[:, 1] - theirs[:, 0]))
-    elsewhere = height[np.abs(shifts - shifts[best]) > max(_BESIDE_NS, 1.5 * longest)]
+    elsewhere = height[np.abs(shifts - shifts[best]) > max(_BESIDE_NS, _PEAK_WIDTHS * longest)]
     second = max(float(elsewhere.max(initial=0.0)), 1e-9)
     return float(shifts[best]), float(height[best]) / second
 
@@ -225,7 +234,7 @@ def _estimate(capture: Array, best: tuple[float, float, float], meeting: tuple[A
     both = (begins + ends) / 2
     noise = _MAD_SIGMA * float(np.median(np.abs(both - np.median(both))))
     systematic = max(abs(float(np.median(begins)) - float(np.median(ends))), round_trip_ns) / 2
-    error = _WIDTH_95 * 1.25 * noise / np.sqrt(len(apart)) + systematic + _RASTER_NS / 2
+    error = _WIDTH_95 * _MEDIAN_ERROR * noise / np.sqrt(len(apart)) + systematic + _RASTER_NS / 2
     first, last = int(capture[meets, 0].min()), int(capture[meets, 1].max())
     return Estimate.around(
         (first + last) // 2,

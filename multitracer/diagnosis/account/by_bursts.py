@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table
 
 _FAILED = ("collision", "undecoded")
-_KEY_BITS = 32
+_KEY_BITS = 32  # a sequence number fits
 
 
 def has_bursts(side: LinkSide | None) -> bool:

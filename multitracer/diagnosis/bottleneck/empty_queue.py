@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EMPTY_NS = 1.7 * NS_PER_MS
 """Less is noise of clocks and hosts, as for the losses by chance."""
 _AHEAD = 1.25
-"""Segments ahead of it on a slow link: a managed queue never drops the only one (RFC 8289, section 4.4)."""
+"""Segments ahead of it on a slow link: a managed queue never drops the only one (RFC 8289, section 4)."""
 _DEEPER = 3.0
 """Times that delay which the path's queue must have been seen to reach: else it may be full with it ..."""
 _FLIGHT = 10

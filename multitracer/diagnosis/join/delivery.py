@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 _LONGEST_PIPE_SLOTS = 500
 """A satellite hop and a network's worst buffers are within 10 s."""
-_SAMPLE = 400
+_SAMPLE = 400  # frames that find the pipe: bounds the time. Not measured
 _RESETS = ("reset_started", "reset_done")
+_LARGEST_WINDOW = 61
+"""Frames that may be stored before the last one: RLP numbers frames modulo 62 (3GPP TS 24.022)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def _stretches(far: LinkSide, rows: Array, offset: Array) -> tuple[Array, Array,
 
 def _with_stored(frames: Table, rows: Array, offset: Array, at: int, end: int) -> int:
     """Return how far the last frame of an epoch delivered: the frames stored before it that follow on."""
-    recent = slice(max(0, at - 61), at)
+    recent = slice(max(0, at - _LARGEST_WINDOW), at)
     stored = np.flatnonzero(frames["fate"][rows[recent]] == "stored") + recent.start
     lengths = frames["payload_bytes"][rows[stored]].tolist()
     follows = dict(zip(offset[stored].tolist(), lengths, strict=True))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _BEFORE, _AFTER = "nstat_before.json", "nstat_after.json"
-_MOST_LINES = 10_000
+_MOST_LINES = 10_000  # bounds memory; nstat prints some hundred lines
 
 
 def counters_of(recording: Recording) -> dict[str, dict[str, int]]:

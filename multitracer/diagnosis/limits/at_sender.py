@@ -37,6 +37,8 @@ _DELAYED_ACK_NS = 40 * NS_PER_MS
 
 _ENOUGH, _ENOUGH_PART = 20, 0.1
 """With so many samples whose ACK was not kept back for certain the others are not needed."""
+_RARE_PART = 50
+"""A size of less than one segment in 50 may be the last piece of a write. Not measured."""
 
 
 def at_sender(transfer: Transfer, view: View) -> Observed:
@@ -192,7 +194,7 @@ def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
 
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
-_TIMESTAMPS_BYTES = 12
+_TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _WRITES = 0.8
 """Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
 buffers, which push too, up to 0.3 (36 recordings)."""
@@ -206,7 +208,7 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
     if not len(sends):
         return 1
     sizes, many = np.unique(sends.end - sends.begin, return_counts=True)
-    common = sizes[many >= max(1, len(sends) // 50)]
+    common = sizes[many >= max(1, len(sends) // _RARE_PART)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
     room = offered_bytes(transfer)
     if room is None:

@@ -60,12 +60,12 @@ class Paths(NamedTuple):
         return cls(delays.time_ns[bounds[:-1]], np.array(floors, dtype=np.int64))
 
     def above_first(self, times_ns: Array) -> Array:
-        """Return by how much the shortest way of each time is longer than the shortest of all."""
+        """Return by how much the path's shortest way exceeds that of all: int64, ns, shape (n,)."""
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
         return np.asarray((self.floor_ns - self.floor_ns.min())[at])
 
     def queue(self, sent_ns: Array, way_ns: Array) -> Array:
-        """Return what each way took above the shortest of its path."""
+        """Return by how much each way exceeds the shortest of its path: int64, ns, shape of `way_ns`."""
         return np.asarray(way_ns - self.floor_ns.min() - self.above_first(sent_ns))
 
 

@@ -62,12 +62,12 @@ class Limited:
 
     @cached_property
     def confidence(self) -> Array:
-        """Confidence of each piece."""
+        """The `Confidence` of each piece, shape (n_pieces,)."""
         return confidence(self.view, self.cells, self.seen)
 
     @cached_property
     def seconds(self) -> Array:
-        """Length of each piece in link time."""
+        """Length of each piece in link time: float64, s, shape (n_pieces,)."""
         return np.asarray((self.cells.end - self.cells.begin) * self.transfer.speed / NS_PER_S)
 
     @property

@@ -35,6 +35,8 @@ _LASTING_NS = 20 * NS_PER_MS
 _RATE_WINDOW_NS = 30 * NS_PER_MS
 _RATE_SEGMENTS = 8
 _NEAR_RATE = 0.9
+_FULL_RATE = 0.9
+"""Quantile of the delivery rates that is taken for the link's: above it lie bunches of ACKs. Not measured."""
 _STEADY_ROUNDS = 3
 _STRETCHES = 32
 """In so many pieces the rate of a link is followed over a transfer."""
@@ -91,7 +93,7 @@ def _busy(seen: Observed) -> Busy:
     if not len(seen.delays.time_ns):
         steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
         return Busy(steady, Spans.none(), Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
-    service_ns = seen.mss_bytes / float(np.quantile(rate, 0.9)) if len(rate) else 0.0
+    service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     paths = Paths.of(seen.delays, service_ns)
     queued = _queued(seen, paths, service_ns)
     times, rate = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))

@@ -116,13 +116,16 @@ class Delays(NamedTuple):
     unloaded_ns: int | None = None
 
     def where(self, chosen: Array) -> Delays:
-        """Return some of the samples."""
+        """Return the samples that a mask or positions choose: bool, shape (n,), or int64."""
         return Delays(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
 
 
 @dataclass(frozen=True)
 class Observed:
     """A transfer in the time of its sender.
+
+    Methods that take `times_ns` (int64, ns, shape (n,)) return int64 of the same shape; `side` says whether
+    what happened exactly then counts (`right`) or not (`left`).
 
     Attributes
     ----------
@@ -174,12 +177,12 @@ class Observed:
 
     @cached_property
     def fresh(self) -> Array:
-        """Indexes in `sends` of what was sent for the first time."""
+        """Indexes in `sends` of what was sent for the first time: int64, ascending."""
         return np.flatnonzero(~self.sends.again)
 
     @cached_property
     def highest(self) -> Array:
-        """Highest byte sent so far, at each send."""
+        """Highest byte sent so far, at each send: int64, shape (n_sends,)."""
         ends = self.sends.end
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
 

@@ -22,7 +22,7 @@ _FEWEST_MISSING = 3
 """Packets that a silence must have swallowed, where the sender numbers them (limits.md)."""
 _FEWEST_REPEATED = 2
 """Repetitions of what had arrived, a timeout apart: one alone may be a tail-loss probe."""
-_SHORTEST_TIMEOUT_NS = 200_000_000
+_SHORTEST_TIMEOUT_NS = 200_000_000  # Linux, TCP_RTO_MIN: 200 ms
 
 
 class Outages(NamedTuple):

@@ -25,35 +25,40 @@ class Spans(NamedTuple):
 
     @classmethod
     def of(cls, begin: Array, end: Array) -> Spans:
-        """Return the union of stretches that may overlap, in any order; empty ones are left out."""
+        """Return the union of stretches that may overlap, in any order; empty ones are left out.
+
+        Parameters
+        ----------
+        begin, end : ndarray of int64, ns, shape (n,)
+        """
         return cls(*merged(np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)))
 
     def holds(self, points: Array) -> Array:
-        """Return which points lie in a stretch."""
+        """Return which points (int64, ns, shape (n,)) lie in a stretch: bool, shape (n,)."""
         mask: Array = within(points, self.begin, self.end) >= 0
         return mask
 
     def which(self, points: Array) -> Array:
-        """Return the index of the stretch that holds each point, -1 for none."""
+        """Return the index of the stretch that holds each point: int64, shape of `points`; -1 for none."""
         return within(points, self.begin, self.end)
 
     def where(self, mask: Array) -> Spans:
-        """Return some of the stretches."""
+        """Return the stretches that a mask keeps: bool, shape (n_stretches,)."""
         return Spans(self.begin[mask], self.end[mask])
 
     @property
     def length_ns(self) -> Array:
-        """Length of each."""
+        """Length of each stretch: int64, ns, shape (n_stretches,)."""
         lengths: Array = self.end - self.begin
         return lengths
 
     @property
     def total_ns(self) -> int:
-        """Length of all."""
+        """Sum of the lengths of all stretches."""
         return int(self.length_ns.sum())
 
     def bridged(self, gap_ns: float) -> Spans:
-        """Return them with gaps of at most `gap_ns` filled."""
+        """Return the stretches with gaps of at most `gap_ns` between them filled."""
         if len(self.begin) < 2:
             return self
         wide = self.begin[1:] - self.end[:-1] > gap_ns
@@ -66,14 +71,14 @@ class Spans(NamedTuple):
         return Spans.of(np.concatenate([self.begin, other.begin]), np.concatenate([self.end, other.end]))
 
     def without(self, other: Spans) -> Spans:
-        """Return what of them does not lie in others."""
+        """Return those parts of the stretches that lie in none of the other ones."""
         edges = np.unique(np.concatenate([*self, *other]))
         begin, end = edges[:-1], edges[1:]
         kept = self.holds(begin) & ~other.holds(begin)
         return Spans.of(begin[kept], end[kept])
 
     def overlap_ns(self, begin: Array, end: Array) -> Array:
-        """Return how much of each given stretch lies in these."""
+        """Return how much of each given stretch [begin, end) lies in these: int64, ns, shape (n,)."""
         return np.asarray(self._before(end) - self._before(begin))
 
     def _before(self, points: Array) -> Array:

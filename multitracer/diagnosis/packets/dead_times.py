@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SOONEST = 0.8
 """Part of the shortest round trip within which nothing is answered: clocks and queues have grain."""
-_DELAYED_SEGMENTS = 2
+_DELAYED_SEGMENTS = 2  # RFC 9293, section 3.8.6.3: every second full segment
 _DELAYED_ACK_NS = NS_PER_S // 2
 """An ACK is due for every second full segment, and within half a second (RFC 9293, section 3.8.6.3)."""
 

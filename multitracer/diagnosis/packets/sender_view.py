@@ -1,4 +1,4 @@
-"""What the sender knew at a moment: flight, windows, what waited to be sent, whether its buffer was full.
+"""What the sender knew at a moment: flight, windows, data that waited, and whether its buffer was full.
 
 A moment is a row of the sender's capture; everything is looked up at once for many of them. Variables come
 from the log of the sender's TCP; where there is none they are missing (NA), never guessed here.
@@ -27,7 +27,10 @@ _REACTION_NS = 2 * NS_PER_MS
 
 
 class SenderView:
-    """The sender of a transfer, to be asked for moments.
+    """The state of a transfer's sender at given moments.
+
+    Moments are rows of `transfer.sender`: `rows` is int64, shape (n,), and the answer of each method has the
+    same shape: int64 (units or bytes; NA where unknown) or, for a question, bool.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ class SenderView:
         return sent[self._table["end_bytes"][sent] > self._table["seq_bytes"][sent]]
 
     def row_at(self, stamps_ns: Array) -> Array:
-        """Return the last row captured at or before each stamp, -1 before the first."""
+        """Return the last row captured at or before each stamp (int64, ns); -1 before the first."""
         row: Array = np.searchsorted(self._time, stamps_ns, side="right") - 1
         return row
 
@@ -62,7 +65,7 @@ class SenderView:
     # --- from the capture ---
 
     def flight_bytes(self, rows: Array) -> Array:
-        """Return what was outstanding after each row: highest end sent less highest ACK seen."""
+        """Return the bytes outstanding after each row: highest end sent minus highest ACK received."""
         return np.asarray(np.maximum(self.sent_by(rows) - np.maximum(self.acknowledged_by(rows), 0), 0))
 
     def sent_by(self, rows: Array) -> Array:
@@ -74,7 +77,7 @@ class SenderView:
         return _so_far(self.transfer.acks, self._highest_acked, rows)
 
     def in_recovery(self, rows: Array) -> Array:
-        """Return whether something sent again had not been acknowledged as of each row."""
+        """Return whether a retransmission had not been acknowledged as of each row."""
         again, highest = self._retransmissions
         return np.asarray(_so_far(again, highest, rows) > self.acknowledged_by(rows))
 

@@ -1,4 +1,4 @@
-"""What one end took from a peer: the object acceptance table, and the objects received in part.
+"""What one end received from a peer: the object acceptance table, and the objects received in part.
 
 Both are keyed by class within a peer. A class holds at most one part, because a newer stamp supersedes an
 older one; the stamps of completed objects only grow (ours), so no message is indicated twice.
@@ -17,7 +17,7 @@ _BYTES_PER_SEGMENT = 100
 
 @dataclass(slots=True)
 class Partial:
-    """An object that is being received; it outlives sessions."""
+    """An object that is being received; it is kept when its session ends."""
 
     kind: int
     stamp_ns: int
@@ -35,12 +35,12 @@ class Partial:
         self.bitmap = Bitmap(slots_of(self.size_bytes, self.segment_bytes))
 
     def is_of(self, obj: Obj) -> bool:
-        """Return whether an offer means this object, cut the same way."""
+        """Return whether an offer is for this object, cut into the same segments."""
         ours = self.kind, self.stamp_ns, self.size_bytes, self.segment_bytes
         return ours == (obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes)
 
     def fits(self, slot: int, data: bytes) -> bool:
-        """Return whether a segment is one of this object's."""
+        """Return whether a segment belongs to this object."""
         begin = slot * self.segment_bytes
         return slot < self.bitmap.slots and len(data) == min(self.segment_bytes, self.size_bytes - begin)
 
@@ -62,7 +62,7 @@ class Partial:
 
 @dataclass(slots=True)
 class Accepted:
-    """The newest object of a class that was received whole."""
+    """The newest completely received object of a class."""
 
     stamp_ns: int
     keep_until_ns: int
@@ -79,7 +79,7 @@ class Acceptance:
         self.partials: dict[int, Partial] = {}
 
     def has(self, obj: Obj) -> bool:
-        """Return whether this very object was received whole before."""
+        """Return whether this very object was completely received before."""
         held = self.accepted.get(obj.kind)
         return held is not None and held.stamp_ns == obj.stamp_ns
 
@@ -96,11 +96,11 @@ class Acceptance:
         return None
 
     def complete(self, part: Partial, keep_until_ns: int) -> None:
-        """Note that an object was received whole."""
+        """Note that an object was completely received."""
         self.accepted[part.kind] = Accepted(part.stamp_ns, keep_until_ns)
         self.partials.pop(part.kind, None)
 
     def keep_until_ns(self) -> int:
-        """Return until when this memory is worth keeping."""
+        """Return until when this memory is needed."""
         times = [held.keep_until_ns for held in self.accepted.values()]
         return max([*times, *(part.expires_ns for part in self.partials.values())], default=0)

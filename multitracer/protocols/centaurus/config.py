@@ -1,4 +1,4 @@
-"""What an endpoint is told once: its timers, its limits, its key, and which extensions it may use."""
+"""The configuration of an endpoint: timers, limits, key, and allowed extensions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SLOTS = 4096
 
 
 class Extension(IntFlag):
-    """Extensions, one bit each as on the wire; both ends must offer one for it to be used."""
+    """Extensions, one bit each as on the wire; a session uses one if both ends offer it."""
 
     NONE = 0
     EARLY_START = 1

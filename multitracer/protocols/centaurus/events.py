@@ -1,4 +1,4 @@
-"""What CentaurusComm tells the application, and what it counts."""
+"""The events that CentaurusComm reports to the application, and its counters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Delivered(NamedTuple):
 
 
 class Received(NamedTuple):
-    """An object is complete; it is told once, and handled before the worker is called again."""
+    """An object is complete: reported once, and handled before the worker is called again."""
 
     time_ns: int
     peer: Address
@@ -106,7 +106,7 @@ Event = Delivered | Received | Rejected | Expired | SessionEnded | ClockCompared
 
 @dataclass(slots=True)
 class Counters:
-    """What was dropped and why, since the beginning."""
+    """What was dropped, by reason, since the start."""
 
     packets_received: int = 0
     packets_sent: int = 0

@@ -23,7 +23,7 @@ MAX_FRAME_BYTES = 1 + HEADER_BYTES + PK_OVERHEAD + MAX_SEGMENT_BYTES + TAG_BYTES
 
 
 class Frame(NamedTuple):
-    """What stood between two flags."""
+    """The content between two flags."""
 
     station: int
     packet: bytes
@@ -42,7 +42,7 @@ def frame(station: int, packet: bytes) -> bytes:
 
 
 class FrameReader:
-    r"""Finds frames in the octets of a line, in whatever pieces they come.
+    r"""Finds frames in the octets of a line, which arrive in pieces of any size.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class FrameReader:
         """Frames that were too long or broken off."""
 
     def feed(self, octets: bytes) -> list[Frame]:
-        """Return the frames that these octets complete; what is none of ours fails its checksum."""
+        """Return the frames that these octets complete; what is not ours fails the checksum."""
         *closed, rest = octets.split(_FLAG)
         frames = [frame for part in closed if (frame := self._close(part)) is not None]
         self._gather(rest)

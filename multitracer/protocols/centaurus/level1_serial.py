@@ -38,7 +38,7 @@ Station = tuple[int, int]
 
 
 class SerialWorker(Worker):
-    """What master and slave have in common: frames on lines."""
+    """The common part of master and slave: frames on lines."""
 
     def __init__(self, config: CentaurusConfig | None, *, random_bytes: Callable[[int], bytes]) -> None:
         super().__init__(config, random_bytes=random_bytes)
@@ -164,7 +164,7 @@ class SerialMaster(SerialWorker):
         return True
 
     def _next_stop(self, now_ns: int) -> MetPeer | None:
-        """Return whom to visit: the known in turn, and now and then one who has not answered yet."""
+        """Return the next slave to visit: known ones in turn, sometimes one that has not answered yet."""
         any_found = any(peer.answers_polls for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
         for i, peer in enumerate(self._order):
@@ -217,7 +217,7 @@ class SerialSlave(SerialWorker):
             self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
     def _polled(self, packet: Packet, now_ns: int) -> CentaurusSession | None:
-        """Return the session that a POLL begins, None if the POLL is older than the session that runs."""
+        """Return the session that a POLL begins; None if the POLL is older than the present session."""
         peer = self.peers[self.master]
         if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:
             return None

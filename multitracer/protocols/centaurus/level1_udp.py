@@ -1,4 +1,4 @@
-"""Level I on UDP: peer-to-peer, whoever has a message establishes the session, many peers at once.
+"""Level I on UDP, peer to peer: an end with a message establishes the session, with many peers at once.
 
 Rules of this file:
 
@@ -32,12 +32,12 @@ _HALF_OPEN_A_STEP = 32  # bounds the work per step: the rest waits for the next 
 
 
 def host_of(address: Address) -> Address:
-    """Return the part of an address that a host cannot choose: without the port."""
+    """Return the address without the port: the part that a host cannot choose."""
     return address[0] if isinstance(address, tuple) and address else address
 
 
 def _outranks(ours: CentaurusSession, packet: Packet) -> bool:
-    """Return whether our session survives that of a peer who established one at the same time."""
+    """Return whether our session wins over the one that a peer established at the same time."""
     return ours.initiated and ours.level2.is_unanswered and packet.session < ours.number
 
 
@@ -121,7 +121,7 @@ class UdpWorker(Worker):
     # -- sessions of the peers -------------------------------------------------------------------------
 
     def _opened(self, packet: Packet, obj: Obj, address: Address, now_ns: int) -> CentaurusSession | None:
-        """Return a new session that an OBJ asks for, None if a rule or a limit forbids it."""
+        """Return a new session for an OBJ; None if a rule or a limit forbids it."""
         known = self.peers.get(address)
         ours = known.session if known is not None else None
         if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
@@ -135,13 +135,13 @@ class UdpWorker(Worker):
         return session
 
     def _crowd_out(self, now_ns: int) -> None:
-        """Let the oldest half-open session give way when there are too many."""
+        """End the oldest half-open session when there are too many."""
         if len(self._half_open) > self.config.max_half_open:
             self.counters.crowded_out += 1
             self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
 
     def _prove(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make a half-open session the one with its peer."""
+        """Make a half-open session the session with its peer, whose address is now proven."""
         peer = self.peers.get(session.address) or self._new_peer(session.address, now_ns)
         if peer is None:
             self.counters.refused += 1
@@ -174,7 +174,7 @@ class UdpWorker(Worker):
         return peer
 
     def _evict(self, now_ns: int, host: Address = None) -> bool:
-        """Forget a peer that waits for nothing and whose memory is no longer worth keeping."""
+        """Forget a peer that waits for nothing and whose memory is no longer needed."""
         for address in list(self.peers)[:_EVICTION_TRIES] if host is None else self._ports_of(host):
             peer = self.peers[address]
             if peer.session is None and not len(peer.outgoing) and peer.keep_until_ns() <= now_ns:

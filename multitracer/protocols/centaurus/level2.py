@@ -1,4 +1,4 @@
-"""Level II: who offers a message when, whatever the medium (paper 000, section III C).
+"""Level II: which end offers a message when, on any medium (paper 000, section III C).
 
 Rules of this file:
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Role(Enum):
-    """Which end of a session this is."""
+    """Which end of a session this is: the one that established it or the other."""
 
     INITIATOR = auto()
     RESPONDER = auto()
@@ -49,7 +49,7 @@ class Role(Enum):
 
 
 class Indication(Enum):
-    """What Level I tells its own Level II."""
+    """What Level I indicates to its own Level II."""
 
     POLL = auto()
     """Peer-to-peer: the session is yours to begin."""
@@ -94,7 +94,7 @@ class Level2:
     # -- what Level I asks and tells -------------------------------------------------------------------
 
     def hear(self, indication: Indication) -> None:
-        """Follow an indication of Level I."""
+        """Handle an indication of Level I."""
         if indication is Indication.POLL:
             self.state = State.TURN
         elif indication is Indication.HELO:
@@ -118,13 +118,13 @@ class Level2:
         return self.state is State.ENDED and self._control is None
 
     def is_proof(self, message: Message) -> bool:
-        """Return whether a message shows that the peer lives at its address."""
+        """Return whether a message proves that the peer receives at its address."""
         if self._receiving is None or not isinstance(message, Pk | Done):
             return False
         return self._receiving.is_proof(message.nonce)
 
     def belongs_to(self, peer: Peer) -> None:
-        """From now on act on behalf of this peer, whose address is proven."""
+        """Act for this peer from now on; its address is proven."""
         self._peer = peer
         if self._receiving is not None:
             self._receiving.belongs_to(peer)
@@ -138,7 +138,7 @@ class Level2:
 
     @property
     def in_flight(self) -> OutgoingObject | None:
-        """The object on its way out, None if there is none."""
+        """The object that is being sent, None if there is none."""
         return self._sending.object if self._sending is not None else None
 
     def outgoing(self, now_ns: int) -> Message:
@@ -167,7 +167,7 @@ class Level2:
         return nope
 
     def _end_turn(self, *, ours: bool) -> None:
-        """Pass the turn on, or end the session."""
+        """Pass the turn to the peer, or end the session."""
         self._turn += 1
         self._sending = None
         several = Extension.SEVERAL in self._shared.agreed(self._peer)
@@ -181,7 +181,7 @@ class Level2:
     # -- what the peer says ----------------------------------------------------------------------------
 
     def receive(self, message: Message, now_ns: int) -> bool:
-        """Follow a message; return whether it answers the last one that was sent."""
+        """Handle a message; return whether it answers the last one that was sent."""
         match message:
             case Pk():
                 if self._receiving is None or self.state is not State.RECEIVING:
@@ -208,7 +208,7 @@ class Level2:
         return True
 
     def _offered(self, message: Obj | Nope) -> bool:
-        """Follow the peer's turn; what overtook the ACK before it waits for that."""
+        """Handle the peer's turn; an offer that overtook the ACK before it waits for that ACK."""
         if self._sending is not None and self._sending.phase is Phase.WAIT_ANSWER:
             self._held = message
             return False

@@ -31,24 +31,24 @@ class Reason(IntEnum):
 
 
 class Offer(NamedTuple):
-    """What an end is capable of: extensions it may use and the longest segment it takes, in bytes."""
+    """What an end can do: the extensions it may use and the longest segment it accepts, in bytes."""
 
     extensions: int
     segment_bytes: int
 
     def marked(self, bit: int) -> Offer:
-        """Return the offer with one bit more."""
+        """Return the offer with one more bit set."""
         return self._replace(extensions=self.extensions | bit)
 
 
 class Poll(NamedTuple):
-    """Master to slave: offer what you have."""
+    """From master to slave: a request to offer an object."""
 
     offer: Offer
 
 
 class Obj(NamedTuple):
-    """An object is offered."""
+    """An offer of an object."""
 
     kind: int
     """The object's class."""
@@ -153,7 +153,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(octets: bytes) -> Message | None:
-    """Return the message that the octets hold, None if they follow no layout."""
+    """Return the message in these octets; None if they match no layout."""
     layout = _LAYOUTS.get(octets[:2])
     if layout is None:
         return None

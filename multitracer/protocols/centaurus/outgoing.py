@@ -1,4 +1,4 @@
-"""The table of outgoing objects of one peer: small, in order of time stamps, searched from its begin."""
+"""The table of a peer's outgoing objects: small, in order of time stamps, searched from its start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OutgoingObject:
 
     @property
     def slots(self) -> int:
-        """Segments into which it is cut."""
+        """Number of segments into which it is cut."""
         return slots_of(len(self.data), self.segment_bytes)
 
     def segment(self, slot: int) -> bytes:
@@ -39,7 +39,7 @@ class OutgoingObject:
         return self.data[slot * self.segment_bytes : (slot + 1) * self.segment_bytes]
 
     def offered(self, segment_bytes: int) -> None:
-        """Note that a session begins to carry it, in segments of this size unless it has a size already."""
+        """Note that a session begins to send it, in segments of this size unless it already has a size."""
         self.sessions += 1
         if self.is_cut_too_long:
             self.segment_bytes = SEGMENT_BYTES
@@ -48,11 +48,11 @@ class OutgoingObject:
 
     @property
     def is_cut_too_long(self) -> bool:
-        """Whether its segments are too long for the path, whatever was negotiated: none ever arrived."""
+        """Whether its segments are too long for the path, in spite of the negotiation: none ever arrived."""
         return self.segment_bytes > SEGMENT_BYTES and self.fruitless >= _FRUITLESS_LIMIT
 
     def proceed(self, held: Bitmap, *, sent_early: Bitmap | None, resumed: bool) -> None:
-        """Follow a PROCEED: its bitmap replaces ours; what left early in this session stays sent."""
+        """Handle a PROCEED: its bitmap replaces ours; early segments of this session stay marked as sent."""
         if resumed:
             self.fruitless = 0 if held.count else self.fruitless + 1
         self.bitmap = held | sent_early if sent_early is not None else held
@@ -71,7 +71,7 @@ class OutgoingTable:
         return len(self._objects)
 
     def add(self, handle: int, kind: int, data: bytes, now_ns: int, lifetime_ns: int) -> OutgoingObject:
-        """Take a message; its stamp is the time, or one more than the last of its class."""
+        """Add a message; its stamp is the time, or one more than the last stamp of its class."""
         stamp_ns = max(now_ns, self._stamps.get(kind, -1) + 1)
         self._stamps[kind] = stamp_ns
         added = OutgoingObject(handle, kind, stamp_ns, data, now_ns + lifetime_ns)
@@ -79,12 +79,12 @@ class OutgoingTable:
         return added
 
     def has_class(self, kind: int) -> bool:
-        """Return whether a message of this class was ever taken."""
+        """Return whether a message of this class was ever added."""
         return kind in self._stamps
 
     @property
     def classes(self) -> int:
-        """How many classes were ever used."""
+        """Number of classes that were ever used."""
         return len(self._stamps)
 
     def first(self, now_ns: int) -> OutgoingObject | None:
@@ -96,7 +96,7 @@ class OutgoingTable:
         self._objects = [each for each in self._objects if each is not gone]
 
     def take_expired(self, now_ns: int, *, but: OutgoingObject | None) -> list[OutgoingObject]:
-        """Remove and return the objects whose lifetime is over, but one that is on its way."""
+        """Remove and return the objects whose lifetime is over, except one that is being sent."""
         expired = [each for each in self._objects if each.expires_ns <= now_ns and each is not but]
         if expired:
             self._objects = [each for each in self._objects if each.expires_ns > now_ns or each is but]

@@ -1,4 +1,4 @@
-"""Level I's header, the same on every medium, and the HMAC behind the message (all ours).
+"""Level I's header, the same on every medium, and the HMAC after the message (our own definition).
 
 A checksum tells a damaged packet, the session number a late one, and the sender's clock compares clocks.
 On a serial line the station number counts as if it stood before the packet: a frame that noise readdressed
@@ -22,7 +22,7 @@ TAG_BYTES = 16  # HMAC-SHA-256 cut to 128 bits (RFC 2104, section 5: at least ha
 
 
 class Packet(NamedTuple):
-    """What Level I sends: its header's fields and one message of Level II as octets."""
+    """A packet of Level I: the fields of its header and one message of Level II as octets."""
 
     session: int
     clock_ns: int
@@ -33,13 +33,13 @@ class Packet(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Octets that are no packet: malformed, checksum, or authentication."""
+    """Why octets are not a packet: malformed, checksum, or authentication."""
 
     cause: str
 
 
 def overhead_bytes(key: bytes | None) -> int:
-    """Return how many octets surround a message."""
+    """Return how many octets a packet adds to a message."""
     return HEADER_BYTES + (TAG_BYTES if key else 0)
 
 
@@ -53,7 +53,7 @@ def seal(packet: Packet, *, key: bytes | None = None, station: bytes = b"") -> b
 
 
 def unseal(octets: bytes, *, key: bytes | None = None, station: bytes = b"") -> Packet | Refusal:
-    """Return the packet that the octets hold, or why they hold none."""
+    """Return the packet in these octets, or why they are not a packet."""
     if len(octets) < HEADER_BYTES or octets[0] & ~_FLAGS != VERSION << 4:
         return Refusal("malformed")
     mark, session, clock_ns, checksum = _HEADER.unpack_from(octets)

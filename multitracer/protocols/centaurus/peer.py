@@ -1,4 +1,4 @@
-"""What one peer is to Level II, and what all sessions of an endpoint share."""
+"""The state of one peer, and the state that all sessions of an endpoint share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONCES = 4
 
 
 class Peer:
-    """One peer, whatever sessions there are: what goes to it, what came from it, what it is capable of."""
+    """One peer across its sessions: objects to it, objects from it, and what it can do."""
 
     __slots__ = ("acceptance", "address", "nonces", "offer", "outgoing", "token")
 
@@ -36,18 +36,18 @@ class Peer:
         """Nonces that it echoed, and whether early segments may still use them."""
 
     def proved(self, nonce: int) -> None:
-        """Note that the peer echoed a nonce: it lives at its address."""
+        """Note that the peer echoed a nonce: it receives at its address."""
         self.nonces.pop(nonce, None)
         self.nonces[nonce] = True
         while len(self.nonces) > _NONCES:
             del self.nonces[next(iter(self.nonces))]
 
     def keep_until_ns(self) -> int:
-        """Return until when it must be remembered: its last sessions' objects must not be told twice."""
+        """Return until when to remember it: objects of its last sessions must not be delivered twice."""
         return self.acceptance.keep_until_ns()
 
     def use_up(self, nonce: int) -> bool:
-        """Return whether early segments may carry this nonce; they may once."""
+        """Return whether early segments may carry this nonce: each nonce allows this once."""
         usable = self.nonces.get(nonce, False)
         if usable:
             self.nonces[nonce] = False
@@ -56,7 +56,7 @@ class Peer:
 
 @dataclass(slots=True)
 class Shared:
-    """What all sessions of an endpoint share."""
+    """The state that all sessions of an endpoint share."""
 
     config: CentaurusConfig
     random_bytes: Callable[[int], bytes]
@@ -72,7 +72,7 @@ class Shared:
 
     @property
     def offer(self) -> Offer:
-        """What this end is capable of."""
+        """What this end can do."""
         longest = self.config.segment_bytes if self.config.extensions & Extension.PATH_MTU else SEGMENT_BYTES
         return Offer(self.config.extensions, longest)
 
@@ -81,7 +81,7 @@ class Shared:
         return self.config.extensions & Extension(peer.offer.extensions & 7)
 
     def part_for(self, peer: Peer, obj: Obj, now_ns: int) -> Partial:
-        """Return what is held of an offered object; a new part supersedes an older one of its class."""
+        """Return the received part of an offered object; a new one replaces an older one of its class."""
         held = peer.acceptance.partials.get(obj.kind)
         if held is not None and held.is_of(obj):
             return held
@@ -95,7 +95,7 @@ class Shared:
         return part
 
     def keep_until_ns(self, obj: Obj, now_ns: int) -> int:
-        """Return until when its sender may speak of an object: a session that began in its life may go on."""
+        """Return until when its sender may refer to an object: in any session that began in its lifetime."""
         lifetime_ns = min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
         return now_ns + lifetime_ns + self.config.cap_ns
 

@@ -1,4 +1,4 @@
-"""One object's way in in one session: its segments, and the answers to OBJ and DONE.
+"""Receiving one object in one session: its segments, and the answers to OBJ and DONE.
 
 Nothing is changed on behalf of a peer that has not echoed the nonce of our PROCEED: a spoofed OBJ costs no
 memory beyond its session, and supersedes no part of a real object.
@@ -43,11 +43,11 @@ class Receiving:
         return Proceed(self.obj.kind, self.obj.stamp_ns, self._nonce, self._round, offer, bytes(bitmap))
 
     def is_proof(self, nonce: int) -> bool:
-        """Return whether a nonce shows that its sender got one of ours."""
+        """Return whether a nonce proves that its sender received one of ours."""
         return nonce != NO_TOKEN and nonce in (self._nonce, self._early)
 
     def belongs_to(self, peer: Peer) -> None:
-        """From now on act on behalf of this peer."""
+        """Act for this peer from now on."""
         self._peer = peer
         self._known = peer.acceptance.has(self.obj)
 
@@ -94,7 +94,7 @@ class Receiving:
         return Ack(self.obj.kind, self.obj.stamp_ns)
 
     def _completed(self, now_ns: int) -> bool:
-        """Indicate the object if every segment is there; return whether it is."""
+        """Indicate the object if all segments have arrived; return whether they have."""
         part = self._shared.part_for(self._peer, self.obj, now_ns)
         if not part.bitmap.is_full:
             return False

@@ -1,4 +1,4 @@
-"""One object's way out in one session: OBJ, PROCEED, PK …, DONE, ACK.
+"""Sending one object in one session: OBJ, PROCEED, PK (one or more), DONE, ACK.
 
 The sender's bitmap says what need not be sent. A PROCEED replaces it; SENT sets the bit of the segment that
 left. With early start, segments leave between OBJ and PROCEED under the nonce of an earlier session (the
@@ -25,7 +25,7 @@ EARLY = 0x80
 
 
 class Phase(Enum):
-    """Where the transmission of an object stands."""
+    """The phase of an object's transmission."""
 
     OFFER = auto()
     WAIT_PROCEED = auto()
@@ -67,7 +67,7 @@ class Sending:
 
     @property
     def has_output(self) -> bool:
-        """Whether `outgoing` would return a message; after a PK, SENT comes first."""
+        """Whether `outgoing` would return a message; after a PK it waits for SENT."""
         if self._unsent is not None or self.phase is Phase.WAIT_ANSWER:
             return False
         return self.phase is not Phase.WAIT_PROCEED or self._may_go_early
@@ -108,7 +108,7 @@ class Sending:
         )
 
     def sent(self) -> None:
-        """SENT: the segment left; its bit means sent, not received."""
+        """Handle SENT: the segment has left; its bit means sent, not received."""
         if self._unsent is None:
             return
         self.object.bitmap.set(self._unsent)
@@ -126,7 +126,7 @@ class Sending:
         return self._proceeded
 
     def proceed(self, message: Proceed) -> bool:
-        """Follow a PROCEED; return whether it answers our last control message."""
+        """Handle a PROCEED; return whether it answers our last control message."""
         held = Bitmap.parse(message.bitmap, self.object.slots)
         if (
             held is None

@@ -1,4 +1,4 @@
-"""A session as Level I knows it, and the peer that it is with."""
+"""A session as Level I sees it, and its peer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AMPLIFICATION = 3
 
 
 class MetPeer(Peer):
-    """A peer with what Level I knows of it."""
+    """A peer with Level I's state for it."""
 
     __slots__ = ("answers_polls", "due_ns", "failures", "heard_ns", "is_waiting", "session")
 
@@ -37,7 +37,7 @@ class MetPeer(Peer):
 
 @dataclass(slots=True, eq=False)
 class CentaurusSession:
-    """One session of one peer."""
+    """One session with one peer."""
 
     number: int
     address: Address
@@ -68,7 +68,7 @@ class CentaurusSession:
         return min(self.armed_ns + config.watchdog_ns, self.started_ns + config.cap_ns)
 
     def may_send(self, octets: int) -> bool:
-        """Return whether so much may go to a peer whose address is not proven."""
+        """Return whether a peer whose address is not proven may get so many bytes."""
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
     def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
@@ -78,7 +78,7 @@ class CentaurusSession:
         self.received_bytes += octets
 
     def compare(self, clock_ns: int, now_ns: int) -> None:
-        """Compare clocks: the peer's read `clock_ns` between our question and its answer, now.
+        """Compare clocks: the peer's read `clock_ns` between our question and its answer, which arrives now.
 
         The caller leaves out what is older than anything heard before: a late copy answers nothing. A
         question that was repeated counts from its first copy: nobody knows which one was answered.

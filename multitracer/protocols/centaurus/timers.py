@@ -1,4 +1,4 @@
-"""When sessions and peers want to be looked at again: one live entry each, however often re-armed."""
+"""When sessions and peers need attention: one live entry each, regardless of how often it was re-armed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SLACK = 64
 
 
 class Timed(Protocol):
-    """Whatever has a timer."""
+    """An object with a timer."""
 
     due_ns: int | None
     """When its entry fires, None if it has none."""
@@ -33,7 +33,7 @@ class Timers(Generic[T]):
         return self._heap[0][0] if self._heap else None
 
     def arm(self, timed: T, when_ns: int) -> None:
-        """Look at it no later than `when_ns`; an earlier entry stays, and looks again when it fires."""
+        """Fire no later than `when_ns`; an earlier entry stays and checks again when it fires."""
         if timed.due_ns is not None:
             if timed.due_ns <= when_ns:
                 return
@@ -43,7 +43,7 @@ class Timers(Generic[T]):
         heapq.heappush(self._heap, (when_ns, self._count, timed))
 
     def disarm(self, timed: T) -> None:
-        """Forget it."""
+        """Remove its timer."""
         if timed.due_ns is None:
             return
         timed.due_ns = None
@@ -54,7 +54,7 @@ class Timers(Generic[T]):
             self._dead = 0
 
     def pop(self, now_ns: int) -> T | None:
-        """Return one that is due, None if there is none."""
+        """Return an object whose timer is due, None if there is none."""
         while self._heap and self._heap[0][0] <= now_ns:
             when_ns, _, timed = heapq.heappop(self._heap)
             if timed.due_ns == when_ns:

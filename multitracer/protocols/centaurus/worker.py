@@ -1,4 +1,4 @@
-"""What Level I does on every medium: it owns the sessions, their watchdog, and the worker's small steps.
+"""Level I's common part on every medium: the sessions, their watchdog, and the worker's small steps.
 
 The application (or its driver) calls `receive` for what arrived, `outgoing` for the next packet, `sent` when
 that packet left, `on_timer` at `next_timer`, and handles `take_events` before the next call. None of them
@@ -54,7 +54,7 @@ class Worker(ABC):
 
     @property
     def counters(self) -> Counters:
-        """What was dropped and why."""
+        """What was dropped, by reason."""
         return self._shared.counters
 
     # -- the application's side ------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Worker(ABC):
     # -- the medium's side -----------------------------------------------------------------------------
 
     def outgoing(self, now_ns: int) -> Outgoing | None:
-        """Return the next packet, None if there is none now; report when it left by `sent`."""
+        """Return the next packet, None if there is none now; call `sent` when it has left."""
         while True:
             while self._ready:
                 session = self._ready.popleft()
@@ -146,7 +146,7 @@ class Worker(ABC):
         return Outgoing(octets, session.address, session)
 
     def sent(self, packet: Outgoing, now_ns: int) -> None:
-        """SENT: the packet is on the stack (UDP), or has left completely (serial)."""
+        """Handle SENT: the packet was passed to the stack (UDP), or has left completely (serial)."""
         session = packet.session
         session.awaits_sent = False
         if session.is_over:
@@ -156,7 +156,7 @@ class Worker(ABC):
         self._after(session, now_ns)
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` is due, None if never; it may turn out that nothing happens then."""
+        """Return when `on_timer` is due, None if never; it may then find nothing to do."""
         return self._timers.next_ns
 
     def on_timer(self, now_ns: int) -> None:
@@ -187,7 +187,7 @@ class Worker(ABC):
     def _on_packet(
         self, session: CentaurusSession, packet: Packet, message: Message, octets: int, now_ns: int
     ) -> None:
-        """Hand a valid packet of a session to Level II."""
+        """Pass a valid packet of a session to Level II."""
         is_newest = packet.clock_ns > session.clock_ns
         session.on_packet(octets, packet.clock_ns, now_ns)
         if session.level2.receive(message, now_ns) and is_newest:
@@ -195,7 +195,7 @@ class Worker(ABC):
         self._after(session, now_ns)
 
     def _after(self, session: CentaurusSession, now_ns: int) -> None:
-        """Follow what a step of Level II led to."""
+        """Handle the results of a step of Level II."""
         level2 = session.level2
         if level2.is_over and not session.awaits_sent:
             self._end(session, "complete", now_ns)
@@ -217,7 +217,7 @@ class Worker(ABC):
         return session
 
     def _establish(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make a session the one with its peer, whose address is proven or does not matter."""
+        """Make a session the session with its peer, whose address is proven or needs no proof."""
         if session.peer.session is not None:
             self._end(session.peer.session, "replaced", now_ns)
         session.proven = True
@@ -254,7 +254,7 @@ class Worker(ABC):
         self._end(session, "cap" if capped else "watchdog", now_ns)
 
     def _expire(self, peer: MetPeer, now_ns: int) -> None:
-        """Delete the peer's old objects; one on its way out may yet be acknowledged."""
+        """Delete the peer's expired objects, except one that is being sent: it may still be acknowledged."""
         in_flight = peer.session.level2.in_flight if peer.session is not None else None
         for each in peer.outgoing.take_expired(now_ns, but=in_flight):
             self._shared.outgoing_bytes -= len(each.data)
@@ -268,7 +268,7 @@ class Worker(ABC):
             self._timers.arm(peer, min(times))
 
     def _wants_session(self, peer: MetPeer) -> None:  # noqa: B027  # for those media that want to know
-        """Note that a peer may have an object waiting; a medium that visits everyone need not know."""
+        """Note that a peer may have an object waiting; a medium that polls all peers need not do anything."""
 
     def _new_number(self, address: Address) -> int:
         """Return a session number that cannot be guessed and is not in use."""

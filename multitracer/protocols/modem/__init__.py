@@ -1,4 +1,4 @@
-"""What modems say of their radio: a conversation in AT commands, and the decoding of its answers.
+"""Modems' reports of their radio: a conversation in AT commands, and the decoding of its answers.
 
 Bytes of a serial line come in; `conversation.py` pairs questions with answers and keeps what comes unasked.
 `decode.py` turns an answer into values of the table `radio`, in the units of 3GPP (dBm, dB, %). Read these

@@ -1,4 +1,4 @@
-"""One command at a time over a line on which a modem may also speak unasked.
+"""One command at a time over a line on which a modem may also send unsolicited lines.
 
 Sans-IO: octets and times are passed in. A question is answered by everything that comes up to a final
 result (`OK`, `ERROR`, `+CME ERROR: n`); what comes while nothing is asked is unasked. Times are nanoseconds
@@ -21,7 +21,7 @@ _END = re.compile(rb"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came after a command, up to its final result or until it was given up."""
+    """The lines after a command, up to the final result or the time at which it was given up."""
 
     command: str
     raw: bytes
@@ -35,14 +35,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Unsolicited:
-    """Whole lines that came while nothing was asked."""
+    """Whole lines that arrived while no command was pending."""
 
     raw: bytes
     at_ns: int
 
 
 class Conversation:
-    """Who asked what, and what came."""
+    """The state of a conversation: the pending command and what has arrived."""
 
     def __init__(self) -> None:
         self._command: str | None = None
@@ -74,7 +74,7 @@ class Conversation:
         return command.encode("ascii") + b"\r"
 
     def receive(self, data: bytes, now_ns: int) -> list[Answer | Unsolicited]:
-        """Take what was read; return the answer if it is whole now, and what came unasked."""
+        """Take the octets read; return the answer if it is complete now, and unsolicited lines."""
         if data:
             self._heard_ns = now_ns
         events: list[Answer | Unsolicited] = []
@@ -91,7 +91,7 @@ class Conversation:
         return events
 
     def give_up(self, now_ns: int) -> Answer:
-        """Return what came of an answer that is not awaited any longer.
+        """Return the part of an answer that has arrived; the rest is no longer awaited.
 
         Raises
         ------
@@ -107,18 +107,18 @@ class Conversation:
         return answer
 
     def is_quiet(self, now_ns: int, *, for_ns: int) -> bool:
-        """Return whether nothing was heard for a while."""
+        """Return whether nothing has arrived for a while."""
         return self._heard_ns is None or now_ns - self._heard_ns >= for_ns
 
     def _keep(self, data: bytes) -> None:
-        """Keep the start of an answer, and always its end, where the final result is."""
+        """Keep the start of a long answer, and always its end, which holds the final result."""
         self._raw += data
         if (surplus := len(self._raw) - MOST_BYTES) > 0:
             del self._raw[MOST_BYTES // 2 : MOST_BYTES // 2 + surplus]
             self._lost += surplus
 
     def _end_of_answer(self) -> tuple[str, int] | None:
-        """Return the final result and where what follows it begins."""
+        """Return the final result, and where the octets after it begin."""
         begin = 0
         for end in _END.finditer(self._raw):
             line = bytes(self._raw[begin : end.start()]).decode("latin-1")

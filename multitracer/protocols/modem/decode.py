@@ -61,18 +61,18 @@ _UNSOLICITED_LINES = ("^RSSI",)
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
 """Commands, and the other names under which they answer."""
 _UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
-_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi)(?:\s|$)")
+_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
 
 
 class Decoded(NamedTuple):
-    """What an answer told: readings in the columns of RADIO, and why lines were not understood."""
+    """The result of decoding an answer: readings in the columns of RADIO, and why lines were not decoded."""
 
     readings: list[Reading]
     refused: list[str]
 
 
 def decode(command: str, raw: bytes) -> Decoded:
-    """Return what an answer tells of the radio.
+    """Return the radio readings in an answer.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def decode(command: str, raw: bytes) -> Decoded:
 
 
 def tells(answer: Answer) -> bool:
-    """Return whether an answer is an error, or has a line beside echo, result and unasked words."""
+    """Return whether an answer is an error, or has a line besides echo, result and unsolicited lines."""
     if answer.result != "OK":
         return True
     words = (line.strip().upper() for line in lines_of(answer.raw))
@@ -119,7 +119,7 @@ def _of_lines(command: str, lines: list[str], refused: list[str]) -> Decoded:
 
 
 def _comes_by_itself(name: str, text: str) -> bool:
-    """Return whether a line has the form that modems say unasked, and that no answer has."""
+    """Return whether a line has the form of an unsolicited one, which no answer has."""
     if name not in _REGISTRATIONS:
         return name in _UNSOLICITED_LINES
     try:
@@ -130,7 +130,7 @@ def _comes_by_itself(name: str, text: str) -> bool:
 
 
 def _is_of_block(line: str, name: str, block: str) -> bool:
-    """Return whether a line belongs to an answer of several: not an echo, an end, or an unasked word."""
+    """Return whether a line belongs to an answer of several lines: no echo, result or unsolicited line."""
     word = line.strip().upper()
     if is_final(word) or _UNSOLICITED.fullmatch(word) or word.startswith("AT"):
         return False
@@ -155,6 +155,9 @@ def _attempt(name: str, read: Callable[[], list[Reading]], refused: list[str]) -
         return []
 
 
+_OF_JSON = {"mmcli": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
+
+
 def _of_tool(tool: str, raw: bytes) -> Decoded:
     refused: list[str] = []
     text = raw.decode(errors="replace")
@@ -162,7 +165,8 @@ def _of_tool(tool: str, raw: bytes) -> Decoded:
     def read() -> list[Reading]:
         if tool == "qmicli":
             return tools.qmicli(text.splitlines()[:MOST_LINES])
-        document = tools.loads(text)
-        return tools.mmcli(document) if tool == "mmcli" else tools.uqmi(document)
+        if tool == "gsmctl":
+            return tools.gsmctl(text.splitlines()[:MOST_LINES])
+        return _OF_JSON[tool](tools.loads(text))
 
     return Decoded(_attempt(tool, read, refused), refused)

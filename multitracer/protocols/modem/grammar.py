@@ -68,7 +68,7 @@ def fields_of(text: str) -> list[tuple[str, bool]]:
 
 
 def command_name(command: str) -> str:
-    """Return what an answer to a command begins with: `+CSQ` for `AT+CSQ`, `S112` for `ATS112?`."""
+    """Return the prefix of the answer to a command: `+CSQ` for `AT+CSQ`, `S112` for `ATS112?`."""
     match = _COMMAND.match(command.strip())
     return match[1].upper() if match else ""
 
@@ -88,21 +88,21 @@ class Fields:
         return len(self._texts)
 
     def text(self, at: int, *, most: int = 64) -> str:
-        """Return a field as it is, without control characters and at most so many characters."""
+        """Return a field without control characters, cut to the given length."""
         return _CONTROLS.sub("", self._at(at))[:most]
 
     def integer(self, at: int, least: int = -(1 << 40), most: int = 1 << 40) -> int | None:
-        """Return a number; None if it is absent or beyond what it can be."""
+        """Return a number; None if it is absent or out of range."""
         text = self._number(at, _INTEGER)
         return None if text is None else _within(int(text), least, most)
 
     def hexadecimal(self, at: int, *, most: int = 1 << 40) -> int | None:
-        """Return a number in hexadecimal; None if it is absent or beyond what it can be."""
+        """Return a hexadecimal number; None if it is absent or out of range."""
         text = self._number(at, _HEXADECIMAL)
         return None if text is None else _within(int(text, 16), 0, most)
 
     def real(self, at: int, least: float = -1e9, most: float = 1e9) -> float | None:
-        """Return a number that may have decimals; None if it is absent or beyond what it can be."""
+        """Return a number that may have decimals; None if it is absent or out of range."""
         text = self._number(at, _REAL)
         if text is None or not least <= float(text) <= most:
             return None
@@ -135,5 +135,5 @@ def reported(**columns: float | str | None) -> Reading:
 
 
 def index_db(index: int | None, *, zero: float, step: float = 1.0) -> float | None:
-    """Return what the number of a bin stands for: `zero` for 0, and `step` for each further one."""
+    """Return the value of an index: `zero` for 0, and `step` more for each further one."""
     return None if index is None else zero + step * index

@@ -42,7 +42,7 @@ def qeng(fields: Fields) -> list[Reading]:
 
 
 def _lte(f: Fields, at: int) -> Reading:
-    """Read from `<is_tdd>` on; `at` is its position."""
+    """Read the fields of LTE from `<is_tdd>` on; `at` is its position."""
     long = len(f) - at + 3 >= _LONG_LTE_FIELDS
     raw = f.integer(at + 13)
     return reported(
@@ -87,7 +87,7 @@ def _standalone(f: Fields, at: int) -> Reading:
 
 
 def _beside_lte(f: Fields, at: int) -> Reading:
-    """Read the NR leg of EN-DC, which says SINR before RSRQ."""
+    """Read the NR leg of EN-DC, in which SINR stands before RSRQ."""
     return reported(
         rat="NR",
         plmn=f.plmn(at, at + 1),

@@ -60,7 +60,7 @@ def _serving(pairs: dict[str, str]) -> Reading:
 
 
 def _secondary(pairs: dict[str, str]) -> list[Reading]:
-    """Return the NR leg, if the modem tells of one."""
+    """Return the NR leg, if the answer holds one."""
     levels = {
         column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
         for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))

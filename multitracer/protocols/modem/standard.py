@@ -1,4 +1,4 @@
-"""Answers that 3GPP TS 27.007 defines, and Huawei's ^RSSI, which counts as +CSQ does.
+"""Answers that 3GPP TS 27.007 defines, and Huawei's ^RSSI, which has the scale of +CSQ.
 
 A bin stands for its lower edge: `+CSQ: 15` is -83 dBm, `+CESQ` RSRP 80 is -61 dBm. 99 and 255 mean unknown.
 """
@@ -29,7 +29,7 @@ _NOWHERE_CELL = (0, 0xFFFFFFF, 0xFFFFFFFF)
 
 
 def csq(fields: Fields) -> list[Reading]:
-    """Read `+CSQ: <rssi>,<ber>` (clause 8.5); some firmware says RSCP as 100 to 191."""
+    """Read `+CSQ: <rssi>,<ber>` (clause 8.5); some firmware gives RSCP as 100 to 191."""
     index = fields.integer(0)
     quality = fields.integer(1, 0, 7)
     rssi = index if index is not None and 0 <= index <= 31 else None
@@ -83,14 +83,14 @@ def cesq(fields: Fields) -> list[Reading]:
 
 
 def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
-    """Read `+CREG`, `+CGREG`, `+CEREG` or `+C5GREG`, asked for or not (clauses 7.2, 10.1.20, .22, .47).
+    """Read `+CREG`, `+CGREG`, `+CEREG` or `+C5GREG`, answer or not (clauses 7.2, 10.1.20, .22, .47).
 
     An answer begins with `<n>,<stat>`, an unsolicited line with `<stat>`.
     """
     first = 1 if was_asked(fields, quoted) else 0
     stat = fields.integer(first, 0, 11)
     area, cell, act = first + 1, first + 2, first + 3
-    if len(fields.text(cell)) <= 2 < len(fields.text(cell + 1)):  # a routing area in between, TS 27.007 8.6
+    if len(fields.text(cell)) <= 2 < len(fields.text(cell + 1)):  # a routing area in between (TS 27.007 v8.6)
         cell, act = cell + 1, act + 1
     technology = fields.text(act)  # some modems write 000, some other things
     return [
@@ -104,7 +104,7 @@ def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
 
 
 def was_asked(fields: Fields, quoted: list[bool]) -> bool:
-    """Return whether a registration is an answer.
+    """Return whether a registration line is an answer and not unsolicited.
 
     The second field of an unsolicited one is absent, quoted, or has the four digits of an area code.
     """

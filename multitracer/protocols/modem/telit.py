@@ -43,7 +43,7 @@ def _is_negative(fields: Fields, at: int) -> bool:
 
 
 def _before_subscriber(fields: Fields) -> int | None:
-    """Return the cell identity, which stands before the subscriber's number wherever that is."""
+    """Return the cell identity, the field before the subscriber's number, whose position varies."""
     at = next((n for n in range(8, len(fields)) if _IMSI.fullmatch(fields.text(n))), 0)
     text = fields.text(at - 1) if at else ""
     return int(text, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,9}", text) else None

@@ -20,7 +20,7 @@ _LTE = (4, 6, 7, 8, 9)  # the same, values of E-UTRA
 
 
 def ucged(lines: Sequence[str]) -> list[Reading]:
-    """Read the two lines behind `+UCGED: 2`: the network, then the cell."""
+    """Read the two lines after `+UCGED: 2`: the network, then the cell."""
     rows = [Fields([text for text, _ in fields_of(line)]) for line in lines if not line.startswith("+")]
     if len(rows) < 2:
         return []

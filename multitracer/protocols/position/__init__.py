@@ -1,4 +1,4 @@
-"""What receivers of satellite navigation say: NMEA 0183 sentences, and the reports of gpsd.
+"""Output of satellite receivers: NMEA 0183 sentences, and the reports of gpsd.
 
 A line comes in; a fix or a part of one comes out (`nmea.sentence`, `gpsd.report`), with time, place, height,
 speed and accuracy, as far as it says so. `Epochs` joins the sentences of one instant, `Dates` gives times of

@@ -31,11 +31,11 @@ _LATEST_NS = 1 << 62  # half of int64: leaves room for differences; the year 211
 
 
 class ReportError(RemoteProtocolError):
-    """A line that is no report."""
+    """A line that is not a report of gpsd."""
 
 
 def report(line: str) -> tuple[str, Fix]:
-    """Return the class of a report, and what a TPV tells in columns of POSITION.
+    """Return the class of a report, and the values of a TPV in columns of POSITION.
 
     Raises
     ------

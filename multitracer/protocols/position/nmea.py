@@ -1,4 +1,4 @@
-"""NMEA 0183: sentences with checksums, brought together by the time of day that they tell.
+"""NMEA 0183: sentences with checksums, grouped by the time of day that they carry.
 
 A receiver says one fix in several sentences: RMC has the date, GGA the height and the satellites, GSA whether
 the fix has two or three dimensions. Sentences with the same time of day are one epoch. Source: NMEA 0183 as
@@ -35,11 +35,11 @@ _PIVOT_YEAR = 80
 
 
 class NmeaError(RemoteProtocolError):
-    """A line that is no sentence, or was damaged on its way."""
+    """A line that is not a sentence, or was damaged in transit."""
 
 
 def sentence(line: str) -> tuple[str, list[str]]:
-    """Return the type of a sentence (`RMC`; a maker's own with its P) and its fields; the rest is ignored.
+    """Return the type of a sentence (`RMC`; a proprietary one with its P) and its fields.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def sentence(line: str) -> tuple[str, list[str]]:
 
 
 class Epochs:
-    """Brings the sentences of one time of day together."""
+    """Groups the sentences that carry the same time of day."""
 
     def __init__(self) -> None:
         self._fix: Fix = {}
@@ -80,7 +80,7 @@ class Epochs:
         self._fix |= {name: value for name, value in values.items() if value is not None}
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the epoch so far, if it tells of a position or that there is none."""
+        """Yield the present epoch, if it holds a position or states that there is none."""
         fix, self._fix = self._fix, {}
         if "valid" not in fix:
             return
@@ -206,7 +206,7 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 
 class Dates:
-    """Gives fixes their dates: one without has that of its neighbors.
+    """Gives fixes their dates: one without a date gets that of its neighbours.
 
     A time of day that falls by more than half a day is after midnight. Fixes before the first date wait.
     """
@@ -232,7 +232,7 @@ class Dates:
             yield from self.finish()
 
     def finish(self) -> Iterator[Fix]:
-        """Yield those that wait still."""
+        """Yield the fixes that still wait."""
         waiting, self._waiting = self._waiting, []
         yield from map(self._dated, waiting)
 

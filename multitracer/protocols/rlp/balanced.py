@@ -1,4 +1,4 @@
-"""Asynchronous balanced mode: numbered information both ways, and its recovery.
+"""Asynchronous balanced mode: numbered information in both directions, and its recovery.
 
 Source: 3GPP TS 24.022, clauses 5.2.3 and 5.3. Three ways of recovery: SREJ asks for one frame, REJ for one
 and all after it, and where both are lost or the last frame of a burst is, T1 expires and a poll asks for
@@ -34,7 +34,7 @@ _ACKNOWLEDGES = (Supervisory.RR, Supervisory.RNR)
 
 
 class ExhaustedError(Exception):
-    """N2 attempts were in vain: within `RlpEntity` only.
+    """N2 attempts failed; used only within `RlpEntity`.
 
     `n_s` is the frame that failed, `attempts` how often it was sent or the peer polled.
     """
@@ -46,7 +46,7 @@ class ExhaustedError(Exception):
 
 
 class Loss(NamedTuple):
-    """What a reset throws away."""
+    """What a reset discards."""
 
     unacked_bytes: int
     unsent_bytes: int
@@ -69,7 +69,7 @@ class BalancedMode:
         self.clear()
 
     def use(self, parameters: Parameters) -> None:
-        """Follow `parameters`, as agreed."""
+        """Take over `parameters`, as agreed."""
         sizes = parameters.window_ms_to_iwf, parameters.window_iwf_to_ms
         self._send.size, self._receive.size = sizes if self._config.role == "mobile" else sizes[::-1]
         self.window = self._send.size
@@ -78,7 +78,7 @@ class BalancedMode:
         self._n2 = parameters.n2
 
     def clear(self) -> Loss:
-        """Begin again at 0; return what that throws away. What was delivered stays."""
+        """Discard what is not delivered and number from 0; return what was discarded."""
         loss = Loss(self._send.clear(), self.unsent_bytes, self._receive.clear())
         self._queue.clear()
         self._polls = 0
@@ -91,7 +91,7 @@ class BalancedMode:
         return loss
 
     def hold(self) -> None:
-        """Send no information until the peer is heard: our UA may not have come through.
+        """Send no information until a frame of the peer arrives: our UA may have been lost.
 
         A peer that missed it repeats its SABM, and then nothing need be flushed. A peer that is silent
         although it got the UA is polled.
@@ -100,14 +100,14 @@ class BalancedMode:
 
     @property
     def is_held(self) -> bool:
-        """Whether the peer has not been heard since our UA."""
+        """Whether no frame of the peer has arrived since our UA."""
         return self._held_since is not None and not self._has_received
 
     # -- sending ---------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
-        """Whether a unit written now leaves in the next slot, answers to U frames aside."""
+        """Whether a unit written now leaves in the next slot, unless a U frame must be answered."""
         return (
             not self._queue
             and not self._polls
@@ -212,7 +212,7 @@ class BalancedMode:
     # -- receiving -------------------------------------------------------------------------------------
 
     def receive(self, frame: RlpFrame, octets: bytes) -> None:
-        """Obey an S or I+S frame."""
+        """Handle an S or I+S frame."""
         self._has_received = True
         polled = frame.command and frame.poll_final
         number = self._send.outstanding(frame.n_r or 0)
@@ -240,7 +240,7 @@ class BalancedMode:
         )
 
     def _supervision(self, frame: RlpFrame, number: int) -> bool:
-        """Follow the S bits; return whether they say that the peer became busy or ready."""
+        """Handle the S bits; return whether the peer became busy or ready by them."""
         code = frame.function
         tick = self._journal.tick
         if code is Supervisory.SREJ:  # acknowledges nothing

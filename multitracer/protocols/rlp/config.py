@@ -1,4 +1,4 @@
-"""What an RLP entity is given once: its role, its parameters, and how it behaves where it may choose."""
+"""The configuration of an RLP entity: role, parameters, and choices that the standard leaves open."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class RlpEntity:
     # -- what the user of the link calls ---------------------------------------------------------------
 
     def attach(self) -> None:
-        """Accept set-up by the peer from now on."""
+        """Accept that the peer sets up the link, from now on."""
         if self.state is RlpState.DETACHED:
             self.state = RlpState.ATTACHED
 
@@ -126,13 +126,13 @@ class RlpEntity:
         self._begin_reset("forced")
 
     def channel_lost(self, *, now_ns: int) -> None:
-        """Take notice that the layer below has ended the call."""
+        """Note that the layer below has ended the call."""
         self.journal.now_ns = now_ns
         self._drop_call("lost")
 
     @property
     def ready(self) -> bool:
-        """Whether a unit written now leaves in the next slot, answers to U frames aside."""
+        """Whether a unit written now leaves in the next slot, unless a U frame must be answered."""
         return self.state is RlpState.ESTABLISHED and self._balanced.ready
 
     def write(self, info: bytes, *, offset_bytes: int | None = None, user_bytes: int | None = None) -> None:
@@ -178,7 +178,7 @@ class RlpEntity:
         return self.journal.take()
 
     def count_idle(self) -> None:
-        """Make an event of the idle frames that no event has told of yet."""
+        """Make an event of the idle frames that no event has counted yet."""
         self.journal.count_idle()
 
     @property
@@ -219,7 +219,7 @@ class RlpEntity:
         return None if self.state is RlpState.DROPPED else self._null()
 
     def receive(self, octets: bytes | None, now_ns: int) -> None:
-        """Take what came in this slot: a frame, or None if the radio could not decode one."""
+        """Take what arrived in this slot: a frame, or None if the radio could not decode one."""
         self.journal.now_ns = now_ns
         try:
             frame = decode_slot(octets or b"", length=self.config.frame_octets)

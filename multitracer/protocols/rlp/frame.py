@@ -32,7 +32,7 @@ _UNNUMBERED = 63  # TS 24.022, 5.2: N(S) 111111
 
 
 class FrameError(RemoteProtocolError):
-    """Octets that are no RLP frame: a wrong length, a wrong FCS, or a code point that nobody assigned."""
+    """Octets that are no RLP frame: a wrong length, a wrong FCS, or an unassigned code point."""
 
 
 class FcsError(FrameError):
@@ -51,7 +51,7 @@ class FrameKind(IntEnum):
 
 
 class Supervisory(IntEnum):
-    """What an S or I+S frame says of the other direction (clause 5.2.3)."""
+    """What an S or I+S frame reports of the other direction (clause 5.2.3)."""
 
     RR = 0
     RNR = 1
@@ -133,7 +133,7 @@ def seal(header: int, info: bytes, *, octets: int) -> bytes:
 
 @cache
 def sealed_without_info(header: int, octets: int) -> bytes:
-    """Return `seal` of a frame that carries no information: there are few, and one is sent most slots."""
+    """Return `seal` of a frame without information; cached, as few exist and most slots carry one."""
     return seal(header, b"", octets=octets)
 
 
@@ -150,7 +150,7 @@ class Header(NamedTuple):
 
 @cache
 def read_header(header: int) -> Header:
-    """Return what the 16-bit header of a frame says.
+    """Return the fields of a frame's 16-bit header.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def read_header(header: int) -> Header:
 
 
 def is_information(octets: bytes) -> bool:
-    """Return whether the header says I+S; of octets that are no frame, whether it would."""
+    """Return whether the header is that of an I+S frame; the rest of the frame is not checked."""
     return len(octets) >= HEADER_OCTETS and (octets[0] | octets[1] << 8) & U_FRAME < S_FRAME
 
 

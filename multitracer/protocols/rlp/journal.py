@@ -1,4 +1,4 @@
-"""What both parts of an RLP entity write down: the slot they are in, and what happened."""
+"""The records of both parts of an RLP entity: the present slot, and the events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Journal:
         return octets
 
     def received(self, octets: bytes, fate: str = "") -> None:
-        """Note a frame that came, and what became of it."""
+        """Note a frame that arrived, and how it was handled."""
         self.events.append(FrameReceived(self.now_ns, self.tick, octets, fate))
 
     def idle_sent(self, octets: bytes) -> bytes:
@@ -49,7 +49,7 @@ class Journal:
         return octets
 
     def idle_received(self) -> None:
-        """Count an idle frame that came."""
+        """Count an idle frame that arrived."""
         self._idle_received += 1
 
     def take(self) -> list[LinkEvent]:

@@ -1,4 +1,4 @@
-"""The states of a link, and the command under way in those that wait for an answer."""
+"""The states of a link, and the pending command in those that wait for an answer."""
 
 from __future__ import annotations
 

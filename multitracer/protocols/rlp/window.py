@@ -1,4 +1,4 @@
-"""The two windows of RLP: what was sent and not acknowledged, what was received and not delivered.
+"""The two windows of RLP: frames sent and not acknowledged, frames received and not delivered.
 
 Source: 3GPP TS 24.022, clauses 5.2.3 and 5.3. Inside, frames are numbered without wrapping from the last
 reset on; on the wire N(S) and N(R) are these numbers modulo 62.
@@ -74,7 +74,7 @@ class SendWindow:
         return self.v_s - self.v_a < self.size
 
     def outstanding(self, n_r: int) -> int | None:
-        """Return the number that N(R) means, or None if it lies outside V(A) to V(S) (clause 5.2.3.3)."""
+        """Return the full number of N(R), or None if it lies outside V(A) to V(S) (clause 5.2.3.3)."""
         ahead = (n_r - self.v_a) % MODULUS
         return self.v_a + ahead if ahead <= self.v_s - self.v_a else None
 
@@ -86,7 +86,7 @@ class SendWindow:
             self.round_trip_ticks = min(self.round_trip_ticks or sample, sample)
 
     def acknowledge(self, number: int) -> None:
-        """Take all frames before `number` as received."""
+        """Remove all frames before `number`: they were received."""
         for acknowledged in range(self.v_a, number):
             del self._slots[acknowledged]
         self.v_a = number
@@ -94,7 +94,7 @@ class SendWindow:
             del self.resend[0]
 
     def reject(self, number: int, *, tick: int) -> bool:
-        """Mark one frame for retransmission (SREJ); return whether the request was obeyed."""
+        """Mark one frame for retransmission (SREJ); return whether the request was followed."""
         slot = self._slots.get(number)
         if slot is None or slot.cause or self._is_premature(slot, tick):
             return False
@@ -103,7 +103,7 @@ class SendWindow:
         return True
 
     def reject_from(self, number: int, *, tick: int) -> bool:
-        """Mark `number`, the oldest frame, and all later ones (REJ); return whether that was obeyed."""
+        """Mark `number`, the oldest frame, and all later ones (REJ); return whether that was followed."""
         slot = self._slots.get(number)
         if slot is None or slot.cause or self._is_premature(slot, tick):
             return False
@@ -129,7 +129,7 @@ class SendWindow:
         return self._slots[number].attempts
 
     def next_retransmission(self, *, busy: bool) -> int | None:
-        """Return the frame to send again now; a busy peer gets only what it asked for by SREJ."""
+        """Return the frame to send again now; a busy peer gets only frames that it requested by SREJ."""
         if not self.resend:
             return None
         if busy:
@@ -137,7 +137,7 @@ class SendWindow:
         return self.resend[0]
 
     def retransmit(self, number: int, *, tick: int) -> tuple[Sdu, int, str]:
-        """Count a retransmission; return the data, the attempt it is, and its cause."""
+        """Count a retransmission; return the data, the number of the attempt, and its cause."""
         slot = self._slots[number]
         self.resend.remove(number)
         cause, slot.cause = slot.cause, ""
@@ -154,7 +154,7 @@ class SendWindow:
 
 
 class ReceiveWindow:
-    """V(R), what was received beyond it, and what has been requested again.
+    """V(R), the frames received beyond it, and those that were requested again.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class ReceiveWindow:
         return self.forget_stored()
 
     def forget_stored(self) -> int:
-        """Forget what came out of order and what was asked for; return how many frames that were."""
+        """Discard frames out of order and requests; return how many frames were discarded."""
         lost = len(self._stored)
         self._stored.clear()
         self._due.clear()
@@ -187,7 +187,7 @@ class ReceiveWindow:
         return lost
 
     def accept(self, n_s: int, info: bytes, *, tick: int, deliver: list[bytes]) -> str:
-        """Take a frame in; append what is now in order to `deliver` and return the frame's fate."""
+        """Take a frame; append what is now in order to `deliver` and return how the frame was handled."""
         ahead = (n_s - self.v_r) % MODULUS
         if ahead == 0:
             self._deliver(info, deliver)
@@ -222,7 +222,7 @@ class ReceiveWindow:
         return "stored"
 
     def rejected(self, *, tick: int, repeat_ticks: int) -> int | None:
-        """Return the number to ask for now, if any, and ask for it again `repeat_ticks` later."""
+        """Return the number to request now, if any; it is requested again `repeat_ticks` later."""
         for number, due in self._due.items():
             if due <= tick:
                 self._due[number] = tick + repeat_ticks

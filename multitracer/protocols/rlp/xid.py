@@ -1,4 +1,4 @@
-"""XID parameters: what the two ends agree on before the link is set up.
+"""XID parameters: what the two ends negotiate before the link is set up.
 
 Source: 3GPP TS 24.022, clause 5.2.2.6. The information field is a list of parameters, each with a first
 octet type << 4 | length; an octet of zero ends the list. Where the two ends ask for different values, the
@@ -77,7 +77,7 @@ class Parameters:
         return octets + (bytes((_Type.COMPRESSION << 4 | 4,)) + self.compression if self.compression else b"")
 
     def agreed(self, other: Parameters) -> Parameters:
-        """Return what both ends use when one asks for this and the other for `other`; symmetric."""
+        """Return what both ends use when one offers this and the other `other`; symmetric."""
         return Parameters(
             version=min(self.version, other.version),
             window_iwf_to_ms=min(self.window_iwf_to_ms, other.window_iwf_to_ms),

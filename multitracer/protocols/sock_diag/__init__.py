@@ -1,4 +1,4 @@
-"""Linux `sock_diag`: the kernel's own view of TCP sockets, as bytes in and values out.
+"""Linux `sock_diag`: the kernel's variables of TCP sockets, as bytes in and values out.
 
 Out go questions: which sockets, by `bytecode.py` (filters that run in the kernel). In come answers: a
 socket's ends and state (`netlink.py`) and its `struct tcp_info` (`tcp_info.py`). `words.py` has the states

@@ -1,4 +1,4 @@
-"""Filters that run in the kernel, so that a dump carries only the sockets asked for.
+"""Filters that run in the kernel, so that a dump holds only the requested sockets.
 
 The program is a row of operations, each a conditional jump forward: `yes` bytes if it holds, else `no`. A
 socket is chosen if the program ends exactly at its last byte; to refuse one, jump four bytes beyond.
@@ -31,7 +31,7 @@ Network = IPv4Network | IPv6Network
 
 
 def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = ()) -> bytes:
-    """Return the program that chooses sockets by what either of their ends is.
+    """Return the program that selects sockets by the address or port of either end.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _clause_bytes(clause: Sequence[tuple[int, bytes]]) -> int:
 
 
 def _assemble(clause: Sequence[tuple[int, bytes]], *, rest: int) -> bytes:
-    """Return one clause: the first condition that holds jumps to its end, none refuses the socket."""
+    """Return one clause: the first true condition jumps to its end; without one, the socket is refused."""
     program, length = b"", _clause_bytes(clause)
     for code, argument in clause[:-1]:
         step = _OPERATION_BYTES + len(argument)

@@ -1,4 +1,4 @@
-"""Questions to and answers from NETLINK_SOCK_DIAG about TCP sockets.
+"""Requests to and answers from NETLINK_SOCK_DIAG about TCP sockets.
 
 A dump asks for every socket that a filter chooses; a question about one socket costs a fortieth of it,
 because the kernel need not walk its whole table. Source: linux/netlink.h, linux/inet_diag.h, sock_diag(7).
@@ -41,7 +41,7 @@ class _Message(IntEnum):
 
 
 class _Attribute(IntEnum):
-    """INET_DIAG_*: what an answer holds beside the socket."""
+    """INET_DIAG_*: attributes of an answer besides the socket."""
 
     INFO = 2
     VEGAS = 3
@@ -153,7 +153,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The kernel's refusal: `errno` 2 (ENOENT) if a socket asked for is gone."""
+    """The kernel's error: `errno` 2 (ENOENT) if the requested socket no longer exists."""
 
     errno: int
 
@@ -162,7 +162,7 @@ Answer = Socket | Done | Refused
 
 
 def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int = 0) -> bytes:
-    """Return the question for every active TCP socket of an IP version that `bytecode` chooses."""
+    """Return the request for every active TCP socket of an IP version that `bytecode` selects."""
     body = _REQUEST.pack(_FAMILY[ip_version], IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, bytes(48))
     if bytecode:
         body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(bytecode), _BYTECODE) + bytecode
@@ -170,7 +170,7 @@ def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int 
 
 
 def socket_request(socket: Socket, *, sequence: int = 0) -> bytes:
-    """Return the question for the one socket that an earlier answer described."""
+    """Return the request for the one socket that an earlier answer described."""
     family = _FAMILY[socket.family_version]
     body = _REQUEST.pack(family, IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, socket.identity)
     return _message(body, flags=_REQUEST_FLAG, sequence=sequence)

@@ -1,4 +1,4 @@
-"""The words of a sender's state and the numbers that stand for them in tables and in the kernel."""
+"""The names of a sender's states, and their numbers in tables and in the kernel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TcpState(IntEnum):
 
 
 class CaState(IntEnum):
-    """What the sender believes about losses (enum tcp_ca_state, linux/tcp.h)."""
+    """The sender's state of loss recovery (enum tcp_ca_state, linux/tcp.h)."""
 
     OPEN = 0
     DISORDER = 1
@@ -55,7 +55,7 @@ class CaState(IntEnum):
 
 
 class ReadBy(IntEnum):
-    """How a row of tcp_state was read."""
+    """How a row of tcp_state was obtained."""
 
     TCP_INFO = 1
     """Polled: the state at some instant between read_before and read_after."""

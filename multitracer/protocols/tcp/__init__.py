@@ -1,4 +1,4 @@
-"""A TCP of our own, sans-IO, in the words of the RFCs.
+"""Our own TCP without I/O; names are those of the RFCs.
 
 Packets and `now_ns` come in; packets, the application's bytes and the next deadline come out. Read
 `connection.py` first: it is one end of a connection, made of a `sender.py` (windows, recovery, timers) and a

@@ -66,7 +66,7 @@ class Connection:
 
     @classmethod
     def connect(cls, profile: TcpProfile, *, local: Endpoint, remote: Endpoint, isn: int) -> Connection:
-        """Return a connection whose SYN is the first thing that `next_packet` gives."""
+        """Return a connection; its SYN is the first packet from `next_packet`."""
         connection = cls(profile, local=local, remote=remote, isn=isn)
         connection.state = State.SYN_SENT
         return connection
@@ -81,7 +81,7 @@ class Connection:
     # --- the application's side ---
 
     def write(self, data: bytes) -> int:
-        """Hand over data to send; return how many bytes the send buffer took.
+        """Give data to send; return how many bytes the send buffer accepted.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Connection:
         return self.sender.stream.write(data)
 
     def read(self, max_bytes: int = 1 << 30) -> bytes:
-        """Take what has arrived in order; empty when there is nothing, or after the end."""
+        """Return the data that arrived in order; empty when there is none, or after the end."""
         return self.receiver.read(max_bytes)
 
     @property
@@ -102,7 +102,7 @@ class Connection:
         return self.receiver.fin_received and self.receiver.readable_bytes == 0
 
     def close(self) -> None:
-        """Send what was written, then a FIN."""
+        """Send all written data, then a FIN."""
         self.sender.stream.closed = True
         if self.state is State.ESTABLISHED:
             self.state = State.FIN_WAIT_1
@@ -112,7 +112,7 @@ class Connection:
             self.state = State.CLOSED
 
     def abort(self) -> None:
-        """Throw everything away and send a RST."""
+        """Discard everything and send a RST."""
         self._reset_due = self.state not in {State.CLOSED, State.LISTEN, State.SYN_SENT, State.TIME_WAIT}
         self._end("aborted")
 
@@ -218,7 +218,7 @@ class Connection:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
     def _answer_repeated_syn(self, segment: Segment, now_ns: int) -> None:
-        """Take a SYN that we have: with an ACK it ends a simultaneous open, else ours was lost."""
+        """Handle a SYN received before: with an ACK it ends a simultaneous open, otherwise ours was lost."""
         if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
             self._acknowledge(segment, now_ns)
             self._established()
@@ -227,7 +227,7 @@ class Connection:
             self.sender.snd_nxt = 0
 
     def _challenge(self, segment: Segment, now_ns: int) -> None:
-        """Tell the peer what is expected."""
+        """Send an ACK that states what is expected."""
         if self._answers.allow(segment, now_ns=now_ns):
             self.receiver.demand_ack()
 
@@ -257,7 +257,7 @@ class Connection:
             self.numbering.ts_recent = segment.timestamps[0]
 
     def _note_congestion(self, packet: Packet) -> None:
-        """Echo a CE mark until the peer says CWR (RFC 3168, section 6.1.3)."""
+        """Echo a CE mark until the peer sends CWR (RFC 3168, section 6.1.3)."""
         if packet.segment.flags & Flag.CWR:
             self._congestion_experienced = False
         if self.options.ecn and packet.ecn == Ecn.CE:
@@ -293,7 +293,7 @@ class Connection:
             self._enter_time_wait(now_ns)
 
     def _advance_closing(self, now_ns: int) -> None:
-        """Move on when the peer has our FIN (RFC 9293, section 3.10.7.4, fifth check)."""
+        """Change state when the peer has acknowledged our FIN (RFC 9293, section 3.10.7.4, fifth check)."""
         if not self.sender.stream.fin_acknowledged:
             return
         if self.state is State.FIN_WAIT_1:
@@ -334,7 +334,7 @@ class Connection:
         return self._packet(segment, marked=False)
 
     def _segment(self, now_ns: int, *, syn: bool) -> Segment:
-        """Return an empty segment with everything in it that an ACK carries."""
+        """Return an empty segment with all fields of an ACK filled in."""
         segment = Segment(
             source_port=self.local.port,
             destination_port=self.remote.port,
@@ -356,7 +356,7 @@ class Connection:
         return segment
 
     def _fill(self, segment: Segment, transmission: Transmission) -> None:
-        """Put what the sender gave into `segment`."""
+        """Put the sender's data into `segment`."""
         segment.seq = self.numbering.wire_seq(transmission.seq)
         segment.payload = transmission.payload
         if transmission.syn:
@@ -381,7 +381,7 @@ class Connection:
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` wants to be called, or None."""
+        """Return when `on_timer` must be called, or None."""
         if self.state in {State.CLOSED, State.LISTEN}:
             return None
         timers = (self.sender.next_timer_ns(), self.receiver.next_timer_ns(), self._time_wait_ns)

@@ -1,4 +1,4 @@
-"""What Linux makes of a profile: for runs that are to be compared with the kernel's TCP."""
+"""The Linux version of a profile: for runs that are compared with the kernel's TCP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RENO = {"tahoe", "reno", "newreno"}
 
 
 def as_linux(profile: TcpProfile) -> TcpProfile:
-    """Return the profile with everything in it that Linux does in its own way."""
+    """Return the profile with every behaviour in which Linux differs."""
     return replace(
         profile,
         congestion="linux-reno" if profile.congestion in _RENO else profile.congestion,

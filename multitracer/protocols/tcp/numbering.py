@@ -1,4 +1,4 @@
-"""Between the wire's 32-bit numbers and a connection's unwrapped units, and its timestamps clock.
+"""Converts the wire's 32-bit numbers to a connection's unwrapped units and back; its timestamps clock.
 
 This is the only place that knows the initial sequence numbers, the modulus and the TSval clock.
 """
@@ -62,11 +62,11 @@ class Numbering:
         )
 
     def tsval(self, now_ns: int) -> int:
-        """Return the timestamps clock; it begins somewhere else on each connection."""
+        """Return the timestamps clock; its start differs on each connection."""
         return (self.isn + now_ns // self._tick_ns) % MODULUS
 
     def echoed_ns(self, segment: Segment, *, now_ns: int) -> int | None:
-        """Return when the TSval that the segment echoes was made; None without one."""
+        """Return when the TSval that the segment echoes was created; None without one."""
         if segment.timestamps is None:
             return None
         age_ticks = (self.tsval(now_ns) - segment.timestamps[1]) % MODULUS

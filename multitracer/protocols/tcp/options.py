@@ -1,4 +1,4 @@
-"""What the handshake offers and settles: MSS, SACK, timestamps, window scaling, ECN.
+"""The options that the handshake offers and agrees: MSS, SACK, timestamps, window scaling, ECN.
 
 RFC 9293, section 3.7.1; RFC 2018; RFC 7323; RFC 3168, section 6.1.1.
 """
@@ -21,7 +21,7 @@ _MAX_WINDOW_SHIFT = 14  # RFC 7323, 2.3
 
 
 class Options:
-    """The options of one end; before `settle`, what it wishes for.
+    """The options of one end; before `settle`, those that it offers.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class Options:
         return shift
 
     def window_shift(self, *, syn: bool) -> int:
-        """Return by how much our window field is shifted; on a SYN never."""
+        """Return by how much our window field is shifted; on a SYN it never is."""
         return self._own_shift if self.scaling and not syn else 0
 
     def settle(self, syn: Segment) -> None:
-        """Take the peer's SYN, the first or the answer to ours."""
+        """Agree on options from the peer's SYN, the first one or the answer to ours."""
         self.timestamps = self.timestamps and syn.timestamps is not None
         self.sack = self.sack and syn.sack_permitted
         self.scaling = self.scaling and syn.window_scale is not None

@@ -66,7 +66,7 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Segment:
-    """One TCP segment; every number as on the wire."""
+    """One TCP segment; every number is as on the wire."""
 
     source_port: int
     destination_port: int
@@ -167,7 +167,7 @@ def sack_blocks_that_fit(*, timestamps: bool) -> int:
 
 
 def parse_packet(data: bytes) -> Packet:
-    """Return the packet that `data` holds; bytes behind its total length are ignored.
+    """Return the packet in `data`; bytes after its total length are ignored.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def is_ecn_capable(data: bytes) -> bool:
 
 
 def congestion_marked(data: bytes) -> bytes:
-    """Return an ECN-capable IPv4 packet with CE set and its header checksum mended."""
+    """Return an ECN-capable IPv4 packet with CE set and its header checksum updated."""
     header_bytes = (data[0] & 0x0F) * 4
     header = data[:1] + bytes([data[1] | Ecn.CE]) + data[2:10] + b"\0\0" + data[12:header_bytes]
     checksum = internet_checksum(header).to_bytes(2, "big")

@@ -1,4 +1,4 @@
-"""What differs from one TCP implementation to the next, as data."""
+"""The differences between TCP implementations, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A set of integers kept as disjoint half-open ranges: what arrived, what was SACKed."""
+"""A set of integers kept as disjoint half-open ranges: the units that arrived or were SACKed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RangeSet:
         return self._rights[-1] if self._rights else None
 
     def add(self, left: int, right: int) -> None:
-        """Put `[left, right)` in; an empty range changes nothing."""
+        """Add `[left, right)`; an empty range changes nothing."""
         if left >= right:
             return
         first = bisect_left(self._rights, left)
@@ -49,14 +49,14 @@ class RangeSet:
         self._rights[first:last] = [right]
 
     def remove_below(self, bound: int) -> None:
-        """Take out everything below `bound`."""
+        """Remove all integers below `bound`."""
         gone = bisect_right(self._rights, bound)
         del self._lefts[:gone], self._rights[:gone]
         if self._lefts and self._lefts[0] < bound:
             self._lefts[0] = bound
 
     def clear(self) -> None:
-        """Take out everything."""
+        """Remove all integers."""
         self._lefts.clear()
         self._rights.clear()
 
@@ -68,7 +68,7 @@ class RangeSet:
         return None
 
     def covers(self, left: int, right: int) -> bool:
-        """Return whether all of `[left, right)` is in; an empty range is."""
+        """Return whether the set holds all of `[left, right)`; an empty range is always held."""
         if left >= right:
             return True
         holder = self.holding(left)

@@ -55,22 +55,22 @@ class Receiver:
 
     @property
     def readable_bytes(self) -> int:
-        """How much `read` would give."""
+        """How many bytes `read` would return."""
         return len(self._readable)
 
     @property
     def window_bytes(self) -> int:
-        """The window now: the free buffer, or more where more was promised before."""
+        """The window now: the free buffer, or more if more was advertised before."""
         free = max(0, self.profile.receive_buffer_bytes - len(self._readable))
         return max(free if self._worth_opening(free) else 0, self._right_edge - self.rcv_nxt)
 
     def _worth_opening(self, free_bytes: int) -> bool:
-        """Return whether the window grows by enough to tell (RFC 9293, section 3.8.6.2.2)."""
+        """Return whether the window grows by enough to advertise it (RFC 9293, section 3.8.6.2.2)."""
         gain = self.rcv_nxt + free_bytes - self._right_edge
         return gain >= min(self.peer_mss_bytes, self.profile.receive_buffer_bytes // 2)
 
     def window_field(self, shift: int) -> int:
-        """Return the window as the header carries it, and stand by it: it never shrinks."""
+        """Return the window as the header carries it, and remember it: it never shrinks."""
         field = min(-(-self.window_bytes >> shift), 0xFFFF)
         self._right_edge = max(self._right_edge, self.rcv_nxt + (field << shift))
         return field
@@ -85,7 +85,7 @@ class Receiver:
     # --- what arrives ---
 
     def take(self, seq: int, payload: bytes, *, fin: bool, now_ns: int) -> None:
-        """Take the payload and FIN of a segment, whatever part of it is new."""
+        """Take the payload and FIN of a segment, as far as they are new."""
         self.note_duplicate(seq, seq + len(payload))
         if fin:
             self._fin_at = seq + len(payload)
@@ -102,7 +102,7 @@ class Receiver:
         self._plan_ack(len(kept), prompt=prompt, now_ns=now_ns)
 
     def note_duplicate(self, seq: int, end: int) -> None:
-        """Remember what arrived again, for the D-SACK of the next ACK (RFC 2883)."""
+        """Remember what arrived a second time, for the D-SACK of the next ACK (RFC 2883)."""
         if seq < self.rcv_nxt and seq < end:
             self._dsack = (seq, min(end, self.rcv_nxt))
         elif (held := self._ranges.holding(seq)) is not None and seq < end:
@@ -122,7 +122,7 @@ class Receiver:
         self._ranges.remove_below(self.rcv_nxt)
 
     def _keep_early(self, seq: int, payload: bytes) -> None:
-        """Keep the parts of an out-of-order stretch that are not held already."""
+        """Store those parts of an out-of-order stretch that are not stored already."""
         at, end = seq, seq + len(payload)
         while at < end:
             held = self._ranges.holding(at)
@@ -142,7 +142,7 @@ class Receiver:
             self.rcv_nxt += 1
 
     def read(self, max_bytes: int) -> bytes:
-        """Take up to `max_bytes` of the stream; a window that opens by enough is announced."""
+        """Return up to `max_bytes` of the stream; a window that opens by enough is advertised."""
         data = bytes(self._readable[:max_bytes])
         del self._readable[:max_bytes]
         gain = self.window_bytes - (self._right_edge - self.rcv_nxt)
@@ -162,7 +162,7 @@ class Receiver:
             self._delayed_ack_ns = now_ns + self._wait_ns
 
     def _quick(self) -> bool:
-        """Return whether this is one of the first segments, if those are acknowledged at once."""
+        """Return whether this is one of the first segments, if the profile acknowledges those at once."""
         if self._quick_acks_left is None:
             window = self.profile.receive_buffer_bytes // self.peer_mss_bytes
             self._quick_acks_left = window // 2 + 1 if self.profile.quick_acks else 0
@@ -170,7 +170,7 @@ class Receiver:
         return self._quick_acks_left >= 0
 
     def demand_ack(self) -> None:
-        """Owe the peer one ACK, now."""
+        """Request one ACK that must leave now."""
         self._acks_due += 1
 
     @property
@@ -179,7 +179,7 @@ class Receiver:
         return self._acks_due > 0
 
     def acknowledged(self, *, pure: bool) -> None:
-        """Note that an ACK leaves; one with data stands for all that are owed but duplicates."""
+        """Note that an ACK leaves; one with data replaces all requested ACKs but duplicate ones."""
         self._acks_due = max(0, self._acks_due - 1) if pure else 0
         self._unacknowledged_bytes = 0
         self._delayed_ack_ns = None
@@ -200,7 +200,7 @@ class Receiver:
         return self._delayed_ack_ns
 
     def on_timer(self, now_ns: int) -> None:
-        """Let a delayed ACK go."""
+        """Let a delayed ACK leave."""
         if self._delayed_ack_ns is not None and self._delayed_ack_ns <= now_ns:
             self._delayed_ack_ns = None
             self._acks_due += 1

@@ -56,7 +56,7 @@ class RtoEstimator:
         self._took(rtt_ns, self.srtt_ns + max(self._tick_ns, 4 * self.rttvar_ns))
 
     def _took(self, rtt_ns: int, rto_ns: int) -> None:
-        """Keep a sample and the timeout that follows."""
+        """Keep a sample and the timeout that results from it."""
         self.latest_ns = rtt_ns
         self.smallest_ns = rtt_ns if self.smallest_ns is None else min(rtt_ns, self.smallest_ns)
         self.backoff = 0
@@ -86,7 +86,7 @@ class RtoEstimator:
 
 
 class LinuxRtoEstimator(RtoEstimator):
-    """As Linux does it (tcp_rtt_estimator in net/ipv4/tcp_input.c).
+    """The estimator of Linux (tcp_rtt_estimator in net/ipv4/tcp_input.c).
 
     Four times the mean deviation rises at once to the largest of a round trip, falls by a quarter of what is
     too much once a round trip, and is never below the least RTO: the RTO is at least SRTT plus that. A sample
@@ -101,7 +101,7 @@ class LinuxRtoEstimator(RtoEstimator):
         self._round_end = 0
 
     def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
-        """Take one measurement; `snd_una` tells when a round trip is over."""
+        """Take one measurement; `snd_una` shows when a round trip is over."""
         if self.srtt_ns is None:
             self.srtt_ns, self._deviation4_ns = rtt_ns, 2 * rtt_ns
             self._bound_ns = self._round_max_ns = max(2 * rtt_ns, self._min_ns)
@@ -130,7 +130,7 @@ class LinuxRtoEstimator(RtoEstimator):
 
 
 class TimedSegments:
-    """Segments whose ACK will give a round-trip time: those that were never resent (Karn's rule).
+    """Segments whose ACK gives a round-trip time: those that were never sent again (Karn's rule).
 
     Parameters
     ----------
@@ -144,32 +144,32 @@ class TimedSegments:
         self._sent: deque[tuple[int, int | None]] = deque()
 
     def note(self, end: int, now_ns: int) -> None:
-        """Take in a new segment up to unit `end` that leaves now."""
+        """Add a new segment up to unit `end` that leaves now."""
         if self._every or not self._sent:
             self._sent.append((end, now_ns))
 
     @property
     def oldest_ns(self) -> int | None:
-        """When the oldest segment was sent; None without one, or if it was resent."""
+        """When the oldest segment was sent; None without one, or if it was sent again."""
         return self._sent[0][1] if self._sent else None
 
     def clear(self) -> None:
-        """Forget all: an ACK can no longer be distinguished."""
+        """Forget all segments: it is no longer clear which copy an ACK answers."""
         self._sent.clear()
 
     def resent(self, begin: int, end: int) -> None:
-        """Take in that the units `[begin, end)` were sent again."""
+        """Note that the units `[begin, end)` were sent again."""
         if not self._every:
             self.clear()
         self._sent = deque((last, None if begin < last <= end else ns) for last, ns in self._sent)
 
     def take_back(self, end: int) -> None:
-        """Forget the last segment, up to unit `end`: it has not left after all."""
+        """Remove the last segment, up to unit `end`, because it did not leave."""
         if self._sent and self._sent[-1][0] == end:
             self._sent.pop()
 
     def acknowledged(self, ack: int) -> int | None:
-        """Return when the oldest segment that `ack` covers was sent, None if one of them was resent."""
+        """Return when the oldest segment that `ack` covers was sent, None if one of them was sent again."""
         sent_ns: list[int | None] = []
         while self._sent and self._sent[0][0] <= ack:
             sent_ns.append(self._sent.popleft()[1])

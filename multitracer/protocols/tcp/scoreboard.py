@@ -1,4 +1,4 @@
-"""What the sender knows from SACK blocks: the procedures of RFC 6675, section 4.
+"""The sender's knowledge from SACK blocks: the procedures of RFC 6675, section 4.
 
 Words of the RFC map to names here: HighACK + 1 is `una`, HighData + 1 is `end`, HighRxt + 1 is
 `high_rxt`. All are unwrapped units, ends are exclusive.
@@ -13,7 +13,7 @@ DUP_THRESH = 3
 
 
 class Scoreboard:
-    """SACKed ranges of the data in flight, and how far recovery has resent it."""
+    """SACKed ranges of the data in flight, and how far recovery has sent them again."""
 
     def __init__(self, *, mss_bytes: int) -> None:
         self.mss_bytes = mss_bytes
@@ -35,7 +35,7 @@ class Scoreboard:
         return gained
 
     def advance(self, una: int) -> None:
-        """Forget what the cumulative ACK covers."""
+        """Remove what the cumulative ACK covers."""
         self.sacked.remove_below(una)
         self._lost_below = self._loss_boundary()
 
@@ -45,7 +45,7 @@ class Scoreboard:
         self.rescued = False
 
     def clear(self) -> None:
-        """Forget all, when the receiver has reneged (RFC 2018, section 8)."""
+        """Remove all ranges, when the receiver has reneged (RFC 2018, section 8)."""
         self.sacked.clear()
         self._lost_below = self._late_below = 0
 
@@ -59,7 +59,7 @@ class Scoreboard:
         return self._late_below
 
     def arrived_later(self, unit: int) -> None:
-        """Take in that `unit` was sent after all else: once SACKed, what is below is lost (RFC 8985)."""
+        """Note that `unit` was sent last: once it is SACKed, what is below is lost (RFC 8985)."""
         held = self.sacked.holding(unit)
         if held is not None:
             self._late_below = held[0]
@@ -81,7 +81,7 @@ class Scoreboard:
         return not_lost + resent
 
     def next_hole(self, *, una: int, lost_only: bool) -> tuple[int, int] | None:
-        """NextSeg() rules 1 and 3: the first hole below the highest SACKed unit not yet resent."""
+        """NextSeg() rules 1 and 3: the first hole below the highest SACKed unit that was not sent again."""
         highest = self.sacked.highest
         start = self._skip_sacked(max(self.high_rxt, una))
         if highest is None or start >= highest or (lost_only and not self.is_lost(start)):

@@ -1,4 +1,4 @@
-"""The stretch of the outgoing stream that the send buffer holds, and the segments cut from it.
+"""The part of the outgoing stream that the send buffer holds, and the segments cut from it.
 
 Units are unwrapped: 0 is the SYN, 1 the first byte of data, the FIN follows the last byte; ends are
 exclusive.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transmission:
-    """A stretch of the stream that leaves now."""
+    """A part of the stream that leaves now."""
 
     seq: int
     payload: bytes = b""
@@ -51,7 +51,7 @@ class SendStream:
         self.fin_acknowledged = False
 
     def __len__(self) -> int:
-        """Return how many bytes are held: what SIOCOUTQ tells."""
+        """Return how many bytes are held: the value of SIOCOUTQ."""
         return len(self._data)
 
     @property
@@ -61,17 +61,17 @@ class SendStream:
 
     @property
     def free_bytes(self) -> int:
-        """How much `write` would take."""
+        """How many bytes `write` would accept."""
         return 0 if self.closed else max(0, self.capacity_bytes - len(self._data))
 
     def write(self, data: bytes) -> int:
-        """Append; return how many bytes the buffer took."""
+        """Append bytes; return how many the buffer accepted."""
         taken = data[: self.free_bytes]
         self._data += taken
         return len(taken)
 
     def fin_due(self, seq: int) -> bool:
-        """Return whether the unit `seq` is a FIN that the peer still has to get."""
+        """Return whether the unit `seq` is a FIN that the peer has not acknowledged."""
         return self.closed and seq == self.end and not self.fin_acknowledged
 
     def cut(self, seq: int, end: int) -> tuple[bytes, bool]:

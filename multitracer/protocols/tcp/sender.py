@@ -1,4 +1,4 @@
-"""The sending half of a connection: what an ACK, a timeout or a refused packet changes.
+"""The receiving side of the sender: what an ACK, a timeout or a refused packet changes.
 
 Recovery is one of three: fast recovery (RFC 5681, 6582), SACK (RFC 6675), or slow start after a timeout.
 What leaves meanwhile is in `transmitter.py`.
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Sender(Transmitter):
-    """A sender that hears back (RFC 9293, section 3.10.7.4, and the RFCs of each mechanism)."""
+    """A sender with feedback (RFC 9293, section 3.10.7.4, and the RFCs of each mechanism)."""
 
     # --- what comes back ---
 
     def acknowledge(self, info: AckInfo, *, now_ns: int) -> None:
-        """Take an ACK that is not above `snd_max`; an old one changes nothing."""
+        """Handle an ACK that is not above `snd_max`; an old one changes nothing."""
         if info.ack < self.snd_una:
             return
         self._waits = False
@@ -38,7 +38,7 @@ class Sender(Transmitter):
             self._count_duplicate(now_ns)  # with no timer running only a window probe is out
 
     def _take_window(self, info: AckInfo) -> None:
-        """Take the window unless a newer segment has told it (SND.WL1, SND.WL2 of RFC 9293)."""
+        """Take the window unless a newer segment has set it (SND.WL1, SND.WL2 of RFC 9293)."""
         if (info.seq, info.ack) < self._window_told_by:
             return
         self._window_told_by, self.snd_wnd_bytes = (info.seq, info.ack), info.window_bytes
@@ -49,7 +49,7 @@ class Sender(Transmitter):
             self._persist_backoff = 0
 
     def _take_blocks(self, info: AckInfo) -> int:
-        """Update the scoreboard, a D-SACK counted apart (RFC 2883); return the units first SACKed."""
+        """Update the scoreboard; count a D-SACK apart (RFC 2883); return the newly SACKed units."""
         blocks = list(info.blocks)
         if is_dsack(blocks, ack=info.ack):
             self.counters.dsacks += 1
@@ -64,13 +64,13 @@ class Sender(Transmitter):
         return gained
 
     def _heed_ecn(self, now_ns: int) -> None:
-        """Reduce once for the data in flight (RFC 3168, section 6.1.2)."""
+        """Reduce the window, once for the data in flight (RFC 3168, section 6.1.2)."""
         if self._reduce_once(now_ns):
             self.counters.ecn_reductions += 1
             self._cwr_due = True
 
     def _reduce_once(self, now_ns: int) -> bool:
-        """Reduce without a loss, but only once for the data in flight; return whether it was done."""
+        """Reduce the window without a loss, only once for the data in flight; return whether it was done."""
         if self.snd_una < self._ecn_recover or self.ca_state in {CaState.RECOVERY, CaState.LOSS}:
             return False
         self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
@@ -79,7 +79,7 @@ class Sender(Transmitter):
         return True
 
     def _advance(self, info: AckInfo, *, now_ns: int) -> None:
-        """Take an ACK of new units."""
+        """Handle an ACK of new units."""
         limited = self.snd_una > 0 and self.pipe_bytes + self.mss_bytes > self.congestion.cwnd_bytes
         flight_bytes, acked = self.flight_bytes, info.ack - self.snd_una
         rtt_ns = self._sample_rtt(info, now_ns)
@@ -106,7 +106,7 @@ class Sender(Transmitter):
             self.congestion.on_ack(ack)
 
     def _end_tail_probe(self, ack: int, now_ns: int) -> None:
-        """Reduce if the probe has repaired the loss of the last segment (RFC 8985, section 7.4.2)."""
+        """Reduce the window if the probe repaired the loss of the last segment (RFC 8985, section 7.4.2)."""
         if self._tail_probe is None or ack < self._tail_probe[0]:
             return
         repaired, self._tail_probe = self._tail_probe[1], None
@@ -114,7 +114,7 @@ class Sender(Transmitter):
             self._reduce_once(now_ns)
 
     def _sample_rtt(self, info: AckInfo, now_ns: int) -> int | None:
-        """Sample the RTT from the echoed timestamp, or from a segment never resent (Karn's rule)."""
+        """Sample the RTT from the echoed timestamp, or from a segment sent only once (Karn's rule)."""
         timed_ns = self._timed.acknowledged(info.ack)
         sent_ns = timed_ns if info.echoed_ns is None else info.echoed_ns
         if sent_ns is None:
@@ -166,7 +166,7 @@ class Sender(Transmitter):
             self.ca_state = CaState.DISORDER
 
     def _enter_recovery(self, now_ns: int) -> None:
-        """Fast retransmit (RFC 5681, section 3.2; RFC 6675, section 5, step 4)."""
+        """Start a fast retransmit (RFC 5681, section 3.2; RFC 6675, section 5, step 4)."""
         self.counters.fast_retransmits += 1
         self._recover = self.snd_max
         self._resend_first = True
@@ -179,7 +179,7 @@ class Sender(Transmitter):
         self._arm(now_ns)
 
     def _go_back(self) -> None:
-        """Slow-start from `snd_una` again."""
+        """Go back to `snd_una`, to send from there by slow start."""
         self.snd_nxt = self.snd_una
         self.ca_state = CaState.LOSS
         self._resend_first = self._tail_due = False
@@ -189,11 +189,11 @@ class Sender(Transmitter):
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` wants to be called, or None."""
+        """Return when `on_timer` must be called, or None."""
         return min((t for t in (self.retransmit_ns, self.persist_ns) if t is not None), default=None)
 
     def on_timer(self, now_ns: int) -> bool:
-        """Run what has expired; return False when the connection has to be given up."""
+        """Run the timers that have expired; return False when the connection has to be given up."""
         self._waits = False
         if self.persist_ns is not None and self.persist_ns <= now_ns:
             self.persist_ns = None
@@ -207,7 +207,7 @@ class Sender(Transmitter):
         return True
 
     def _time_out(self, now_ns: int) -> bool:
-        """Back off and go back to the oldest unit (RFC 6298, 5.4 to 5.6; RFC 5681, section 3.1)."""
+        """Back off and return to the oldest unit (RFC 6298, 5.4 to 5.6; RFC 5681, section 3.1)."""
         if self.retries >= self.profile.max_retransmissions:
             return False
         self.counters.timeouts += 1
@@ -226,7 +226,7 @@ class Sender(Transmitter):
     # --- the own interface ---
 
     def on_local_drop(self, now_ns: int) -> None:
-        """Take the word of the own interface that it refused the last packet."""
+        """Note that the local interface refused the last packet."""
         self.counters.local_drops += 1
         if self.profile.quench_on_local_drop:
             self.congestion.on_local_drop()

@@ -1,4 +1,4 @@
-"""What a TCP core tells and is told: states, counters, readings, and the fields of an ACK."""
+"""The types at the border of the TCP core: states, counters, readings, and the fields of an ACK."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 
 class CaState(StrEnum):
-    """State of the congestion machinery, in Linux' words (`tcpi_ca_state`)."""
+    """State of the congestion machinery, with Linux' names (`tcpi_ca_state`)."""
 
     OPEN = "open"
     DISORDER = "disorder"
@@ -44,7 +44,7 @@ class CaState(StrEnum):
 
 @dataclass(slots=True)
 class SenderCounters:
-    """What happened so far."""
+    """Counts since the start of the connection."""
 
     segments: int = 0
     payload_bytes: int = 0
@@ -61,7 +61,7 @@ class SenderCounters:
     """Times the own interface refused a packet."""
 
     def note_sent(self, payload_bytes: int, *, again: bool, copies: int = 1) -> None:
-        """Count a segment that leaves, `again` if it is a retransmission; -1 copies take it back."""
+        """Count a segment that leaves, `again` if it is a retransmission; -1 copies undo the count."""
         self.segments += copies
         self.payload_bytes += payload_bytes
         if again:
@@ -86,7 +86,7 @@ class AckInfo:
 
 
 class AnswerLimit:
-    """Keeps ACKs that answer a wrong segment without data at a distance.
+    """Limits the rate of ACKs that answer an unacceptable segment without data.
 
     Two ends that contradict each other would otherwise answer each other for ever (RFC 5961, section 7;
     Linux tcp_invalid_ratelimit).
@@ -98,7 +98,7 @@ class AnswerLimit:
         self._last_ns = -self.GAP_NS
 
     def allow(self, segment: Segment, *, now_ns: int) -> bool:
-        """Return whether a wrong segment gets an answer: with data always, without not too often."""
+        """Return whether an unacceptable segment gets an answer: always with data, else not too often."""
         if segment.payload:
             return True
         if now_ns - self._last_ns < self.GAP_NS:

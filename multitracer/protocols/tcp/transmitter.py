@@ -1,4 +1,4 @@
-"""What a sender has sent and may send: windows, segments, and which one is next.
+"""The data that a sender has sent and may send: windows, segments, and which one is next.
 
 Rules of the file:
 
@@ -27,7 +27,7 @@ _LONGEST_DELAYED_ACK_NS = 200 * NS_PER_MS
 
 
 class Transmitter:
-    """Send state of one connection (RFC 9293, section 3.3.1), and what leaves."""
+    """Send state of one connection (RFC 9293, section 3.3.1), and its outgoing segments."""
 
     def __init__(self, profile: TcpProfile, *, mss_bytes: int, sack: bool) -> None:
         self.profile = profile
@@ -66,7 +66,7 @@ class Transmitter:
         """The own interface refuses packets: nothing leaves before an ACK or a timer."""
 
     def negotiate(self, *, mss_bytes: int, sack: bool) -> None:
-        """Settle what the handshake has decided: payload of a full segment, and SACK."""
+        """Apply the result of the handshake: payload of a full segment, and SACK."""
         self.mss_bytes = mss_bytes
         self.sack = sack
         self.scoreboard = Scoreboard(mss_bytes=mss_bytes)
@@ -90,7 +90,7 @@ class Transmitter:
 
     @property
     def pipe_bytes(self) -> int:
-        """Units thought to be in the network: what cwnd limits."""
+        """Units thought to be in the network, which cwnd limits."""
         if not self.sack:
             return self.snd_nxt - self.snd_una
         if self.ca_state is CaState.RECOVERY:
@@ -156,13 +156,13 @@ class Transmitter:
         return self._sent(segment, now_ns)
 
     def _cwnd_with_limited_transmit(self) -> int:
-        """Return cwnd, two segments wider while the first duplicate ACKs come in (RFC 3042)."""
+        """Return cwnd, plus two segments while the first duplicate ACKs arrive (RFC 3042)."""
         limited = self.profile.limited_transmit and self.ca_state is CaState.DISORDER
         extra = min(self.dup_acks, DUP_THRESH - 1) if limited else 0
         return self.congestion.cwnd_bytes + extra * self.mss_bytes
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
-        """Return the segment to send from `seq` if windows, Nagle and silly-window rules let it go."""
+        """Return the segment from `seq` if windows, Nagle and silly-window rules allow it."""
         unsent = self.stream.end - seq
         if unsent <= 0:
             return self._transmission(seq, seq + 1) if self.stream.fin_due(seq) and room > 0 else None
@@ -194,7 +194,7 @@ class Transmitter:
         )
 
     def _probe(self, now_ns: int) -> Transmission:
-        """Send what fits, at least one byte, into a window too small (RFC 9293, section 3.8.6.1)."""
+        """Send what fits, at least one byte, into a window that is too small (RFC 9293, section 3.8.6.1)."""
         size = max(1, min(self.snd_wnd_bytes, self.mss_bytes, self.stream.end - self.snd_una))
         probe = self._transmission(self.snd_una, self.snd_una + size)
         self.counters.note_sent(size, again=False)
@@ -206,7 +206,7 @@ class Transmitter:
         return probe
 
     def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
-        """Account for a segment that leaves now."""
+        """Update the state for a segment that leaves now."""
         self.counters.note_sent(len(segment.payload), again=segment.retransmission)
         self._cwr_due = self._cwr_due and not segment.cwr
         if segment.retransmission:
@@ -230,7 +230,7 @@ class Transmitter:
         return self.profile.tail_loss_probe and self.sack and quiet and self.rto.srtt_ns is not None
 
     def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
-        """Arm the timer; earlier, where a probe of the tail may bring an ACK (RFC 8985, section 7.2).
+        """Start the timer; earlier if a probe of the tail may bring an ACK (RFC 8985, section 7.2).
 
         With `oldest_ns`, when the oldest segment was sent, a probe leaves when that one would time out
         (tcp_schedule_loss_probe of Linux).
@@ -244,14 +244,14 @@ class Transmitter:
             self.retransmit_ns = max(now_ns, min(soon_ns, due_ns))
 
     def _probe_tail(self, now_ns: int) -> Transmission:
-        """Send something new, or else the last segment again (RFC 8985, section 7.3)."""
+        """Send new data, otherwise the last segment again (RFC 8985, section 7.3)."""
         new = self._segment_at(self.snd_nxt, room=self.mss_bytes)
         last = self._transmission(max(self.snd_una, self.snd_max - self.mss_bytes), self.snd_max)
         self._tail_probe = max(self.snd_max, (new or last).end), new is None
         return self._sent(new or last, now_ns)
 
     def _take_back(self, now_ns: int) -> None:
-        """Keep the last segment, which the own interface has refused, as if it had not been sent."""
+        """Restore the state before the last segment, which the local interface has refused."""
         if self._last is None or not self._last[0].payload:
             return
         segment, self.snd_nxt, self.snd_max = self._last
@@ -266,7 +266,7 @@ class Transmitter:
     # --- a closed window ---
 
     def _consider_persisting(self, now_ns: int) -> None:
-        """Arm the persist timer when a small window alone keeps data back."""
+        """Start the persist timer when only a small window prevents sending."""
         waiting = self.persist_ns is None and self.snd_nxt == self.snd_una < self.stream.end
         if waiting and self.snd_wnd_bytes < min(self.mss_bytes, self.stream.end - self.snd_una):
             self.retransmit_ns = None

@@ -25,14 +25,14 @@ _FRAGMENT = 0x3FFF
 
 
 class _NotCompressibleError(Exception):
-    """The packet differs from the last one in a way that the change mask cannot say."""
+    """The packet differs from the previous one in a way that the change mask cannot express."""
 
 
 _OF_A_CONNECTION = int(Flag.SYN | Flag.FIN | Flag.RST | Flag.ACK)
 
 
 class VjCompressor:
-    """Turns IP packets into what a VJ link carries.
+    """Turns IP packets into the packets of a link with VJ compression.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _constant_part(header: bytes) -> tuple[bytes, ...]:
 
 
 def _encoded(value: int) -> bytes:
-    """Return a delta: one octet from 1 to 255, else zero and two octets."""
+    """Return an encoded delta: one octet from 1 to 255, otherwise zero and two octets."""
     return bytes((value,)) if 0 < value < 256 else b"\0" + value.to_bytes(2)
 
 

@@ -21,7 +21,7 @@ _LONGEST_PACKET = 0xFFFF  # RFC 791, 3.1: the total length has 16 bits
 
 
 class VjError(RemoteProtocolError):
-    """Octets that no compressor writes, or that name a slot never filled; the toss flag is now set."""
+    """Octets that no compressor sends, or that name a slot never filled; the toss flag is now set."""
 
 
 class _Reader:
@@ -46,7 +46,7 @@ class _Reader:
 
 
 class VjDecompressor:
-    """Turns what a VJ link carries back into IP packets.
+    """Turns the packets of a link with VJ compression into IP packets.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class VjDecompressor:
         """How many were."""
 
     def line_error(self) -> None:
-        """Take notice that the framer lost a frame: which slot the next packet means is unknown."""
+        """Note that the framer lost a frame: the slot of the next packet is unknown."""
         self.tossing = True
 
     def decompress(self, protocol: int, octets: bytes) -> bytes | None:
@@ -132,7 +132,7 @@ class VjDecompressor:
 
 
 def _updated(saved: bytes, changes: Change, reader: _Reader) -> bytes:
-    """Return the next header of a slot; lengths and IP checksum are still those of the last packet."""
+    """Return the next header of a slot; lengths and IP checksum are still those of the previous packet."""
     old = read_fields(saved, len(saved))
     checksum = reader.take(2)
     seq, ack, window, urgent, flags = old.seq, old.ack, old.window, old.urgent, old.flags & ~PUSHED_OR_URGENT

@@ -1,4 +1,4 @@
-"""The parts of a TCP/IP header that compression knows, and the change mask (RFC 1144, section 3.2)."""
+"""The fields of a TCP/IP header that compression uses, and the change mask (RFC 1144, section 3.2)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Fields(NamedTuple):
 
 
 def header_octets(packet: bytes) -> int | None:
-    """Return the length of the TCP/IP header, or None if this is no whole IPv4 packet with TCP in it."""
+    """Return the length of the TCP/IP header; None if the packet is not a complete IPv4 packet with TCP."""
     if len(packet) < IP_OCTETS + TCP_OCTETS or packet[0] >> 4 != 4 or packet[9] != IpProtocol.TCP:
         return None
     ip = (packet[0] & 0x0F) * 4

@@ -29,7 +29,7 @@ _DELAY_NS = (20 * NS_PER_MS, 550 * NS_PER_MS)
 _LEAST = 5
 _EVEN = 0.5
 """Between the quartiles of the delays, as part of the median: a timer makes them, not a queue."""
-_MSS = 536
+_MSS = 536  # RFC 9293, section 3.7.1: without the option
 _FULL = 0.9
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KIND = "competing-retransmission"
 HELP = "A longer retransmission timer, or a link that gives up its own recovery sooner."
+_APART_S = 10
+"""Link time: repetitions this far apart are two findings; an outage of ten seconds is one. Not measured."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -30,7 +32,7 @@ def find(case: Case) -> Iterator[Finding]:
     sender = case.transfer.sender
     again, earlier = _competing(case, joined)
     times = sender["time_ns"][again]
-    apart_ns = round(10 * NS_PER_S / case.transfer.speed)
+    apart_ns = round(_APART_S * NS_PER_S / case.transfer.speed)
     for first, last in episodes(times, apart_ns=apart_ns):
         run, before = again[first:last], earlier[first:last]
         began_ns, ended_ns = int(sender["time_ns"][before].min()), int(times[last - 1])

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 KIND = "blackout"
 HELP = "Better coverage there; look at the radio log for the cell and its handover parameters."
+_SLACK_MS = 100
+"""Link time: outages this close together are one, such as a fade and the reset after it. Not measured."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -30,7 +32,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
     begin, end = uses["begin_ns"][out], uses["end_ns"][out]
     order = np.argsort(begin, kind="stable")
     out, begin, end = out[order], begin[order], np.maximum.accumulate(end[order]) if len(out) else end
-    slack_ns = round(100 * NS_PER_MS / case.transfer.speed)
+    slack_ns = round(_SLACK_MS * NS_PER_MS / case.transfer.speed)
     for first, last in _touching(begin, end, slack_ns):
         began_ns, ended_ns = int(begin[first]), int(end[last - 1])
         lasted_s = case.link_s(began_ns, ended_ns)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "radio-limited"
 HELP = "A better place, antenna or cell, or another time of the day."
-_ZERO_LEVEL_DBM = -113.0
+_ZERO_LEVEL_DBM = -113.0  # TS 27.007, 8.5: +CSQ 0 stands for this or less
 _HIGH_BLER_PCT = 10.0
 _BUSY_PCT = 50.0
 _SHARE = 0.2

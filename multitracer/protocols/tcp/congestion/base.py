@@ -1,4 +1,4 @@
-"""What the TCP sender asks of a congestion control.
+"""The interface between the TCP sender and a congestion control.
 
 The sender finds losses and decides which segment goes next; a congestion control only says how many
 bytes may be outstanding. All numbers are bytes and nanoseconds; none of it reads a clock.
@@ -16,7 +16,7 @@ UNLIMITED_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """What one ACK of new data told the sender."""
+    """What one ACK of new data shows to the sender."""
 
     now_ns: int
     acked_bytes: int
@@ -42,7 +42,7 @@ class CongestionControl(ABC):
     mss_bytes : int
         Sender maximum segment size (SMSS), options not counted.
     initial_window_bytes : int
-        The window before the first ACK (RFC 5681, equation 1; RFC 6928).
+        The window before the first ACK (RFC 5681, section 3.1; RFC 6928).
     """
 
     name: ClassVar[str]
@@ -86,7 +86,7 @@ class CongestionControl(ABC):
         self.cwnd_bytes += self.mss_bytes
 
     def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
-        """Deflate on an ACK of part of the window that recovery began with (RFC 6582, section 3.2).
+        """Deflate on an ACK of part of the data outstanding when recovery began (RFC 6582, section 3.2).
 
         Returns
         -------
@@ -100,7 +100,7 @@ class CongestionControl(ABC):
         return True
 
     def on_full_ack(self, acked_bytes: int, *, flight_bytes: int) -> None:
-        """Take an ACK of just what recovery began with; without `leaves_above` that ends it."""
+        """Handle an ACK of just what was sent before recovery: it ends recovery, unless `leaves_above`."""
         del acked_bytes, flight_bytes
 
     def leave_fast_recovery(self) -> None:
@@ -114,7 +114,7 @@ class CongestionControl(ABC):
         self.cwnd_bytes = self.mss_bytes
 
     def on_local_drop(self) -> None:
-        """Fall to one segment because the own interface refused a packet (4.4BSD tcp_quench)."""
+        """Fall to one segment because the local interface refused a packet (4.4BSD tcp_quench)."""
         self.cwnd_bytes = self.mss_bytes
 
     def on_idle(self) -> None:

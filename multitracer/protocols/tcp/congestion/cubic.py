@@ -31,7 +31,7 @@ class Cubic(NewReno):
         self._epoch_ns: int | None = None
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow to the cubic target, or as Reno would where that is more (sections 4.2 to 4.5)."""
+        """Grow to the cubic target, or as Reno where that is more (sections 4.2 to 4.5)."""
         if self.cwnd_bytes < self.ssthresh_bytes:
             super().on_ack(ack)
             return
@@ -45,7 +45,7 @@ class Cubic(NewReno):
         self.cwnd_bytes = int(grown * self.mss_bytes)
 
     def window_at(self, now_ns: int) -> float:
-        """Return W_cubic(t) in segments (equation 1)."""
+        """Return W_cubic(t) in segments (section 4.2)."""
         begun_ns = now_ns if self._epoch_ns is None else self._epoch_ns
         elapsed_s = (now_ns - begun_ns) / NS_PER_S
         return C * float((elapsed_s - self._k_s) ** 3) + self._w_max
@@ -58,7 +58,7 @@ class Cubic(NewReno):
         self._k_s = ((self._w_max - segments) / C) ** (1 / 3)
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Fall to seven tenths; give way faster if the last maximum was not reached (4.6, 4.7)."""
+        """Fall to seven tenths; reduce W_max further if the last maximum was not reached (4.6, 4.7)."""
         del now_ns
         segments = self.cwnd_bytes / self.mss_bytes
         shrinking = segments < self._w_max

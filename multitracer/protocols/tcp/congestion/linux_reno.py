@@ -1,4 +1,4 @@
-"""Reno as Linux does it without SACK: windows in segments, and a reduction that paces itself by the ACKs.
+"""Reno as in Linux without SACK: windows in segments, and a reduction that ACKs pace.
 
 Sources: net/ipv4/tcp_cong.c and tcp_input.c of Linux 6.x (tcp_reno_cong_avoid, tcp_cwnd_reduction,
 tcp_add_reno_sack, tcp_remove_reno_sacks), RFC 6937 (proportional rate reduction). What differs from RFC 5681:
@@ -26,7 +26,7 @@ _DUPLICATES = 3
 
 
 class LinuxReno(NewReno):
-    """Linux' reno; `cwnd_bytes` during recovery is what lets out as much as Linux would."""
+    """Linux' reno; `cwnd_bytes` during recovery admits as much as Linux would send."""
 
     name = "linux-reno"
     leaves_above = True
@@ -45,12 +45,12 @@ class LinuxReno(NewReno):
     # --- growth ---
 
     def may_grow(self, ack: Acked) -> bool:
-        """Return whether the window limited what was sent, or would soon (tcp_is_cwnd_limited)."""
+        """Return whether the window limited the data sent, or soon would (tcp_is_cwnd_limited)."""
         slow_start = self.cwnd_bytes < self.ssthresh_bytes
         return ack.limited or (slow_start and self.cwnd_bytes < 2 * ack.flight_bytes)
 
     def on_ack(self, ack: Acked) -> None:
-        """Slow start up to ssthresh, with what is left one segment per window."""
+        """Grow by slow start up to ssthresh, then with the rest of the ACK by one segment per window."""
         acked = self._segments(ack.acked_bytes)
         if self.cwnd_bytes < self.ssthresh_bytes:
             grown = min(acked, self._segments(self.ssthresh_bytes - self.cwnd_bytes))
@@ -74,7 +74,7 @@ class LinuxReno(NewReno):
         self.ssthresh_bytes = self.cwnd_bytes = window * self.mss_bytes
 
     def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
-        """Begin to reduce; the first segment is resent in any case."""
+        """Begin the reduction; the first segment is sent again in any case."""
         self._before = self.cwnd_bytes // self.mss_bytes
         self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self._arrived = self._left = 0
@@ -90,14 +90,14 @@ class LinuxReno(NewReno):
         self._reduce(flight_bytes, arrived=1, lost=0)
 
     def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
-        """Stay; what was acknowledged beyond the hole had been counted when its duplicate ACKs came."""
+        """Stay in recovery; the duplicate ACKs have already counted the data beyond the hole."""
         arrived = self._take_held(acked_bytes)
         self._outstanding_bytes -= acked_bytes
         self._reduce(flight_bytes, arrived=arrived, lost=1, advanced=True)
         return True
 
     def on_full_ack(self, acked_bytes: int, *, flight_bytes: int) -> None:
-        """Nothing is lost any more; the reduction goes on."""
+        """Count no segment as lost any more; the reduction goes on."""
         arrived = self._take_held(acked_bytes)
         self._held = 0
         self._outstanding_bytes -= acked_bytes
@@ -109,19 +109,19 @@ class LinuxReno(NewReno):
         self._before = self._counted = 0
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Fall to one segment; a window that is being reduced is not halved once more."""
+        """Fall to one segment; a window that is being reduced is not halved a second time."""
         super().on_timeout(flight_bytes=flight_bytes, first=first and not self._before, now_ns=now_ns)
         self._before = self._counted = 0
 
     def _take_held(self, acked_bytes: int) -> int:
-        """Return how many segments this ACK is the first to tell of (tcp_remove_reno_sacks)."""
+        """Return how many segments this ACK is the first to report (tcp_remove_reno_sacks)."""
         acked = self._segments(acked_bytes)
         arrived = max(acked - self._held, 1)
         self._held = max(self._held - (acked - 1), 0)
         return arrived
 
     def _reduce(self, flight_bytes: int, *, arrived: int, lost: int, advanced: bool = False) -> None:
-        """Let out what tcp_cwnd_reduction would, of which a segment found `lost` takes one."""
+        """Admit as much as tcp_cwnd_reduction would; a segment marked `lost` uses one of it."""
         self._left += self._segments(flight_bytes - self._outstanding_bytes)
         self._outstanding_bytes = flight_bytes
         self._arrived += arrived

@@ -12,5 +12,5 @@ class NewReno(Reno):
     name = "newreno"
 
     def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
-        """Stay, and resend the next hole."""
+        """Stay in recovery, and send the next hole again."""
         return CongestionControl.on_partial_ack(self, acked_bytes, flight_bytes=flight_bytes)

@@ -11,6 +11,6 @@ class Tahoe(Reno):
     name = "tahoe"
 
     def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
-        """Slow-start, as after a timeout."""
+        """Begin slow start, as after a timeout."""
         self.on_timeout(flight_bytes=flight_bytes, first=True, now_ns=now_ns)
         return False

@@ -1,4 +1,4 @@
-"""Vegas: holds two to four segments in the queue (Brakmo, O'Malley, Peterson, SIGCOMM 1994).
+"""Vegas: keeps two to four segments in the queue (Brakmo, O'Malley, Peterson, SIGCOMM 1994).
 
 Once a round trip the smallest RTT of the round is compared with the smallest ever seen; the constants
 and the order of the steps are those of Linux, net/ipv4/tcp_vegas.c.

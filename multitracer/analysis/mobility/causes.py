@@ -1,0 +1,215 @@
+"""Why a second was bad: a cause only with its evidence, else what is missing.
+
+In this order: the server, if it had nothing to send; coverage, if the level is weak; interference, if the
+level is not weak and the quality is poor; a change of the cell near it; load, if level and quality are good
+and the link was the limit at a rate far below what this quality gives elsewhere in the drive, or the cell was
+busy; TCP, if one of its own limits held.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from multitracer.analysis.mobility.seconds import Seconds
+    from multitracer.tables import Array, Mask, Numbers
+
+WEAK_RSRP_DBM = -110.0
+"""The edge of a cell in operators' practice; TS 36.133, 9.1.4 reports -140 to -44 dBm. Not measured."""
+WEAK_RSCP_DBM = -105.0
+"""The same of UMTS (TS 25.133 reports -120 to -25 dBm). Not measured."""
+WEAK_RSSI_DBM = -100.0
+"""Of GSM and CDPD: 2 dB above the reference sensitivity of a GSM handheld, -102 dBm (TS 45.005, 6.2)."""
+POOR_SINR_DB = 0.0
+"""As much interference and noise as signal: a bit per second and hertz at most (Shannon)."""
+FAIR_SINR_DB = 5.0
+"""Below it a low rate is the quality's, if the rate is what this SINR gives elsewhere. Not measured."""
+POOR_RSRQ_DB = -15.0
+"""A cell that uses all its resources, without interference, has 1 / 12 or -10.8 dB, by the definition in
+TS 36.214, 5.1.3; at -15 dB the others have 1.6 times its power."""
+GOOD_RSRQ_DB = -12.0
+"""1.2 dB below that of a full cell. Between this and the poor one a full cell and interference look alike."""
+POOR_ECIO_DB, GOOD_ECIO_DB = -14.0, -10.0
+"""Of UMTS, in operators' practice. Not measured."""
+BUSY_PCT = 80.0
+"""A shared channel that is busy so long makes each wait four times its service time (M/M/1). Not measured."""
+LOADED_SHARE = 0.3
+"""Of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
+_TCP = (
+    "recovery", "congestion-window", "slow-start", "receiver-window", "sender-buffer", "handshake",
+    "application nagle",
+)  # fmt: skip
+_OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
+"""Limits that follow from losses, whatever lost them: they inherit the cause of the seconds before."""
+
+
+class Cause(IntEnum):
+    """Why it was bad."""
+
+    NONE = 0
+    UNKNOWN = 1
+    COVERAGE = 2
+    INTERFERENCE = 3
+    HANDOVER = 4
+    LOAD = 5
+    SERVER = 6
+    TCP = 7
+
+    @property
+    def label(self) -> str:
+        """As in STRETCHES."""
+        return "TCP" if self is Cause.TCP else self.name.lower()
+
+
+_WEAK = (Cause.NONE, Cause.UNKNOWN, Cause.TCP)
+"""What a cause before it overrules in seconds of repair."""
+_REPAIRS = ("recovery", "congestion-window", "slow-start")
+_OF_THE_RADIO = (Cause.COVERAGE, Cause.INTERFERENCE)
+_OF_THE_AIR = (Cause.COVERAGE, Cause.INTERFERENCE, Cause.HANDOVER)
+
+
+class Radio(NamedTuple):
+    """What the readings say of each second; masks of shape (n_seconds,)."""
+
+    is_weak: Mask
+    level_known: Mask
+    is_poor: Mask
+    is_good: Mask
+    """Of the quality; where it is neither good nor poor, it decides nothing."""
+    quality_known: Mask
+
+
+def radio_of(seconds: Seconds) -> Radio:
+    """Return where the level is weak and the quality poor, and where each is known.
+
+    RSRP decides before RSCP, and that before RSSI; SINR before RSRQ, and that before Ec/Io. A modem that
+    searches for a network has no level, and that is weak.
+    """
+    weak, level = _below(
+        (seconds.rsrp_dbm, WEAK_RSRP_DBM),
+        (seconds.rscp_dbm, WEAK_RSCP_DBM),
+        (seconds.rssi_dbm, WEAK_RSSI_DBM),
+    )
+    poor, quality = _below(
+        (seconds.sinr_db, POOR_SINR_DB), (seconds.rsrq_db, POOR_RSRQ_DB), (seconds.ecio_db, POOR_ECIO_DB)
+    )
+    not_good, _ = _below(
+        (seconds.sinr_db, POOR_SINR_DB), (seconds.rsrq_db, GOOD_RSRQ_DB), (seconds.ecio_db, GOOD_ECIO_DB)
+    )
+    searching = seconds.no_service >= 0.5
+    return Radio(weak | searching, level | searching, poor, quality & ~not_good, quality)
+
+
+def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
+    """Return the cause of each bad second by what that second itself shows; NONE of the others.
+
+    Parameters
+    ----------
+    seconds : Seconds
+    radio : Radio
+    bad : ndarray of bool, shape (n_seconds,)
+
+    Returns
+    -------
+    ndarray of int64, shape (n_seconds,)
+        Cause.
+    """
+    limit = np.char.partition(seconds.limit, " ")[:, 0] if len(bad) else seconds.limit
+    nagle = seconds.limit == "application nagle"
+    own = np.isin(limit, _TCP) | nagle
+    losses = np.isin(limit, _OF_LOSSES)
+    fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
+    efficiency, typical = _efficiency(seconds)
+    with np.errstate(invalid="ignore"):
+        expected = (seconds.sinr_db < FAIR_SINR_DB) & (efficiency >= LOADED_SHARE * typical)
+        scarce = ~(efficiency >= LOADED_SHARE * typical)
+        busy = seconds.cell_busy_pct >= BUSY_PCT
+    by_rate = seconds.is_wanted & np.isfinite(seconds.rate_bps)
+    choices = [
+        (by_rate & np.isin(seconds.limit, ("application think", "application writes")), Cause.SERVER),
+        (radio.is_weak, Cause.COVERAGE),
+        (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
+        (seconds.is_change & by_rate, Cause.HANDOVER),
+        (by_rate & fine & (((limit == "link") & scarce) | busy), Cause.LOAD),
+        (by_rate & own & (~losses | fine), Cause.TCP),
+    ]
+    cause = np.select([where for where, _ in choices], [int(each) for _, each in choices], int(Cause.UNKNOWN))
+    return np.asarray(np.where(bad, cause, int(Cause.NONE)))
+
+
+def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Numbers:
+    """Return the causes with those of losses passed on: what repairs a loss belongs to what lost it.
+
+    A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
+    before it. An outage at the begin of a stretch takes that of the second after it. A second that was not
+    read, or whose quality is undecided, takes coverage or interference from its neighbours: levels swing
+    around a threshold. One that was not read takes any other cause of them, too.
+
+    Parameters
+    ----------
+    cause : ndarray of int64, shape (n_seconds,)
+        Cause of each second of one stretch, as it shows itself.
+    limit : ndarray of str, shape (n_seconds,)
+        As in Seconds.
+    undecided : ndarray of bool, shape (n_seconds,)
+        Where the quality is neither good nor poor.
+    unread : ndarray of bool, shape (n_seconds,)
+        Where the radio was not read.
+    """
+    result = cause.tolist()
+    names = [each.partition(" ")[0] for each in limit.tolist()]
+    repairs = [
+        (name in _OF_LOSSES and each in _WEAK) or (name in _REPAIRS and each == Cause.HANDOVER)
+        for name, each in zip(names, result, strict=True)
+    ]
+    between = [
+        each == Cause.UNKNOWN and mid for each, mid in zip(result, (undecided | unread).tolist(), strict=True)
+    ]
+    for row in range(1, len(result)):
+        before = result[row - 1]
+        if (repairs[row] and before not in _WEAK) or (between[row] and before in _OF_THE_RADIO):
+            result[row] = before
+    for row in range(len(result) - 2, -1, -1):
+        after = result[row + 1]
+        is_begin = result[row] == Cause.UNKNOWN and names[row] == "outage" and after in _OF_THE_AIR
+        if is_begin or (between[row] and after in _OF_THE_RADIO):
+            result[row] = after
+    for row in (*range(1, len(result)), *range(len(result) - 2, -1, -1)):
+        for near in (row - 1, row + 1):
+            if unread[row] and result[row] == Cause.UNKNOWN and 0 <= near < len(result):
+                result[row] = max(result[near], Cause.UNKNOWN)
+    return np.array(result, dtype=np.int64)
+
+
+def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
+    """Return what would have to be recorded to tell the cause of some seconds, in words."""
+    lacks = [
+        ("a reading of the level (RSRP)", ~radio.level_known),
+        ("a reading of the quality (SINR, or RSRQ)", ~radio.quality_known),
+        ("SINR, as RSRQ alone does not decide", radio.quality_known & ~radio.is_good & ~radio.is_poor),
+        ("the limits of the transfer (a capture)", seconds.limit == ""),
+    ]
+    words = [word for word, mask in lacks if mask[rows].mean() > 0.5]
+    return ", ".join(words) or "nothing recorded explains it: look at its packets"
+
+
+def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
+    """Return where the first column that is known is below its threshold, and where one is known."""
+    below = np.zeros(len(columns[0][0]), dtype=bool)
+    known = below.copy()
+    for values, threshold in columns:
+        there = np.isfinite(values) & ~known
+        below[there] = values[there] < threshold
+        known |= there
+    return below, known
+
+
+def _efficiency(seconds: Seconds) -> tuple[Array, float]:
+    """Return the rate per bit of capacity that Shannon gives the SINR, and the upper quartile of a drive."""
+    capacity = np.log2(1 + 10 ** (np.clip(seconds.sinr_db, -20.0, 40.0) / 10))
+    efficiency = np.asarray(seconds.rate_bps / capacity)
+    some = np.isfinite(efficiency) & seconds.is_wanted
+    return efficiency, float(np.quantile(efficiency[some], 0.75)) if some.any() else float("nan")

@@ -1,0 +1,254 @@
+"""Where the car was: distance along the route, and the position at any time.
+
+Distance is the sum of great-circle steps between positions that count. Each position counts while the car
+moves. A receiver that stands still wanders: while it stands, or where its speed is not known, a position
+counts only when it is farther from the last one that did than its noise reaches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.positions import FASTEST_MPS, STANDING_MPS, is_leap, trusted
+from multitracer.analysis.mobility.sphere import EARTH_M, course_deg, degrees, distance_m, vectors
+from multitracer.mobility import ROUTE, ROUTE_GAPS
+from multitracer.tables import NOT_A_TIME, Table
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Mask, Numbers, Times
+
+GAP_S = 10.0
+"""A car that brakes or turns at 2 m/s² leaves the straight line by a t² / 8: 25 m in 10 s."""
+GAP_M = 150.0
+"""Phones that write a position every 100 m (the UCC data set: 100 to 117 m) are off by less than that."""
+LONGEST_S = 300.0
+"""Positions within GAP_M of each other, but so far apart in time, may have a detour between. Not measured."""
+NOISE_M = 20.0
+"""Of a receiver whose speed is not known: two readings that are each off by 5 m (68 %), as of a phone under
+open sky, are farther apart in one pair of 10,000."""
+PARKED_NOISE_M = 50.0
+"""Of one that says it stands, for hours and between houses; a log whose speed is always 0 still counts."""
+_SHORT_M = 1_000.0  # a length is written in metres below it, in kilometres from it
+
+
+class Places(NamedTuple):
+    """Positions at given times; all ndarray of float64, shape (n_times,), NaN where none is known."""
+
+    lat_deg: Array
+    lon_deg: Array
+    distance_m: Array
+    """Along the route from its first position."""
+    heading_deg: Array
+    """Course over ground from true north; NaN while it stands."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A drive in space.
+
+    Attributes
+    ----------
+    table : Table
+        ROUTE; its provenance counts the positions that were left out, and states the gap.
+    gaps : Table
+        ROUTE_GAPS.
+    progress_ns, progress_m : ndarray of int64 and float64, shape (n_speeds,)
+        How far the car had gone by its own speed: it places instants between two positions.
+    """
+
+    table: Table
+    gaps: Table
+    progress_ns: Times
+    progress_m: Array
+
+    @property
+    def length_m(self) -> float:
+        """Length of the route, in metres; NaN without a position."""
+        return float(self.table["distance_m"][-1]) if len(self.table) else float("nan")
+
+    def at(self, time_ns: Times) -> Places:
+        """Return positions at times, NaN outside of the route and in its gaps.
+
+        Parameters
+        ----------
+        time_ns : ndarray of int64, ns since 1970, shape (n_times,)
+            In any order; NOT_A_TIME gives NaN.
+        """
+        if not len(self.table):
+            return Places(*(np.full(len(time_ns), np.nan) for _ in range(4)))
+        known, last = self.table["time_ns"], len(self.table) - 1
+        after = np.clip(np.searchsorted(known, time_ns, side="left"), 0, last)
+        exact = known[after] == time_ns
+        before = np.where(exact, after, np.maximum(after - 1, 0))
+        outside = (time_ns < known[0]) | (time_ns > known[-1]) | (time_ns == NOT_A_TIME)
+        unknown = outside | (~exact & (self.table["gap"][after] != ""))
+        share = self._share(time_ns, before, after)
+        return self._between(before, after, share, unknown)
+
+    def _between(self, before: Numbers, after: Numbers, share: Array, unknown: Mask) -> Places:
+        points = vectors(self.table["lat_deg"], self.table["lon_deg"])
+        lat, lon = degrees(points[before] + share[:, None] * (points[after] - points[before]))
+        distance, heading = self.table["distance_m"], self.table["heading_deg"]
+        at_m = distance[before] + share * (distance[after] - distance[before])
+        along = np.where(
+            distance[after] > distance[before], course_deg(points[before], points[after]), np.nan
+        )
+        values = (lat, lon, at_m, np.where(before == after, heading[after], along))
+        return Places(*(np.where(unknown, np.nan, each) for each in values))
+
+    def _share(self, time_ns: Times, before: Numbers, after: Numbers) -> Array:
+        """Return which share of the way between two positions is done, by speed, or by time without one."""
+        known = self.table["time_ns"]
+        whole_ns = np.maximum(known[after] - known[before], 1)
+        share = np.asarray((time_ns - known[before]) / whole_ns, dtype=np.float64)
+        if len(self.progress_ns) < 2:
+            return np.clip(share, 0.0, 1.0)
+        gone = [_progress(self, each) for each in (known[before], time_ns, known[after])]
+        way = gone[2] - gone[0]
+        by_speed = way > 0
+        share[by_speed] = ((gone[1] - gone[0])[by_speed]) / way[by_speed]
+        return np.clip(share, 0.0, 1.0)
+
+
+def _progress(route: Route, time_ns: Times) -> Array:
+    origin = route.progress_ns[0]
+    known_s, at_s = ((each - origin) / NS_PER_S for each in (route.progress_ns, time_ns))
+    return np.asarray(np.interp(at_s, known_s, route.progress_m))
+
+
+def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> Route:
+    """Return the route of a table of positions.
+
+    Parameters
+    ----------
+    position : Table
+        POSITION of one receiver, in any order.
+    gap_s, gap_m : float
+        Between two positions others are interpolated if they are at most so many seconds, or metres, apart.
+        In a longer gap the straight line still adds to the distance; across a leap nothing does.
+    """
+    rows, left_out = trusted(position)
+    time_ns, lat, lon = (position[name][rows] for name in ("time_ns", "lat_deg", "lon_deg"))
+    points = vectors(lat, lon)
+    step_m = distance_m(points[:-1], points[1:]) if len(rows) else np.empty(0)
+    gap = _gaps(len(rows), step_m, np.diff(time_ns) / NS_PER_S, (gap_s, gap_m))
+    speed = position["speed_mps"][rows]
+    counted = _counted(points, _noise_m(speed, position["error_m"][rows]), gap == "leap")
+    _count_last(counted, points, time_ns, gap)
+    columns = {
+        "time_ns": time_ns, "row": rows, "lat_deg": lat, "lon_deg": lon, "speed_mps": speed, "gap": gap,
+        "distance_m": _distance(points, counted, gap, time_ns), "moved": counted,
+        "heading_deg": _heading(points, counted, gap, position["heading_deg"][rows], speed),
+    }  # fmt: skip
+    facts = {"left_out": left_out, "gap_s": gap_s, "gap_m": gap_m}
+    table = Table(ROUTE, columns, position.provenance | facts)
+    return Route(table, _gap_table(table, step_m), *_by_speed(position))
+
+
+def _gaps(rows: int, step_m: Array, seconds: Array, longest: tuple[float, float]) -> Array:
+    """Return the kind of gap before each row; of the first row none."""
+    kind = np.full(rows, "", dtype="U7")
+    near = (step_m <= longest[1]) & (seconds <= LONGEST_S)
+    kind[1:][(seconds > longest[0]) & ~near] = "silence"
+    kind[1:][is_leap(step_m, seconds)] = "leap"
+    return kind
+
+
+def _noise_m(speed_mps: Array, error_m: Array) -> Array:
+    """Return from which distance on each position counts."""
+    unknown = np.fmin(np.fmax(NOISE_M, 2 * error_m), PARKED_NOISE_M)
+    noise = np.where(speed_mps < STANDING_MPS, PARKED_NOISE_M, 0.0)
+    return np.where(np.isfinite(speed_mps), noise, unknown)
+
+
+def _counted(points: Array, noise_m: Array, leap: Mask) -> Mask:
+    """Return which positions count: each is compared with the last one that did."""
+    chord = (2 * np.sin(noise_m / (2 * EARTH_M))) ** 2
+    counted = np.zeros(len(points), dtype=bool)
+    x, y, z = (0.0, 0.0, 0.0)
+    rows = zip(points.tolist(), chord.tolist(), leap.tolist(), strict=True)
+    for row, ((east, up, north), least, begins) in enumerate(rows):
+        apart = (east - x) ** 2 + (up - y) ** 2 + (north - z) ** 2
+        if row == 0 or begins or apart > least:
+            counted[row] = True
+            x, y, z = east, up, north
+    return counted
+
+
+def _count_last(counted: Mask, points: Array, time_ns: Times, gap: Array) -> None:
+    """Let the last position before a leap, and the last of all, count if the car was on its way there."""
+    last = np.append(np.flatnonzero(gap == "leap"), len(points)) - 1
+    last = last[last >= 0]
+    last = last[~counted[last]]
+    before = np.maximum.accumulate(np.where(counted, np.arange(len(counted)), 0))[last]
+    seconds = (time_ns[last] - time_ns[before]) / NS_PER_S
+    counted[last] = distance_m(points[before], points[last]) >= STANDING_MPS * np.maximum(seconds, 1.0)
+
+
+def _distance(points: Array, counted: Mask, gap: Array, time_ns: Times) -> Array:
+    """Return the distance along the route at each row.
+
+    A row that does not count has that of the last that did; between two that count, and are so far apart
+    that the car moved all the time, it has its part by time.
+    """
+    rows = np.flatnonzero(counted)
+    if not len(rows):
+        return np.empty(0)
+    step = np.zeros(len(rows))
+    step[1:] = distance_m(points[rows[:-1]], points[rows[1:]])
+    step[gap[rows] == "leap"] = 0.0
+    total, at_s = np.cumsum(step), (time_ns - time_ns[0]) / NS_PER_S
+    last = np.cumsum(counted) - 1
+    seconds = np.append(np.diff(at_s[rows]), 0.0)
+    driving = np.append(step[1:], 0.0) >= STANDING_MPS * np.maximum(seconds, 1.0)
+    return np.asarray(np.where(driving[last], np.interp(at_s, at_s[rows], total), total[last]))
+
+
+def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Array) -> Array:
+    """Return the course at each row: as logged while it drives, else from the counted rows around it."""
+    heading = np.full(len(points), np.nan)
+    rows = np.flatnonzero(counted)
+    if len(rows) > 1:
+        broken = gap[rows] != ""
+        first = np.where(broken, np.arange(len(rows)), np.arange(len(rows)) - 1).clip(0)
+        last = np.minimum(np.arange(len(rows)) + 1, len(rows) - 1)
+        last = np.where(broken[last] & (last > np.arange(len(rows))), np.arange(len(rows)), last)
+        course = course_deg(points[rows[first]], points[rows[last]])
+        heading[rows] = np.where(first < last, course, np.nan)
+    driving = (speed >= STANDING_MPS) & (logged >= 0) & (logged <= 360)
+    return np.asarray(np.where(driving, logged % 360.0, heading))
+
+
+def _by_speed(position: Table) -> tuple[Times, Array]:
+    """Return how far the car had gone by its own speed at each time at which that is known."""
+    time_ns, speed = position["time_ns"], position["speed_mps"]
+    rows = np.flatnonzero(np.isfinite(speed) & (time_ns != NOT_A_TIME))
+    rows = rows[np.argsort(time_ns[rows], kind="stable")]
+    time_ns, speed = time_ns[rows], np.clip(speed[rows], 0.0, FASTEST_MPS)
+    gone = np.zeros(len(rows))
+    gone[1:] = np.cumsum((speed[1:] + speed[:-1]) / 2 * (np.diff(time_ns) / NS_PER_S))
+    return time_ns, gone
+
+
+def _gap_table(table: Table, step_m: Array) -> Table:
+    rows = np.flatnonzero(table["gap"] != "")
+    begin, end, length = table["time_ns"][rows - 1], table["time_ns"][rows], step_m[rows - 1]
+    kind = table["gap"][rows]
+    facts = zip(kind.tolist(), length.tolist(), ((end - begin) / NS_PER_S).tolist(), strict=True)
+    reasons = [_reason(each, metres, seconds) for each, metres, seconds in facts]
+    columns = {"begin_ns": begin, "end_ns": end, "length_m": length, "kind": kind}
+    return Table(ROUTE_GAPS, columns | {"reason": np.array(reasons, dtype="U64")})
+
+
+def _reason(kind: str, metres: float, seconds: float) -> str:
+    if kind == "leap":
+        return f"leap of {_length(metres)} in {seconds:.0f} s"
+    return f"no position for {seconds:.0f} s and {_length(metres)}"
+
+
+def _length(metres: float) -> str:
+    return f"{metres:.0f} m" if metres < _SHORT_M else f"{metres / _SHORT_M:,.1f} km"

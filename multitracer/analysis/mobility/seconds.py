@@ -1,0 +1,209 @@
+"""What is known of each second of a drive: rate, radio, limit, changes of the cell.
+
+A second is the unit in which phones and modems log. A value that was not read is NaN, and a reading holds
+only for some seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.handovers import bounds_ns
+from multitracer.errors import InputError
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.analysis.mobility.series import Steps
+    from multitracer.analysis.mobility.stays import Stays
+    from multitracer.tables import Array, Mask, Table, Times
+
+HOLD_S = 5.0
+"""A reading tells of so many seconds after it: at 100 km/h a car has gone 140 m. Not measured."""
+LONGEST_S = 1_000_000
+"""Eleven days; a recording whose times span more has two clocks, and its seconds would fill the memory."""
+_LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
+_BEFORE_NS, _AFTER_NS = NS_PER_S, 3 * NS_PER_S
+"""What belongs to a change of the cell: the failing link before it, and after it a retransmission timer (1 s,
+RFC 6298) that doubled once."""
+_NO_SERVICE = (0, 2)
+"""<stat> of TS 27.007, 7.2: not registered, and not searching or searching."""
+
+
+class Limits(NamedTuple):
+    """What limited the transfers: intervals of all of them, which may overlap."""
+
+    begin_ns: Times
+    end_ns: Times
+    limit: Array
+    """As in LIMITS."""
+    part: Array
+    """As in LIMITS."""
+    server_sends: Mask
+    """Whether the server is the one who sends: a download."""
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A drive as its parts; what was not recorded is None.
+
+    Attributes
+    ----------
+    stays : Stays
+        Which cell served when, with the readings.
+    handovers : Table
+        JUDGED_HANDOVERS.
+    route : Route, optional
+    throughput : Steps, optional
+        Bit/s that came through.
+    limits : Limits, optional
+    wanted : Steps, optional
+        Above 0 while the user waited for data, for recordings without limits (the state of a test program).
+    """
+
+    stays: Stays
+    handovers: Table
+    route: Route | None = None
+    throughput: Steps | None = None
+    limits: Limits | None = None
+    wanted: Steps | None = None
+
+
+class Seconds(NamedTuple):
+    """A drive by seconds, all shape (n_seconds,); float64 with NaN for what is not known."""
+
+    begin_ns: Times
+    rate_bps: Array
+    is_wanted: Mask
+    """The user waited for data, as far as limits or `wanted` show."""
+    limit: Array
+    """The limit that held longest with its part (recovery timer); empty if none is known."""
+    rsrp_dbm: Array
+    rscp_dbm: Array
+    rssi_dbm: Array
+    sinr_db: Array
+    rsrq_db: Array
+    ecio_db: Array
+    cell_busy_pct: Array
+    no_service: Array
+    """1 while the modem searches."""
+    is_read: Mask
+    """The radio was read in this second."""
+    is_change: Mask
+    """Near a change of the cell."""
+
+
+def seconds_of(drive: Drive) -> Seconds:
+    """Return what is known of each second.
+
+    Raises
+    ------
+    InputError
+        If its times span more than LONGEST_S.
+    """
+    begin = _grid(drive)
+    end = begin + NS_PER_S
+    rate = np.full(len(begin), np.nan) if drive.throughput is None else _mean(drive.throughput, begin)
+    limit, wanted = _limits(drive.limits, begin, end)
+    if drive.limits is None and drive.wanted is not None:
+        with np.errstate(invalid="ignore"):
+            wanted = _mean(drive.wanted, begin) > 0
+    serving = drive.stays.serving
+    level = {name: _held(serving.time_ns, serving[name], begin) for name in _LEVELS}
+    registration = serving["registration"].astype(np.float64)
+    searching = np.where(registration < 0, np.nan, np.isin(registration, _NO_SERVICE))
+    searching = np.where(serving["state"] == "SEARCH", 1.0, searching)
+    return Seconds(
+        begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
+        no_service=_held(serving.time_ns, searching, begin),
+        is_read=_read(serving.time_ns, begin, end), is_change=_changes(drive.handovers, begin, end),
+    )  # fmt: skip
+
+
+_LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", "cell_busy_pct")
+
+
+def _grid(drive: Drive) -> Times:
+    """Return the begins of all seconds from the first to the last that anything is known of."""
+    sources = [drive.stays.serving.time_ns]
+    sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
+    sources += [drive.limits.begin_ns, drive.limits.end_ns] if drive.limits is not None else []
+    times = np.concatenate(sources)
+    times = times[times != NOT_A_TIME]
+    if not len(times):
+        return np.empty(0, dtype=np.int64)
+    first, last = int(times.min()) // NS_PER_S, int(times.max()) // NS_PER_S
+    if last - first > LONGEST_S:
+        days = (last - first) / 86_400
+        raise InputError(f"drive: its times span {days:,.0f} days; choose an interval, or look at its clocks")
+    return np.arange(first, last + 1, dtype=np.int64) * NS_PER_S
+
+
+def _mean(series: Steps, begin: Times) -> Array:
+    mean, covered = series.mean(begin, begin + NS_PER_S)
+    return np.asarray(np.where(covered >= _LEAST_COVERED, mean, np.nan))
+
+
+def _held(time: Times, value: Array, begin: Times) -> Array:
+    """Return the mean of the readings in each second, or the last one before it that is not too old.
+
+    Rows that do not tell the value are passed over.
+    """
+    known = np.isfinite(value)
+    time, value = time[known], value[known]
+    if not len(time):
+        return np.full(len(begin), np.nan)
+    total = np.append(0.0, np.cumsum(value))
+    first, last = np.searchsorted(time, begin), np.searchsorted(time, begin + NS_PER_S)
+    mean = (total[last] - total[first]) / np.maximum(last - first, 1)
+    before = np.maximum(first - 1, 0)
+    is_old = (first == 0) | (begin - time[before] > round(HOLD_S * NS_PER_S))
+    return np.asarray(np.where(last > first, mean, np.where(is_old, np.nan, value[before])))
+
+
+def _read(time: Times, begin: Times, end: Times) -> Mask:
+    return np.searchsorted(time, end, side="left") > np.searchsorted(time, begin, side="left")
+
+
+def _limits(limits: Limits | None, begin: Times, end: Times) -> tuple[Array, Mask]:
+    longest, name = np.zeros(len(begin)), np.full(len(begin), "", dtype="U26")
+    wanted = np.zeros(len(begin), dtype=bool)
+    if limits is None or not len(begin):
+        return name, wanted
+    words = np.char.strip(np.char.add(np.char.add(limits.limit, " "), limits.part))
+    own = (limits.limit == "application") & ~limits.server_sends
+    words = np.where(own, "application own", words).astype("U26")
+    for word in np.unique(words).tolist():
+        rows = np.flatnonzero(words == word)
+        held = _seconds_of(limits.begin_ns[rows], limits.end_ns[rows], begin[0], len(begin))
+        wanted |= (held > 0) & (word not in _NOTHING_WANTED)
+        better = held > longest
+        longest[better], name[better] = held[better], word
+    wanted &= ~np.isin(name, _NOTHING_WANTED)
+    return name, wanted
+
+
+_NOTHING_WANTED = ("application own", "application peer")
+"""The phone's own program has nothing to send, or the server waits for the phone's next request."""
+
+
+def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:
+    """Return how many seconds of intervals lie in each second of a grid."""
+    edges = origin + np.arange(count + 1) * NS_PER_S
+    total = np.zeros(count + 1)
+    for times, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):
+        at = (times - origin) / NS_PER_S
+        passed, done = np.append(0.0, np.cumsum(at)), np.searchsorted(times, edges, side="right")
+        total += sign * (done * np.arange(count + 1) - passed[done])
+    return np.diff(total)
+
+
+def _changes(handovers: Table, begin: Times, end: Times) -> Mask:
+    low, high = bounds_ns(handovers)
+    started = np.searchsorted(np.sort(low) - _BEFORE_NS, end, side="left")
+    over = np.searchsorted(np.sort(high) + _AFTER_NS, begin, side="right")
+    return np.asarray(started > over)

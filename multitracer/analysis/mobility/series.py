@@ -1,0 +1,131 @@
+"""Series over time as they are handed in: steps that hold, and samples that do not; quartiles of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Mask, Numbers, Times
+
+
+class Samples(NamedTuple):
+    """Values at instants, such as round-trip times."""
+
+    time_ns: Times
+    """Shape (n,), ns since 1970, in any order."""
+    value: Array
+    """Shape (n,), float64; NaN is no sample."""
+
+    def known(self) -> Samples:
+        """Return those that have a time and a value, by time."""
+        rows = np.flatnonzero((self.time_ns != NOT_A_TIME) & np.isfinite(self.value))
+        rows = rows[np.argsort(self.time_ns[rows], kind="stable")]
+        return Samples(self.time_ns[rows], np.asarray(self.value[rows], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A quantity that holds from one row to the next, such as a rate.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n,)
+        In any order; of rows with one time the last counts.
+    value : ndarray of float64, shape (n,)
+        NaN from its time on: not known.
+    hold_ns : int, optional
+        A value holds at most so long; None for a series that says each change itself (RATES).
+    """
+
+    time_ns: Times
+    value: Array
+    hold_ns: int | None = None
+    _origin_ns: int = field(init=False, default=0)
+
+    @cached_property
+    def _ordered(self) -> tuple[Times, Array]:
+        rows = np.flatnonzero(self.time_ns != NOT_A_TIME)
+        rows = rows[np.argsort(self.time_ns[rows], kind="stable")]
+        time = self.time_ns[rows]
+        last = np.append(time[1:] != time[:-1], True)[: len(time)]
+        return time[last], np.asarray(self.value[rows][last], dtype=np.float64)
+
+    @cached_property
+    def _integrals(self) -> tuple[Array, Array, Array]:
+        """Return knots in seconds after the first row, and up to each the integral and the time covered."""
+        time, value = self._ordered
+        begin = (time - time[0]) / NS_PER_S
+        end = np.append(begin[1:], begin[-1:])
+        if self.hold_ns is not None:
+            end = np.minimum(np.append(begin[1:], np.inf), begin + self.hold_ns / NS_PER_S)
+        known = np.isfinite(value)
+        span = np.where(known, end - begin, 0.0)
+        knots = np.stack([begin, end], axis=1).reshape(-1)
+        zero = np.zeros(len(span))
+        covered = np.cumsum(np.stack([zero, span], axis=1).reshape(-1))
+        total = np.cumsum(np.stack([zero, span * np.where(known, value, 0.0)], axis=1).reshape(-1))
+        return knots, total, covered
+
+    def mean(self, begin_ns: Times, end_ns: Times) -> tuple[Array, Array]:
+        """Return the means over intervals, and how much of each the series covers.
+
+        Parameters
+        ----------
+        begin_ns, end_ns : ndarray of int64, ns since 1970, shape (n_intervals,)
+
+        Returns
+        -------
+        mean : ndarray of float64, shape (n_intervals,)
+            Over the time that is covered; NaN where none is.
+        covered : ndarray of float64, shape (n_intervals,)
+            Share of the interval, 0 to 1; 0 for an empty one.
+        """
+        time, _ = self._ordered
+        if not len(time):
+            return np.full(len(begin_ns), np.nan), np.zeros(len(begin_ns))
+        knots, total, covered = self._integrals
+        low, high = ((each - time[0]) / NS_PER_S for each in (begin_ns, end_ns))
+        amount = np.interp(high, knots, total) - np.interp(low, knots, total)
+        seconds = np.interp(high, knots, covered) - np.interp(low, knots, covered)
+        some = seconds > 1e-9  # a nanosecond: less is the rounding of the sums
+        mean = np.where(some, amount / np.where(some, seconds, 1.0), np.nan)
+        return mean, np.where(high > low, seconds / np.where(high > low, high - low, 1.0), 0.0)
+
+
+def quartiles(group: Numbers, value: Array, groups: int) -> Array:
+    """Return the quartiles of each group, as numpy.quantile (method linear) gives them.
+
+    Parameters
+    ----------
+    group : ndarray of int64, shape (n,)
+        From 0 to groups - 1; a negative group belongs to none.
+    value : ndarray of float64, shape (n,)
+        NaN belongs to none.
+    groups : int
+
+    Returns
+    -------
+    ndarray of float64, shape (3, groups)
+        NaN for a group without a value.
+    """
+    kept: Mask = (group >= 0) & np.isfinite(value)
+    group, value = group[kept], value[kept]
+    order = np.lexsort([value, group])
+    group, value = group[order], value[order]
+    counts = np.bincount(group, minlength=groups)
+    first = np.cumsum(counts) - counts
+    result = np.full((3, groups), np.nan)
+    some = counts > 0
+    for number, share in enumerate((0.25, 0.5, 0.75)):
+        place = first[some] + share * (counts[some] - 1)
+        low = np.floor(place).astype(np.int64)
+        high = np.minimum(low + 1, first[some] + counts[some] - 1)
+        result[number, some] = value[low] + (place - low) * (value[high] - value[low])
+    return result

@@ -1,0 +1,106 @@
+"""The readings of the serving cell, in the order of time, with what each says of its identity.
+
+Neighbours and secondary cells (carrier aggregation, the NR leg of EN-DC) are no serving cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.tables import NA, NOT_A_TIME
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Mask, Numbers, Table, Times
+
+FAMILY = {
+    "GSM": "GSM", "EDGE": "GSM", "UMTS": "UMTS", "HSPA": "UMTS", "CDMA": "CDMA", "EVDO": "CDMA",
+    "LTE": "LTE", "NB-IoT": "LTE", "NR": "NR", "CDPD": "CDPD", "BT": "BT",
+}  # fmt: skip
+"""Names that the modem changes with the traffic, in one cell, are one technology."""
+_NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
+"""All 28 bits set, as modems write a cell identity that they do not know; Android's CellInfo.UNAVAILABLE."""
+_NO_CELL_GSM = 0xFFFF  # all 16 bits of a GSM cell identity (TS 24.008, 10.5.1.1) set
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The rows of RADIO that tell of the serving cell.
+
+    Attributes
+    ----------
+    radio : Table
+        RADIO.
+    rows : ndarray of int64, shape (n,)
+        Rows of it, by time.
+    """
+
+    radio: Table
+    rows: Numbers
+
+    @classmethod
+    def of(cls, radio: Table) -> Serving:
+        """Return the readings of the serving cell; a row without a role is one, a row without time is not."""
+        serving = (radio["role"] == "serving") | (radio["role"] == "")
+        rows = np.flatnonzero(serving & (radio["time_ns"] != NOT_A_TIME))
+        return cls(radio, rows[np.argsort(radio["time_ns"][rows], kind="stable")])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, column: str) -> Array:
+        return self.radio[column][self.rows]
+
+    @cached_property
+    def time_ns(self) -> Times:
+        """Best single time of each reading."""
+        return np.asarray(self["time_ns"])
+
+    @cached_property
+    def family(self) -> Array:
+        """Technology without the names that change with the traffic; empty if unknown."""
+        names, index = np.unique(self["rat"], return_inverse=True)
+        return np.array([FAMILY.get(name, name) for name in names.tolist()], dtype="U8")[index]
+
+    @cached_property
+    def cell_id(self) -> Numbers:
+        """Cell identity, NA where the modem wrote its word for unknown."""
+        cell, is_gsm = self["cell_id"], self.family == "GSM"
+        unknown = np.isin(cell, _NO_CELL) | (is_gsm & (cell == _NO_CELL_GSM)) | (cell < 0)
+        return np.asarray(np.where(unknown, NA, cell))
+
+    @cached_property
+    def physical(self) -> Numbers:
+        """Physical cell and channel as one number, NA where one of the two was not read.
+
+        Where a log tells no channel at all, the physical cell alone.
+        """
+        physical, channel = self["physical_cell_id"], self["channel"]
+        if not (channel >= 0).any():
+            return np.asarray(np.maximum(physical, NA))
+        known = (physical >= 0) & (channel >= 0)
+        _, pair = np.unique(np.stack([physical, channel]), axis=1, return_inverse=True)
+        return np.where(known, pair.reshape(-1), NA)
+
+    @cached_property
+    def technology_known(self) -> Mask:
+        """In which readings the technology is known from the command that tells it most often.
+
+        Two commands need not mean the same by it: one names the bearer, the other what the cell offers.
+        """
+        known = self.family != ""
+        sources, number = np.unique(self["source"], return_inverse=True)
+        counts = np.bincount(number[known], minlength=max(len(sources), 1))
+        return np.asarray(known & (number == counts.argmax()))
+
+    def known(self, column: str) -> Mask:
+        """Return in which readings a column of the cell's identity is known."""
+        values = self.identity(column)
+        return np.asarray(values != "" if values.dtype.kind == "U" else values >= 0)
+
+    def identity(self, column: str) -> Array:
+        """Return a column of the cell's identity, with what modems write for unknown made NA."""
+        return self.cell_id if column == "cell_id" else self[column]

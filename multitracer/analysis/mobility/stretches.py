@@ -1,0 +1,206 @@
+"""Where it was bad, how bad, and why: ranked stretches of a drive.
+
+A second is bad when data were wanted and the rate was far below what is typical of the drive; where no rate
+can be judged, when the radio alone was bad. Bad seconds that follow each other are a stretch, which is cut
+where the cause changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.causes import Cause, Radio, causes_of, inherited, missing_of, radio_of
+from multitracer.analysis.mobility.evidence import evidence_of, median
+from multitracer.analysis.mobility.seconds import Drive, Seconds, seconds_of
+from multitracer.mobility import STRETCHES
+from multitracer.tables import NA, Table
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Document, Mask, Numbers, Row
+
+POOR_SHARE = 0.2
+"""Below this share of the typical rate a second is bad: good radio alone varies by a factor of four (capacity
+of Shannon at 5 and at 25 dB). Not measured."""
+OUTAGE_SHARE = 0.5
+"""The same while an outage is the limit: its first and last second hold what came before and after it."""
+LEAST_S = 2
+"""A single second may be the edge of a reading or of a burst. Not measured."""
+_BRIDGE_S = 2
+"""So many seconds that are not bad do not end a stretch. Not measured."""
+_LEAST_CAUSE_S = 3
+"""A cause that shows for less belongs to its neighbour: levels swing around a threshold. Not measured."""
+
+
+class _Part(NamedTuple):
+    """Seconds in a row with one cause."""
+
+    first: int
+    last: int
+    cause: Cause
+
+    @property
+    def rows(self) -> Numbers:
+        """Its seconds."""
+        return np.arange(self.first, self.last + 1)
+
+
+class _Judged(NamedTuple):
+    """A drive with what is known of its seconds, and what was judged of them."""
+
+    drive: Drive
+    seconds: Seconds
+    radio: Radio
+    shown: Numbers
+    """Cause that each second shows itself."""
+    by_rate: Mask
+    typical_bps: float
+
+
+def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
+    """Return the bad stretches of a drive, the one that cost most time first.
+
+    Parameters
+    ----------
+    drive : Drive
+    poor_bps : float, optional
+        Below this rate a second is bad, in bit/s; default a fifth of the typical rate, which is the upper
+        quartile of the seconds in which data were wanted.
+
+    Returns
+    -------
+    Table
+        STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
+        `typical_bps`, `poor_bps`, and `judged_s`: seconds judged by rate, by radio alone, and not at all.
+
+    Raises
+    ------
+    InputError
+        If the drive's times span more than a million seconds.
+    """
+    seconds = seconds_of(drive)
+    radio = radio_of(seconds)
+    judged = seconds.is_wanted & np.isfinite(seconds.rate_bps)
+    typical = float(np.quantile(seconds.rate_bps[judged], 0.75)) if judged.any() else float("nan")
+    poor = POOR_SHARE * typical if poor_bps is None else poor_bps
+    known = radio.level_known | radio.quality_known
+    out = np.char.startswith(seconds.limit, "outage") if len(seconds.limit) else judged
+    bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
+    with np.errstate(invalid="ignore"):
+        bad = np.where(judged, seconds.rate_bps < bound, known & (radio.is_weak | radio.is_poor))
+    shown = causes_of(seconds, radio, bad)
+    first, last = _runs(bad)
+    undecided = radio.quality_known & ~radio.is_good & ~radio.is_poor
+    parts = []
+    for a, b in zip(first, last, strict=True):
+        inside = slice(a, b + 1)
+        parts += _parts(
+            a, inherited(shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside])
+        )
+    facts = {
+        "typical_bps": typical,
+        "poor_bps": poor,
+        "judged_s": {"by rate": int(judged.sum()), "by radio": int((~judged & known).sum()),
+                     "not": int((~judged & ~known).sum())},
+    }  # fmt: skip
+    return _table(_Judged(drive, seconds, radio, shown, judged, typical), parts, facts)
+
+
+def _runs(bad: Mask) -> tuple[list[int], list[int]]:
+    """Return the first and last seconds of the stretches."""
+    rows = np.flatnonzero(bad)
+    if not len(rows):
+        return [], []
+    ends = np.flatnonzero(np.diff(rows) > _BRIDGE_S + 1)
+    first, last = rows[np.append(0, ends + 1)], rows[np.append(ends, len(rows) - 1)]
+    long = (
+        np.add.reduceat(bad.astype(np.int64), first) >= LEAST_S
+    )  # a run reaches to the next one, which is not bad between
+    return first[long].tolist(), last[long].tolist()
+
+
+def _parts(first: int, cause: Numbers) -> list[_Part]:
+    """Return a stretch, which begins at a second, cut where its cause changes."""
+    cause = _filled(cause)
+    while True:
+        edges = np.flatnonzero(np.diff(cause) != 0) + 1
+        begins, ends = np.append(0, edges), np.append(edges, len(cause))
+        lengths = ends - begins
+        if len(begins) == 1 or lengths.min() >= _LEAST_CAUSE_S:
+            break
+        short = int(np.argmin(lengths))
+        near = [each for each in (short - 1, short + 1) if 0 <= each < len(begins)]
+        longer = max(near, key=lambda each: int(lengths[each]))
+        cause[begins[short] : ends[short]] = cause[begins[longer]]
+    return [
+        _Part(first + int(a), first + int(b) - 1, Cause(int(cause[a])))
+        for a, b in zip(begins, ends, strict=True)
+    ]
+
+
+def _filled(cause: Numbers) -> Numbers:
+    """Return the causes with seconds that were not bad given to the one before them."""
+    rows = np.where(cause != Cause.NONE, np.arange(len(cause)), 0)
+    return np.asarray(cause[np.maximum.accumulate(rows)])
+
+
+def _table(judged: _Judged, parts: list[_Part], facts: Document) -> Table:
+    rows = [_row(judged, part) for part in parts]
+    rows = sorted(rows, key=lambda row: (-np.nan_to_num(row["lost_s"]), -row["seconds"], row["begin_ns"]))
+    columns: dict[str, Array] = {}
+    for column in STRETCHES:
+        columns[column.name] = np.array([row[column.name] for row in rows], dtype=column.dtype)
+    return Table(STRETCHES, columns | _places(judged.drive, columns), facts)
+
+
+def _row(judged: _Judged, part: _Part) -> Row:
+    seconds, rows = judged.seconds, part.rows
+    rate = seconds.rate_bps[rows]
+    known = rate[np.isfinite(rate)]
+    is_unknown = part.cause is Cause.UNKNOWN
+    words = evidence_of(part.cause, seconds, judged.radio, rows, judged.drive.handovers)
+    return {
+        "begin_ns": int(seconds.begin_ns[part.first]),
+        "end_ns": int(seconds.begin_ns[part.last]) + NS_PER_S,
+        "seconds": float(len(rows)),
+        "lost_s": _lost_s(judged, rows),
+        "throughput_bps": float(known.mean()) if len(known) else np.nan,
+        "typical_bps": judged.typical_bps,
+        "cell": _cell(judged.drive, seconds.begin_ns[rows]),
+        "rsrp_dbm": median(seconds.rsrp_dbm[rows]),
+        "sinr_db": median(seconds.sinr_db[rows]),
+        "cause": part.cause.label,
+        "share": float((judged.shown[rows] == part.cause).mean()),
+        "evidence": words,
+        "missing": missing_of(seconds, judged.radio, rows) if is_unknown else "",
+        **dict.fromkeys(("lat_deg", "lon_deg", "begin_m", "end_m"), np.nan),
+    }
+
+
+def _lost_s(judged: _Judged, rows: Numbers) -> float:
+    """Return what the stretch cost: of each second the part of the typical rate that was not there."""
+    rows = rows[judged.by_rate[rows]]
+    if not len(rows) or not judged.typical_bps > 0:
+        return float("nan")
+    return float(np.clip(1 - judged.seconds.rate_bps[rows] / judged.typical_bps, 0.0, 1.0).sum())
+
+
+def _cell(drive: Drive, time_ns: Array) -> int:
+    stay = drive.stays.at(time_ns + NS_PER_S // 2)
+    cell = drive.stays.table["cell"][stay[stay >= 0]]
+    return int(drive.stays.ranks[np.bincount(cell).argmax()]) if len(cell) else NA
+
+
+def _places(drive: Drive, columns: dict[str, Array]) -> dict[str, Array]:
+    if drive.route is None:
+        return {}
+    begin, end = columns["begin_ns"], columns["end_ns"]
+    middle = drive.route.at(begin + (end - begin) // 2)
+    return {
+        "lat_deg": middle.lat_deg,
+        "lon_deg": middle.lon_deg,
+        "begin_m": drive.route.at(begin).distance_m,
+        "end_m": drive.route.at(end).distance_m,
+    }

@@ -1,0 +1,71 @@
+"""The figure of a recording without packets: its radio and its road over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError
+from multitracer.figures.downsample import thin
+from multitracer.figures.stack import figure
+from multitracer.figures.stacked import WHOLE, View, chosen_panels
+from multitracer.figures.surroundings.panels import surroundings_panels
+from multitracer.figures.time_sequence import cut
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.stack import Panel
+    from multitracer.recording.surroundings import Surroundings
+
+TIME_TITLE = "seconds from the first reading"
+_PANEL_PX = 190
+"""Height of a panel with share 1."""
+_LEAST_PX = 320
+
+
+def drive_panels(surroundings: Surroundings, view: View = WHOLE) -> list[Panel]:
+    """Return the panels of radio and road with all points of a view.
+
+    Raises
+    ------
+    InputError
+        If the recording holds nothing to draw, or no series has a label that is asked for.
+    """
+    panels = surroundings_panels(surroundings)
+    if not panels:
+        name = surroundings.recording.name
+        raise InputError(f"{name}: holds no packet, and no reading of radio or position to draw")
+    return cut(chosen_panels(panels, view.labels), view.from_ns, view.to_ns)
+
+
+def drive_figure(
+    surroundings: Surroundings,
+    view: View = WHOLE,
+    *,
+    panels: list[Panel] | None = None,
+    theme: ThemeName = "light",
+) -> go.Figure:
+    """Return the figure; its axis begins at the first reading.
+
+    Parameters
+    ----------
+    surroundings : Surroundings
+    view : View
+    panels : list of Panel, optional
+        Of this view, if they were made already; thinned in place.
+    theme : "light" or "dark"
+
+    Raises
+    ------
+    InputError
+        As `drive_panels` does.
+    """
+    origin_ns = surroundings.first_ns or 0
+    if panels is None:
+        panels = drive_panels(surroundings, view)
+    for panel in panels:
+        panel.series[:] = [thin(series) for series in panel.series]
+    height = max(_LEAST_PX, round(_PANEL_PX * sum(panel.share for panel in panels)))
+    drawn = figure(panels, origin_ns=origin_ns, theme=theme, height_px=height)
+    return drawn.update_xaxes(title_text=TIME_TITLE)

@@ -1,0 +1,119 @@
+"""The track of a recording: its route, the quantity that colours it, and what happened along it."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.mobility.handovers import bounds_ns
+from multitracer.analysis.mobility.seconds import Drive
+from multitracer.analysis.mobility.stretches import stretches
+from multitracer.analysis.series.surroundings import GPS_SPEED, RADIO_SERIES
+from multitracer.errors import InputError
+from multitracer.figures.surroundings.scale import SCALES
+from multitracer.geo.geojson import geojson
+from multitracer.geo.gpx import gpx
+from multitracer.geo.kml import kml
+from multitracer.geo.track import Mark, Quantity, Track
+from multitracer.recording.surroundings import Surroundings
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.recording.recording import Recording
+    from multitracer.tables import Table
+
+COLUMNS = {shown.column: label for label, shown in RADIO_SERIES.items()} | {"speed_mps": GPS_SPEED}
+"""Column of radio or position -> label of its series."""
+PLAIN_ROUTE = "none"
+"""The word for a route that shows no quantity."""
+
+
+def recorded_track(recording: Recording, colour: str | None = None) -> Track:
+    """Return the track of a recording, on the clocks of its hosts.
+
+    Parameters
+    ----------
+    recording : Recording
+    colour : str, optional
+        A column of COLUMNS, the label of its series, or "none". Default: the first of the map's quantities
+        that was recorded (RSRP, then RSSI, RSCP, ...).
+
+    Raises
+    ------
+    InputError
+        If it holds no position that can be trusted, or nothing of that quantity.
+    """
+    surroundings = Surroundings(recording)
+    if surroundings.drive is None:
+        raise InputError(f"{recording.name}: holds no position that can be trusted; record GPS, too")
+    _, route = surroundings.drive
+    quantity = _quantity(recording, surroundings, colour)
+    return Track.of(recording.name, route, quantity, _marks(surroundings, route))
+
+
+def writer_of(path: str) -> Callable[[Track], str]:
+    """Return what writes a track in the format that the ending of a file's name says.
+
+    Raises
+    ------
+    InputError
+        If no format has that ending.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in _WRITERS:
+        raise InputError(f"{path}: its ending names no format of routes; name a .geojson, .kml or .gpx file")
+    return _WRITERS[ending]
+
+
+_WRITERS: dict[str, Callable[[Track], str]] = {
+    ".geojson": geojson,
+    ".json": geojson,
+    ".kml": kml,
+    ".gpx": gpx,
+}
+
+
+def _quantity(recording: Recording, surroundings: Surroundings, colour: str | None) -> Quantity | None:
+    if colour == PLAIN_ROUTE:
+        return None
+    there = {label: table for label, table in surroundings.series.items() if label in SCALES and len(table)}
+    if colour is None:
+        return next((Quantity(SCALES[each], there[each]) for each in SCALES if each in there), None)
+    label = COLUMNS.get(colour, colour)
+    if label not in there:
+        known = ", ".join(column for column, label in COLUMNS.items() if label in there) or "nothing"
+        raise InputError(f"{recording.name}: no {colour} was recorded; the route can show: {known}")
+    return Quantity(SCALES[label], there[label])
+
+
+def _marks(surroundings: Surroundings, route: Route) -> Iterator[Mark]:
+    """Yield changes of the cell, bad stretches of the radio, and the notes of the engineer."""
+    for placed in surroundings.markers:
+        notes = zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
+        yield from (Mark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
+    for phone in surroundings.phones[:1]:  # the one that the report shows
+        bad = stretches(Drive(phone.stays, phone.handovers, route))
+        yield from chain(_handovers(phone.handovers), _stretches(bad))
+
+
+def _handovers(handovers: Table) -> Iterator[Mark]:
+    low, high = bounds_ns(handovers)
+    for row, took_s in zip(handovers.rows(), ((high - low) / NS_PER_S).tolist(), strict=True):
+        rats = [name for name in (row["source_rat"], row["target_rat"]) if name]
+        technology = f", {rats[0]} to {rats[1]}" if len(rats) == 2 and rats[0] != rats[1] else ""
+        words = f"{row['result']}, shown by the {row['evidence']}, within {took_s:.3g} s{technology}"
+        yield Mark(row["time_ns"], "change of the cell", words)
+
+
+def _stretches(bad: Table) -> Iterator[Mark]:
+    middle = bad["begin_ns"] + (bad["end_ns"] - bad["begin_ns"]) // 2
+    for row in np.argsort(bad["begin_ns"], kind="stable").tolist():
+        words = f"{bad['seconds'][row]:.0f} s: {bad['evidence'][row]}"
+        yield Mark(int(middle[row]), str(bad["cause"][row]), words)

@@ -1,0 +1,213 @@
+"""What the analysis says of a drive: the route, the cells that served, handovers, and where it was bad.
+
+The readings themselves are `multitracer.radio`; docs/mobility.md tells how each number is counted. A missing
+value is NA, never 0.
+"""
+
+from __future__ import annotations
+
+from multitracer.signalling import HANDOVERS
+from multitracer.tables import Column, Schema
+
+
+def _reals(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
+
+
+_PLACE = _reals(
+    ("lat_deg", "latitude, WGS 84, north positive", "degrees"),
+    ("lon_deg", "longitude, WGS 84, east positive", "degrees"),
+    ("distance_m", "along the route from its first position", "m"),
+)
+
+ROUTE = Schema(
+    "route",
+    (
+        Column("time_ns", "int64", "when the position was true", "ns since 1970"),
+        Column("row", "int64", "row in position, from 0"),
+        *_PLACE,
+        *_reals(
+            ("speed_mps", "over ground, as logged", "m/s"),
+            ("heading_deg", "course over ground, from true north; NA while it stands", "degrees"),
+        ),
+        Column("moved", "bool", "the position counts for the distance: it is no noise of a parked receiver"),
+        Column("gap", "U7", "what lies between the row before and this one: silence, leap, or empty"),
+    ),
+)
+"""The positions that can be trusted, in the order of time."""
+
+ROUTE_GAPS = Schema(
+    "route_gaps",
+    (
+        Column("begin_ns", "int64", "last position before", "ns since 1970"),
+        Column("end_ns", "int64", "first position after", "ns since 1970"),
+        *_reals(("length_m", "great circle between the two; a leap adds nothing to the distance", "m")),
+        Column("kind", "U7", "silence (no position in time) or leap (faster than anything that drives)"),
+        Column("reason", "U64", "the gap in words: leap of 300 km in 1 s"),
+    ),
+)
+"""Stretches of the route in which no position is interpolated."""
+
+JUDGED_HANDOVERS = HANDOVERS.extended(
+    "judged_handovers",
+    Column(
+        "ping_pong",
+        "int8",
+        "1: back to the cell before within the minimum stay, 0: not; NA: cannot be decided",
+        na=True,
+    ),
+    *_reals(
+        ("stay_least_s", "time in the old cell since it was entered, at least", "s"),
+        ("stay_most_s", "the same, at most", "s"),
+    ),
+    Column("verdict", "U10", "too early, too late, wrong cell (TS 36.300, 22.4.2.2), none; empty if unknown"),
+    Column("verdict_reason", "U64", "what the verdict rests on, or why there is none"),
+)
+"""Changes of the serving cell alone, with what the standards call them; secondary cells are not here."""
+
+STAYS = Schema(
+    "stays",
+    (
+        Column("begin_ns", "int64", "first reading of the cell, or the handover to it", "ns since 1970"),
+        Column("end_ns", "int64", "last reading of the cell, or the handover from it", "ns since 1970"),
+        Column("rat", "U8", "technology, as in radio; empty if unknown"),
+        Column("plmn", "U6", "network; empty if unknown"),
+        *(
+            Column(name, "int64", doc, na=True)
+            for name, doc in (
+                ("cell_id", "cell identity within the network"),
+                ("physical_cell_id", "PCI, primary scrambling code, or BSIC"),
+                ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink"),
+            )
+        ),
+        Column("cell", "int64", "number of the cell, from 0, in the order in which they are entered"),
+        *_reals(("seconds", "time in which it was read, without gaps", "s")),
+    ),
+)
+"""Times between two changes of the serving cell, in order."""
+
+_LEVELS = (
+    ("rsrp", "dBm", "RSRP"), ("rsrq", "dB", "RSRQ"), ("sinr", "dB", "SINR"), ("rscp", "dBm", "RSCP"),
+    ("rssi", "dBm", "RSSI"),
+)  # fmt: skip
+_QUARTILES = (("q1", "a quarter is at or below"), ("median", "median"), ("q3", "a quarter is at or above"))
+"""Of numpy.quantile, method linear."""
+
+CELLS = Schema(
+    "cells",
+    (
+        Column("rat", "U8", "technology, as in radio; empty if unknown"),
+        Column("plmn", "U6", "network; empty if unknown"),
+        *(
+            Column(name, "int64", doc, na=True)
+            for name, doc in (
+                ("cell_id", "cell identity within the network"),
+                ("physical_cell_id", "PCI, primary scrambling code, or BSIC"),
+                ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink"),
+            )
+        ),
+        Column("visits", "int64", "times that it became the serving cell, the first included"),
+        *_reals(
+            ("seconds", "time in which it served: between readings that are near enough", "s"),
+            ("distance_m", "way that was driven in this time; NA without positions", "m"),
+        ),
+        Column("readings", "int64", "rows of radio with a level"),
+        *_reals(
+            *(
+                (f"{name}_{part}_{unit.lower()}", f"{words} of the readings: {doc}", unit)
+                for name, unit, words in _LEVELS
+                for part, doc in _QUARTILES
+            ),
+            *(
+                (f"throughput_{part}_bps", f"throughput of its seconds: {doc}", "bit/s")
+                for part, doc in _QUARTILES
+            ),
+        ),
+        *(Column(f"rtt_{part}_ns", "int64", f"round-trip times: {doc}", "ns") for part, doc in _QUARTILES),
+        Column("outages", "int64", "outages that began in it; NA if none were looked for", na=True),
+        *_reals(("outage_s", "their time in it; NA if none were looked for", "s")),
+        Column("handovers_in", "int64", "changes to it"),
+        Column("handovers_out", "int64", "changes from it"),
+    ),
+)
+"""The cells that served, the longest first."""
+
+AROUND = Schema(
+    "around",
+    (
+        Column("handover", "int64", "row in judged_handovers"),
+        Column("window", "U8", "baseline (the same car a minute before), before, during, after"),
+        Column("begin_ns", "int64", "its begin", "ns since 1970"),
+        Column("end_ns", "int64", "its end", "ns since 1970"),
+        *_reals(
+            ("throughput_bps", "mean; NA where less than half of the window is known", "bit/s"),
+            ("throughput_ratio", "against the baseline; NA without one, or if it is 0", ""),
+            ("rtt_median_ms", "median of the round-trip times that ended in it", "ms"),
+        ),
+        Column("rtt_samples", "int64", "their number; NA if no round-trip times were given", na=True),
+        Column("sent", "int64", "segments sent in it; NA if none were given", na=True),
+        Column("lost", "int64", "those of them that were lost", na=True),
+        *_reals(("loss_ratio", "lost over sent; NA if nothing was sent", "")),
+        Column("reason", "U64", "why the baseline cannot be used; empty if it can"),
+    ),
+)
+"""What passed in windows around each handover; the limits of these windows are `around_limits`."""
+
+AROUND_LIMITS = Schema(
+    "around_limits",
+    (
+        Column("handover", "int64", "row in judged_handovers"),
+        Column("window", "U8", "as in around"),
+        Column("limit", "U17", "what held the transfer back (docs/limits.md); idle: none was running"),
+        *_reals(("share", "part of the window", "")),
+    ),
+)
+"""What limited the transfers around each handover; the shares of one window sum to 1."""
+
+EPOCHS = Schema(
+    "epochs",
+    (
+        *_reals(
+            ("begin_s", "begin of the bin, after the handover", "s"),
+            ("end_s", "end of the bin", "s"),
+        ),
+        Column("n", "int64", "handovers with a value in the bin"),
+        *_reals(
+            ("mean", "over handovers, each counts once", ""),
+            ("mean_low", "95 % interval: percentile bootstrap over handovers", ""),
+            ("mean_high", "its upper end", ""),
+            ("median", "over handovers", ""),
+            ("median_low", "95 % interval of order statistics; NA below six handovers", ""),
+            ("median_high", "its upper end", ""),
+        ),
+    ),
+)
+"""One quantity laid over all handovers, by the time since them."""
+
+STRETCHES = Schema(
+    "stretches",
+    (
+        Column("begin_ns", "int64", "its first second", "ns since 1970"),
+        Column("end_ns", "int64", "end of its last second", "ns since 1970"),
+        *_reals(
+            ("seconds", "its length", "s"),
+            ("lost_s", "time that it cost against the typical rate; NA if no rate was judged", "s"),
+            ("throughput_bps", "mean; NA if not known", "bit/s"),
+            ("typical_bps", "upper quartile of the drive while data were wanted; NA if not known", "bit/s"),
+            ("lat_deg", "latitude of its middle, WGS 84, north positive", "degrees"),
+            ("lon_deg", "longitude of its middle, WGS 84, east positive", "degrees"),
+            ("begin_m", "along the route, where it begins", "m"),
+            ("end_m", "along the route, where it ends", "m"),
+        ),
+        Column("cell", "int64", "row in cells that served longest in it", na=True),
+        *_reals(
+            ("rsrp_dbm", "median of its seconds", "dBm"),
+            ("sinr_db", "median of its seconds", "dB"),
+        ),
+        Column("cause", "U12", "coverage, interference, handover, load, server, TCP, or unknown"),
+        *_reals(("share", "part of its seconds that shows the cause itself, not only its consequence", "")),
+        Column("evidence", "U200", "what shows the cause, in words"),
+        Column("missing", "U120", "of an unknown cause: what would have to be recorded to tell"),
+    ),
+)
+"""Where it was bad, how bad, and why: the ones that cost most time first."""

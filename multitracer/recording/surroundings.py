@@ -1,0 +1,163 @@
+"""What surrounded the connections of a recording: the radio, the road, and what the engineer marked.
+
+A recording may hold several logs of each; every table here is that of one log of one host. All are put onto
+the clock of a capture point if the recording's clocks are known, otherwise they keep their host's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.route import route_of
+from multitracer.analysis.series.surroundings import radio_series, speed_series, travelled_series
+from multitracer.clock.model.relation import Clock
+from multitracer.clock.moved_table import moved
+from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
+from multitracer.recording.phones import phones_of
+from multitracer.tables import NOT_A_TIME
+from multitracer.words import portable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.recording.phones import Phone
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Table, Times
+
+LAYERS = ("radio", "position", "marker", "signalling")
+"""The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
+
+
+class Placed(NamedTuple):
+    """A table of one log, on the clock of the surroundings."""
+
+    host: str
+    path: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The radio and the road of a recording.
+
+    Attributes
+    ----------
+    recording : Recording
+    point : str or None
+        The capture point whose clock counts; None leaves the tables on the clocks of their hosts.
+    bounds_ns : pair of int or None
+        Only rows from the first time until before the second; None leaves a side open.
+    """
+
+    recording: Recording
+    point: str | None = None
+    bounds_ns: Bounds = (None, None)
+
+    @cached_property
+    def radio(self) -> list[Placed]:
+        """RADIO of each log that has a row of it."""
+        return self.logged(RADIO.name)
+
+    @cached_property
+    def position(self) -> list[Placed]:
+        """POSITION of each log that has a row of it."""
+        return self.logged(POSITION.name)
+
+    @cached_property
+    def markers(self) -> list[Placed]:
+        """MARKERS of each log that has a row of it."""
+        return self.logged(MARKERS.name)
+
+    @cached_property
+    def gaps(self) -> list[Placed]:
+        """GAPS of each log that has a row of it."""
+        return self.logged(GAPS.name)
+
+    def logged(self, name: str) -> list[Placed]:
+        """Return a table of each log that holds a row of it."""
+        placed = [
+            Placed(log.host, log.path, onto(self.recording, self.point, log.host, {name: table})[name])
+            for layer in LAYERS
+            for log, table in self.recording.tables(layer, name)
+        ]
+        within = [each._replace(table=_within(each.table, self.bounds_ns)) for each in placed]
+        return [each for each in within if len(each.table)]
+
+    @cached_property
+    def series(self) -> dict[str, Table]:
+        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded; of several logs the fuller."""
+        series = _fullest(self.radio, radio_series) | _fullest(self.position, speed_series)
+        if self.drive is not None:
+            placed, route = self.drive
+            series |= travelled_series(route, source=portable(placed.path))
+        return series
+
+    @cached_property
+    def phones(self) -> list[Phone]:
+        """The phones of the recording, the one with most readings first."""
+        return phones_of(self)
+
+    @cached_property
+    def drive(self) -> tuple[Placed, Route] | None:
+        """The route of the log with most positions that can be trusted; None without any position."""
+        routes = [(placed, route_of(placed.table)) for placed in self.position]
+        longest = max(routes, key=lambda each: len(each[1].table), default=None)
+        return longest if longest is not None and len(longest[1].table) else None
+
+    @property
+    def zone_is_unknown(self) -> bool:
+        """Whether some of its times name no time zone, so that they were taken for UTC."""
+        tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
+        return any(table.provenance.get("zone") == "unknown" for table in tables)
+
+    @property
+    def first_ns(self) -> int | None:
+        """The first time in any of its tables; None if there is none."""
+        tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
+        times = [times for table in tables if len(times := _times(table))]
+        return min((int(each.min()) for each in times), default=None)
+
+    def __bool__(self) -> bool:
+        return bool(self.radio or self.position or self.markers)
+
+
+def _within(table: Table, bounds_ns: Bounds) -> Table:
+    begin_ns, end_ns = bounds_ns
+    inside = np.ones(len(table), dtype=bool)
+    if begin_ns is not None:
+        inside &= table["time_ns"] >= begin_ns
+    if end_ns is not None:
+        inside &= table["time_ns"] < end_ns
+    return table if inside.all() else table.take(inside)
+
+
+def _times(table: Table) -> Times:
+    time_ns: Times = table["time_ns"]
+    return np.asarray(time_ns[time_ns != NOT_A_TIME])
+
+
+def _fullest(logs: list[Placed], series_of: Callable[..., dict[str, Table]]) -> dict[str, Table]:
+    """Return the series of all logs; of one label that several have, that with most values."""
+    fullest: dict[str, Table] = {}
+    for placed in logs:
+        for label, series in series_of(placed.table, source=portable(placed.path)).items():
+            if label not in fullest or len(series) > len(fullest[label]):
+                fullest[label] = series
+    return fullest
+
+
+def onto(recording: Recording, point: str | None, host: str, tables: dict[str, Table]) -> dict[str, Table]:
+    """Return tables of a host on the clock of a capture point; as they are where no clocks are related."""
+    clocks = recording.clocks
+    if clocks is None or point is None:
+        return tables
+    source, target = Clock(host), clocks.of_point(point)
+    if source == target:
+        return tables
+    return {label: moved(table, clocks, source, target).table for label, table in tables.items()}

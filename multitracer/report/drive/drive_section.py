@@ -1,0 +1,163 @@
+"""What a report says of the radio and the road: a sentence, the map, and the figure where no packet is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.figures.surroundings.figure import TIME_TITLE
+from multitracer.figures.surroundings.panels import surroundings_panels
+from multitracer.figures.time_sequence import cut
+from multitracer.report.drive.cells_section import change_words
+from multitracer.report.drive.route_map import Drive, Event, Stretches, map_document
+from multitracer.report.embed import embed
+from multitracer.report.markup import Markup, element
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import count, duration, moment, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.road import Road
+    from multitracer.figures.stacked import View
+    from multitracer.recording.layers import Layers
+    from multitracer.recording.surroundings import Surroundings
+    from multitracer.tables import Document, Table
+
+_LIMIT_COLOURS = {
+    Limit.HANDSHAKE: "#8fc9ef",
+    Limit.OUTAGE: "#1c2430",
+    Limit.LINK: "#d04a00",
+    Limit.RECOVERY: "#a8488a",
+    Limit.RECEIVER_WINDOW: "#e69f00",
+    Limit.SENDER_BUFFER: "#f0e442",
+    Limit.APPLICATION: "#2bc79b",
+    Limit.SLOW_START: "#56b4e9",
+    Limit.CONGESTION_WINDOW: "#0072b2",
+    Limit.UNKNOWN: "#97a3b3",
+}
+"""Okabe and Ito's hues, as in `figures.palette`; one for each limit."""
+
+
+def route_document(
+    road: Road, series: Mapping[str, Table], *, origin_ns: int, speed: float = 1
+) -> Document | None:
+    """Return the map of a recording as JSON; None where its positions make no route.
+
+    Parameters
+    ----------
+    road : Road
+        With what limited the connection, if there is one.
+    series : mapping of str to Table
+        SERIES of the connection, as recorded, to colour the route by.
+    origin_ns : int
+        What the page's figure calls 0.
+    speed : float
+        Seconds of the figure in a second of the recording.
+    """
+    if road.route is None:
+        return None
+    limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
+    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road)]
+    everything = {**road.surroundings.series, **series}
+    return map_document(Drive(road.route, everything, limits, events, origin_ns, speed))
+
+
+def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
+    """Return the series of a connection that can colour a route, as recorded: its goodput and round trips."""
+    segments, reverse = layers.segments, layers.reverse
+    acked = packet_series(segments, reverse=reverse, at="Snd")["TcpSnd_ack"]
+    samples = layers.part.analysis.rtt_samples(layers.connection)
+    return _goodput(acked) | rtt_series(samples, reverse=reverse)
+
+
+def _goodput(acked: Table) -> dict[str, Table]:
+    """Return TcpSnd_goodput, in bit/s: what was acknowledged in each second of the transfer."""
+    time_ns, highest = acked["time_ns"], np.maximum.accumulate(acked["value"])
+    if len(time_ns) < 2:
+        return {}
+    edges = np.arange(time_ns[0], time_ns[-1] + NS_PER_S, NS_PER_S)
+    last = np.searchsorted(time_ns, edges, side="right") - 1
+    rate = np.diff(highest[last]) * BITS_PER_BYTE
+    doc = "acknowledged in the second that begins here"
+    return {"TcpSnd_goodput": series_table("TcpSnd_goodput", edges[:-1], rate, unit="bit/s", doc=doc)}
+
+
+def _limits(diagnosis: Diagnosis) -> Stretches:
+    cells = diagnosis.limited.cells
+    words = [limit.label for limit in Limit]
+    colours = [_LIMIT_COLOURS[limit] for limit in Limit]
+    code = cells.limit.astype(np.int64)
+    return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
+
+
+def _outages(road: Road) -> list[Event]:
+    begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
+    return [
+        Event(begin, "outage", f"nothing came through for {duration(end - begin)}")
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def _handovers(road: Road) -> list[Event]:
+    if not road.phones:
+        return []
+    changes = road.phones[0].handovers
+    shown = changes.take(np.arange(min(len(changes), _MOST_EVENTS)))
+    return [Event(row["time_ns"], "handover", change_words(row)) for row in shown.rows()]
+
+
+_MOST_EVENTS = 5_000
+"""Handovers on a map: more are no picture, and a hostile log may claim any number."""
+
+
+def _markers(surroundings: Surroundings) -> list[Event]:
+    return [
+        Event(int(time_ns), "marker", note or "marked")
+        for placed in surroundings.markers
+        for time_ns, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
+    ]
+
+
+def drive_figure_document(
+    surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
+) -> Document:
+    """Return the figure of radio and road as JSON for `figure.js`."""
+    panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
+    figure = embed(
+        panels,
+        [],
+        identity=identity,
+        origin_ns=surroundings.first_ns or 0,
+        budget_bytes=budget_bytes,
+        time_title=TIME_TITLE,
+    )
+    return figure | {"options": "", "filename": "drive", "point": "reading"}
+
+
+ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
+
+
+def drive_summary(surroundings: Surroundings) -> Markup:
+    """Return what was recorded, in a sentence, of a recording without packets."""
+    return element(
+        "section", element("h2", "Summary"), element("p", printable(_sentence(surroundings)), class_="lead")
+    )
+
+
+def _sentence(surroundings: Surroundings) -> str:
+    readings = sum(len(placed.table) for placed in surroundings.radio)
+    facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
+    if surroundings.drive is not None:
+        route = surroundings.drive[1]
+        table = route.table
+        took_ns = int(table["time_ns"][-1] - table["time_ns"][0])
+        facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
+    begin = moment(surroundings.first_ns)
+    what = " and ".join(facts) or "no reading of radio or position"
+    doubt = f" {ZONE_DOUBT}" if surroundings.zone_is_unknown else ""
+    return f"No packets were captured. The logs hold {what}, from {begin} on.{doubt}"

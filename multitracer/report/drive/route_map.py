@@ -1,0 +1,287 @@
+"""The map of a drive in a report: its route, coloured by any quantity, and what happened along it.
+
+Places are metres east and north of the middle of the route, on the plane that touches the earth there: a
+route of 100 km is off by less than 0.1 % at its ends. `map.js` draws them; no tile is fetched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.sphere import EARTH_M
+from multitracer.figures.series import BREAK
+from multitracer.figures.surroundings.scale import MISSING, SCALES, Scale
+from multitracer.report.markup import Markup, element
+from multitracer.report.pack import pack_columns
+from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from multitracer.analysis.mobility.route import Places, Route
+    from multitracer.tables import Array, Document, Numbers, Table, Times
+
+MOST_POINTS = 60_000
+"""Points of the route in a page: two for each second of a drive of 8 hours."""
+_UNIT_M = 0.1
+"""Places are written in decimetres: finer than any receiver knows them."""
+_TICK_NS = NS_PER_MS
+_VALUE_UNIT = 1e-3
+KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the engineer"}
+
+
+class Event(NamedTuple):
+    """Something that happened along the route."""
+
+    time_ns: int
+    kind: str
+    """One of KINDS."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """A quantity that is one of several words, over stretches of time, such as what limited the transfer.
+
+    Attributes
+    ----------
+    title : str
+    words, colours : sequence of str
+    begin_ns, end_ns, code : ndarray of int64, shape (n,)
+        In order of time; `code` is the index of the word.
+    """
+
+    title: str
+    words: Sequence[str]
+    colours: Sequence[str]
+    begin_ns: Times
+    end_ns: Times
+    code: Numbers
+
+    def classes(self, time_ns: Times) -> Array:
+        """Return the word at each time as its index, -1 outside of all stretches."""
+        if not len(self.begin_ns):
+            return np.full(len(time_ns), -1)
+        row = np.searchsorted(self.begin_ns, time_ns, side="right") - 1
+        inside = (row >= 0) & (time_ns < self.end_ns[row])
+        return np.where(inside, self.code[row], -1)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What a map shows.
+
+    Attributes
+    ----------
+    route : Route
+    series : mapping of str to Table
+        SERIES by label, on the clock of the route; those with a scale of colours can be chosen.
+    stretches : sequence of Stretches
+    events : sequence of Event
+    origin_ns : int
+        What the page's time axis calls 0.
+    speed : float
+        Seconds of that axis in a second of the recording.
+    """
+
+    route: Route
+    series: Mapping[str, Table]
+    stretches: Sequence[Stretches] = ()
+    events: Sequence[Event] = ()
+    origin_ns: int = 0
+    speed: float = 1.0
+    base: Sequence[Sequence[tuple[float, float]]] = field(default=())
+    """Lines of a base map, each a sequence of longitude and latitude in degrees."""
+
+    @property
+    def quantities(self) -> list[str]:
+        """The labels of the series that can colour the route."""
+        return [label for label in SCALES if label in self.series and len(self.series[label])]
+
+
+def map_document(drive: Drive) -> Document | None:
+    """Return the map as JSON for `map.js`; None of a route with fewer than two places."""
+    time_ns = _times(drive)
+    places = drive.route.at(time_ns)
+    known = np.isfinite(places.lat_deg)
+    if int(known.sum()) < 2:
+        return None
+    plane = _Plane.around(places.lat_deg[known], places.lon_deg[known])
+    joined = np.append(False, known[1:] & known[:-1])[known]
+    time_ns = time_ns[known]
+    east, north = plane.metres(places.lat_deg[known], places.lon_deg[known])
+    columns = {
+        "time": _on_axis(time_ns, drive) // _TICK_NS,
+        "x": np.rint(east / _UNIT_M).astype(np.int64),
+        "y": np.rint(north / _UNIT_M).astype(np.int64),
+        "joined": joined.astype(np.int64),
+    }
+    track = pack_columns(columns) | {"tick_s": _TICK_NS / NS_PER_S, "unit_m": _UNIT_M}
+    return {
+        "track": track,
+        "quantities": [*_of_series(drive, time_ns), *_of_stretches(drive, time_ns)],
+        "events": _events(drive, plane),
+        "missing": MISSING,
+        "base": [plane.line(line) for line in drive.base],
+    }
+
+
+def map_section(document: Document) -> Markup:
+    """Return the section in which `map.js` draws the document."""
+    titles = [each["title"] for each in document["quantities"]]
+    kinds = [kind for kind in KINDS if any(event["kind"] == kind for event in document["events"])]
+    options = [element("option", title, value=number) for number, title in enumerate(titles)]
+    chooser = element("label", "Colour by ", element("select", options)) if titles else None
+    canvas = element("canvas", tabindex="0", role="img", aria_label=_HINT)
+    return element(
+        "section",
+        element("h2", "Where it was"),
+        element("div", chooser, [_box(kind) for kind in kinds], _buttons(), class_="bar"),
+        element("div", class_="classes key"),
+        canvas,
+        element("p", "Point at the route for its value.", class_="status", role="status"),
+        element("noscript", element("p", "The map needs JavaScript; the tables do not.")),
+        class_="map",
+    )
+
+
+_HINT = (
+    "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
+    "along the route."
+)
+_BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Whole", "Show the whole route"))
+
+
+def _buttons() -> Markup:
+    buttons = (
+        element("button", sign, type="button", data_map=action, title=says, aria_label=says)
+        for action, sign, says in _BUTTONS
+    )
+    return element("div", buttons, class_="group push")
+
+
+def _box(kind: str) -> Markup:
+    box = element("input", type="checkbox", checked=True, data_kind=kind)
+    return element("label", box, f" {KINDS[kind]}", class_="choice")
+
+
+def _times(drive: Drive) -> Times:
+    """Return the times of the points: those of the route, and of the readings of all series but TCP's."""
+    own = [drive.route.table["time_ns"]]
+    own += [table["time_ns"] for label, table in drive.series.items() if label.startswith("Radio_")]
+    own += [np.array([event.time_ns for event in drive.events], np.int64)]
+    times: Times = np.unique(np.concatenate(own))
+    if len(times) <= MOST_POINTS:
+        return times
+    return times[np.linspace(0, len(times) - 1, MOST_POINTS).astype(np.int64)]
+
+
+def _on_axis(time_ns: Times, drive: Drive) -> Times:
+    since = time_ns - drive.origin_ns
+    return since if drive.speed == 1 else np.rint(since * drive.speed).astype(np.int64)
+
+
+class _Plane(NamedTuple):
+    """The plane that touches the earth at a place."""
+
+    lat_deg: float
+    lon_deg: float
+
+    @classmethod
+    def around(cls, lat_deg: Array, lon_deg: Array) -> _Plane:
+        """Return the plane at the middle; longitudes count from the first, so that the date line is none."""
+        lon = lon_deg[0] + _turned(lon_deg - lon_deg[0])
+        return cls((lat_deg.min() + lat_deg.max()) / 2, (lon.min() + lon.max()) / 2)
+
+    def metres(self, lat_deg: Array, lon_deg: Array) -> tuple[Array, Array]:
+        """Return metres east and north of the place."""
+        east = np.radians(_turned(lon_deg - self.lon_deg)) * EARTH_M * np.cos(np.radians(self.lat_deg))
+        return east, np.radians(lat_deg - self.lat_deg) * EARTH_M
+
+    def line(self, line: Sequence[tuple[float, float]]) -> list[list[float]]:
+        """Return a line of longitudes and latitudes in metres, to the decimetre."""
+        lon, lat = np.array(line, np.float64).T
+        east, north = self.metres(lat, lon)
+        return [[round(x, 1), round(y, 1)] for x, y in zip(east.tolist(), north.tolist(), strict=True)]
+
+
+def _turned(degrees: Array) -> Array:
+    """Return differences of longitudes between -180 and 180."""
+    return (degrees + 180) % 360 - 180
+
+
+def _of_series(drive: Drive, time_ns: Times) -> list[Document]:
+    shown = []
+    for label in drive.quantities:
+        scale, value = SCALES[label], held(drive.series[label], time_ns)
+        if np.isfinite(value).any():
+            shown.append(_quantity(label, scale, value))
+    return shown
+
+
+def _quantity(label: str, scale: Scale, value: Array) -> Document:
+    known = np.isfinite(value)
+    written = np.full(len(value), BREAK)
+    written[known] = np.rint(value[known] * scale.factor / _VALUE_UNIT).astype(np.int64)
+    return {
+        "key": label,
+        "title": scale.title,
+        "unit": scale.unit,
+        "words": scale.words(),
+        "colours": scale.colours,
+        "scale": _VALUE_UNIT,
+        "classes": pack_columns({"value": scale.classes(value)}),
+        "values": pack_columns({"value": written}),
+    }
+
+
+def held(series: Table, time_ns: Times) -> Array:
+    """Return the value of SERIES at each time: the last one before it, unless that is too old.
+
+    Returns
+    -------
+    ndarray of float64, shape of `time_ns`
+        NaN before the first value, and where the last is older than the `gap_ns` of the series.
+    """
+    own = series["time_ns"]
+    row = np.searchsorted(own, time_ns, side="right") - 1
+    gap_ns = int(series.provenance.get("gap_ns", _DEFAULT_GAP_NS))
+    fresh = (row >= 0) & (time_ns - own[row] <= gap_ns)
+    return np.where(fresh, series["value"][row], np.nan)
+
+
+_DEFAULT_GAP_NS = 2 * NS_PER_S
+"""A value of TCP says nothing of the road two seconds later; not measured."""
+
+
+def _of_stretches(drive: Drive, time_ns: Times) -> list[Document]:
+    return [
+        {
+            "key": each.title,
+            "title": each.title,
+            "unit": "",
+            "words": list(each.words),
+            "colours": list(each.colours),
+            "classes": pack_columns({"value": each.classes(time_ns)}),
+        }
+        for each in drive.stretches
+        if len(each.begin_ns)
+    ]
+
+
+def _events(drive: Drive, plane: _Plane) -> list[Document]:
+    """Return the events whose place is known."""
+    time_ns = np.array([event.time_ns for event in drive.events], np.int64)
+    places: Places = drive.route.at(time_ns)
+    east, north = plane.metres(places.lat_deg, places.lon_deg)
+    seconds = _on_axis(time_ns, drive) / NS_PER_S
+    facts = zip(drive.events, seconds.tolist(), east.tolist(), north.tolist(), strict=True)
+    return [
+        {"kind": e.kind, "words": printable(e.words), "t": t, "x": round(x, 1), "y": round(y, 1)}
+        for e, t, x, y in facts
+        if np.isfinite(x)
+    ]

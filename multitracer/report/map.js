@@ -1,0 +1,374 @@
+/* Draws the route of a drive from the packed points in the page: a canvas of our own, no tiles, no network.
+
+   The page carries points in metres around the middle of the route, and for each quantity the class of each
+   point. What is drawn is chosen anew for each frame: points that fall onto the pixel of the one before, in
+   the same colour, are left out. Time links the map with the figure: both send and hear "cursor" and "view". */
+"use strict";
+
+const RouteMap = (() => {
+  const MARGIN = 28;
+  const NEAR_PX = 16;
+  const MOST_ZOOM = 40; // pixels for a metre
+  const SIGNS = { handover: "◆", marker: "⚑", outage: "✕", gap: "…" };
+
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function mount(root, data) {
+    const canvas = root.querySelector("canvas");
+    const context = canvas.getContext("2d");
+    const choice = root.querySelector("select");
+    const legend = root.querySelector(".classes");
+    const status = root.querySelector(".status");
+    const track = Figures.unpack(data.track);
+    const { time, joined } = track;
+    const [x, y] = [track.x, track.y].map((column) => column.map((units) => units * data.track.unit_m));
+    const quantities = data.quantities.map((each) => ({
+      ...each,
+      class: Figures.unpack(each.classes).value,
+      value: each.values ? Figures.unpack(each.values).value : null,
+    }));
+    const hidden = new Set();
+    let chosen = quantities[0];
+    let stretch = null;
+    let cursor = null;
+    let size = { width: 0, height: 0 };
+    let place = null; // pixels for a metre, and the metres at the middle of the canvas
+    let waiting = false;
+
+    const ends = (column) => column.reduce(([low, high], n) => [Math.min(low, n), Math.max(high, n)], [Infinity, -Infinity]);
+    const [west, east] = ends(x);
+    const [south, north] = ends(y);
+
+    function whole() {
+      const wide = Math.max(east - west, 20);
+      const high = Math.max(north - south, 20);
+      const zoom = Math.min((size.width - 2 * MARGIN) / wide, (size.height - 2 * MARGIN) / high);
+      return { zoom: Math.min(Math.max(zoom, 1e-7), MOST_ZOOM), x: (west + east) / 2, y: (south + north) / 2 };
+    }
+
+    const toX = (metres) => size.width / 2 + (metres - place.x) * place.zoom;
+    const toY = (metres) => size.height / 2 - (metres - place.y) * place.zoom;
+
+    /* The lines of each class, in pixels; class -1 is a missing value. */
+    function lines() {
+      const paths = new Map();
+      let lastX = NaN;
+      let lastY = NaN;
+      let lastClass = null;
+      for (let i = 0; i < x.length; i++) {
+        const px = toX(x[i]);
+        const py = toY(y[i]);
+        const kind = i ? chosen.class[i - 1] : chosen.class[0];
+        const near = Math.abs(px - lastX) < 0.7 && Math.abs(py - lastY) < 0.7;
+        if (joined[i] && near && kind === lastClass && i < x.length - 1) continue;
+        if (joined[i]) {
+          let path = paths.get(kind);
+          if (!path) paths.set(kind, (path = new Path2D()));
+          path.moveTo(lastX, lastY);
+          path.lineTo(px, py);
+        }
+        lastX = px;
+        lastY = py;
+        lastClass = kind;
+      }
+      return paths;
+    }
+
+    function draw() {
+      waiting = false;
+      if (!place || !size.width) return;
+      const ratio = window.devicePixelRatio || 1;
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, size.width, size.height);
+      context.lineCap = "round";
+      context.lineJoin = "round";
+      for (const path of data.base) drawBase(path);
+      const paths = lines();
+      if (stretch) drawStretch();
+      stroke(paths, 7, () => style("--ink"));
+      stroke(paths, 5, (kind) => chosen.colours[kind] ?? data.missing);
+      for (const event of data.events) if (!hidden.has(event.kind)) drawEvent(event);
+      if (cursor !== null) drawCursor();
+      drawScale();
+      drawNorth();
+    }
+
+    function stroke(paths, width, colour) {
+      context.lineWidth = width;
+      for (const [kind, path] of paths) {
+        context.strokeStyle = colour(kind);
+        context.stroke(path);
+      }
+    }
+
+    function drawBase(line) {
+      context.beginPath();
+      line.forEach(([east, north], i) => (i ? context.lineTo(toX(east), toY(north)) : context.moveTo(toX(east), toY(north))));
+      context.lineWidth = 1;
+      context.strokeStyle = style("--muted");
+      context.stroke();
+    }
+
+    /* The stretch that the figure shows, below the route. */
+    function drawStretch() {
+      const [first, end] = [position(stretch[0]), position(stretch[1])];
+      context.beginPath();
+      for (let i = Math.max(first, 1); i <= Math.min(end, x.length - 1); i++) {
+        if (!joined[i]) continue;
+        context.moveTo(toX(x[i - 1]), toY(y[i - 1]));
+        context.lineTo(toX(x[i]), toY(y[i]));
+      }
+      context.lineWidth = 15;
+      context.globalAlpha = 0.4;
+      context.strokeStyle = style("--accent");
+      context.stroke();
+      context.globalAlpha = 1;
+    }
+
+    function drawEvent(event) {
+      const [px, py] = [toX(event.x), toY(event.y)];
+      if (px < -20 || py < -20 || px > size.width + 20 || py > size.height + 20) return;
+      context.font = "16px system-ui, sans-serif";
+      context.textAlign = "center";
+      context.textBaseline = "middle";
+      context.lineWidth = 4;
+      context.strokeStyle = style("--paper");
+      context.strokeText(SIGNS[event.kind] ?? "•", px, py);
+      context.fillStyle = event.kind === "outage" ? style("--poor") : style("--ink");
+      context.fillText(SIGNS[event.kind] ?? "•", px, py);
+    }
+
+    function drawCursor() {
+      const i = position(cursor);
+      const at = Math.min(i, x.length - 1);
+      context.beginPath();
+      context.arc(toX(x[at]), toY(y[at]), 9, 0, 2 * Math.PI);
+      context.lineWidth = 3;
+      context.strokeStyle = style("--ink");
+      context.stroke();
+    }
+
+    function drawScale() {
+      const most = 140 / place.zoom;
+      const power = 10 ** Math.floor(Math.log10(most));
+      const metres = [5, 2, 1].map((n) => n * power).find((n) => n <= most) ?? power;
+      const long = metres * place.zoom;
+      const [left, base] = [14, size.height - 16];
+      context.lineWidth = 2;
+      context.strokeStyle = context.fillStyle = style("--ink");
+      context.beginPath();
+      context.moveTo(left, base - 6);
+      context.lineTo(left, base);
+      context.lineTo(left + long, base);
+      context.lineTo(left + long, base - 6);
+      context.stroke();
+      context.font = "12px system-ui, sans-serif";
+      context.textAlign = "left";
+      context.textBaseline = "alphabetic";
+      context.fillText(metres >= 1000 ? `${metres / 1000} km` : `${Number(metres.toPrecision(1))} m`, left + 6, base - 6);
+    }
+
+    function drawNorth() {
+      const [right, top] = [size.width - 24, 16];
+      context.fillStyle = style("--ink");
+      context.beginPath();
+      context.moveTo(right, top);
+      context.lineTo(right - 6, top + 16);
+      context.lineTo(right, top + 12);
+      context.lineTo(right + 6, top + 16);
+      context.fill();
+      context.font = "600 12px system-ui, sans-serif";
+      context.textAlign = "center";
+      context.textBaseline = "top";
+      context.fillText("N", right, top + 18);
+    }
+
+    /* The last point at or before a time. */
+    function position(seconds) {
+      let low = 0;
+      let high = time.length;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (time[middle] <= seconds) low = middle + 1;
+        else high = middle;
+      }
+      return Math.max(low - 1, 0);
+    }
+
+    function soon() {
+      if (!waiting) requestAnimationFrame(draw);
+      waiting = true;
+    }
+
+    function resize() {
+      const box = canvas.getBoundingClientRect();
+      const ratio = window.devicePixelRatio || 1;
+      const first = !size.width;
+      size = { width: box.width, height: box.height };
+      canvas.width = Math.round(box.width * ratio);
+      canvas.height = Math.round(box.height * ratio);
+      if (first || !place) place = whole();
+      draw();
+    }
+
+    function zoom(factor, px = size.width / 2, py = size.height / 2) {
+      const wanted = Math.min(Math.max(place.zoom * factor, whole().zoom / 4), MOST_ZOOM);
+      const [dx, dy] = [(px - size.width / 2) / place.zoom, (py - size.height / 2) / place.zoom];
+      const rest = 1 - place.zoom / wanted;
+      place = { zoom: wanted, x: place.x + dx * rest, y: place.y - dy * rest };
+      soon();
+    }
+
+    function pan(px, py) {
+      place = { ...place, x: place.x - px / place.zoom, y: place.y + py / place.zoom };
+      soon();
+    }
+
+    const actions = {
+      in: () => zoom(1.6),
+      out: () => zoom(1 / 1.6),
+      whole: () => {
+        place = whole();
+        soon();
+      },
+    };
+
+    function nearest(px, py) {
+      let best = -1;
+      let least = NEAR_PX ** 2;
+      for (let i = 0; i < x.length; i++) {
+        const away = (toX(x[i]) - px) ** 2 + (toY(y[i]) - py) ** 2;
+        if (away < least) [best, least] = [i, away];
+      }
+      return best;
+    }
+
+    function words(i) {
+      const kind = chosen.class[i];
+      const exact = chosen.value && !Number.isNaN(chosen.value[i]);
+      const number = exact ? `${Number((chosen.value[i] * chosen.scale).toPrecision(4))} ${chosen.unit}`.trim() : null;
+      const said = number ?? (kind < 0 ? "no value" : chosen.words[kind]);
+      const beside = data.events.filter((e) => !hidden.has(e.kind) && Math.hypot(e.x - x[i], e.y - y[i]) * place.zoom < NEAR_PX);
+      const events = beside.slice(0, 3).map((e) => `; ${SIGNS[e.kind] ?? ""} ${e.words}`).join("");
+      return `${time[i].toFixed(1)} s, ${chosen.title}: ${said}${events}`;
+    }
+
+    function show(seconds, tell) {
+      cursor = seconds;
+      if (seconds !== null && tell) status.textContent = words(position(seconds));
+      soon();
+    }
+
+    function send(name, detail) {
+      document.dispatchEvent(new CustomEvent(name, { detail: { ...detail, from: "map" } }));
+    }
+
+    function point(px, py) {
+      const i = nearest(px, py);
+      if (i < 0) return;
+      show(time[i], true);
+      send("cursor", { seconds: time[i] });
+    }
+
+    function step(by) {
+      const at = cursor === null ? 0 : position(cursor) + by;
+      const i = Math.min(Math.max(at, 0), time.length - 1);
+      show(time[i], true);
+      send("cursor", { seconds: time[i] });
+    }
+
+    function drawLegend() {
+      const missing = chosen.class.includes(-1);
+      const rows = chosen.words.map((text, i) => [text, chosen.colours[i]]);
+      if (missing) rows.push(["no value", data.missing]);
+      legend.replaceChildren(
+        ...rows.map(([text, colour]) => {
+          const item = document.createElement("span");
+          const box = document.createElement("i");
+          box.style.background = colour;
+          item.append(box, text);
+          return item;
+        }),
+      );
+      const title = document.createElement("b");
+      title.textContent = chosen.unit ? `${chosen.title}, ${chosen.unit}` : chosen.title;
+      legend.prepend(title);
+    }
+
+    const pointers = new Map();
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, event);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const box = canvas.getBoundingClientRect();
+      const before = pointers.get(event.pointerId);
+      if (!before) return point(event.clientX - box.left, event.clientY - box.top);
+      pointers.set(event.pointerId, event);
+      const others = [...pointers.values()].filter((each) => each.pointerId !== event.pointerId);
+      if (!others.length) return pan(event.clientX - before.clientX, event.clientY - before.clientY);
+      const apart = (each) => Math.hypot(each.clientX - others[0].clientX, each.clientY - others[0].clientY);
+      zoom(apart(event) / Math.max(apart(before), 1), others[0].clientX - box.left, others[0].clientY - box.top);
+    });
+    for (const name of ["pointerup", "pointercancel"]) {
+      canvas.addEventListener(name, (event) => {
+        const box = canvas.getBoundingClientRect();
+        pointers.delete(event.pointerId);
+        if (name === "pointerup") point(event.clientX - box.left, event.clientY - box.top);
+      });
+    }
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
+        event.preventDefault();
+        const box = canvas.getBoundingClientRect();
+        zoom(event.deltaY < 0 ? 1.25 : 0.8, event.clientX - box.left, event.clientY - box.top);
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("dblclick", (event) => {
+      const box = canvas.getBoundingClientRect();
+      zoom(2, event.clientX - box.left, event.clientY - box.top);
+    });
+    const keys = {
+      "+": actions.in, "=": actions.in, "-": actions.out, 0: actions.whole,
+      ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
+      ",": () => step(-1), ".": () => step(1),
+    };
+    canvas.addEventListener("keydown", (event) => {
+      const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
+      if (!action) return;
+      event.preventDefault();
+      action();
+    });
+    for (const button of root.querySelectorAll("[data-map]")) {
+      button.addEventListener("click", () => actions[button.dataset.map]());
+    }
+    for (const box of root.querySelectorAll("input[data-kind]")) {
+      box.addEventListener("change", () => {
+        if (box.checked) hidden.delete(box.dataset.kind);
+        else hidden.add(box.dataset.kind);
+        soon();
+      });
+    }
+    choice?.addEventListener("change", () => {
+      chosen = quantities[Number(choice.value)];
+      drawLegend();
+      soon();
+    });
+    document.addEventListener("themechange", soon);
+    document.addEventListener("cursor", ({ detail }) => detail.from === "map" || show(detail.seconds, true));
+    document.addEventListener("view", ({ detail }) => {
+      if (detail.from === "map") return;
+      const all = detail.seconds[0] <= time[0] && detail.seconds[1] >= time[time.length - 1];
+      stretch = all ? null : detail.seconds;
+      soon();
+    });
+    drawLegend();
+    new ResizeObserver(resize).observe(canvas);
+    return { draw, pan, zoom, words, place: () => ({ ...place }), cursor: () => cursor, stretch: () => stretch };
+  }
+
+  return { mount };
+})();

@@ -1,0 +1,110 @@
+"""What a phone and its network said to each other of the radio, as tables: messages, and changes of the cell.
+
+`signalling` has a row for each message of radio resource control (RRC), mobility and session management (NAS)
+or the link layers below them. `handovers` has a row for each change of a serving cell. Its rows come from the
+messages, or, where there are none, from a table `radio` alone; `evidence` says which. A missing value is NA,
+never 0. Identities of a subscriber or of a phone (IMSI, IMEI, numbers) are in no column.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from multitracer.tables import Column, Schema
+
+_CELL_COLUMNS = (
+    ("rat", "U8", "GSM, UMTS, LTE, NR as in the table radio; empty if unknown"),
+    ("physical_cell_id", "int64", "PCI, or primary scrambling code"),
+    ("channel", "int64", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink"),
+    ("cell_id", "int64", "cell identity within the network"),
+)
+
+
+class Kind(StrEnum):
+    """How a serving cell changes, the values of `kind` in HANDOVERS."""
+
+    HANDOVER = "handover"
+    """The network ordered it; also within one cell to another channel (TS 36.331, 5.3.5.4)."""
+    INTER_RAT = "inter-RAT handover"
+    """The network ordered it to another technology (TS 36.331, 5.4)."""
+    REDIRECTION = "redirection"
+    """The network released the connection and named where to go (TS 36.331, 5.3.8.3)."""
+    RE_ESTABLISHMENT = "re-establishment"
+    """The phone lost its cell and asked one to continue the connection (TS 36.331, 5.3.7)."""
+    RESELECTION = "reselection"
+    """The phone alone chose another cell (TS 36.304, 5.2.4); or it is not known who did."""
+    SECONDARY_ADDED = "secondary added"
+    """The NR leg of a dual connection began (TS 37.340, 10.2)."""
+    SECONDARY_CHANGED = "secondary changed"
+    """The NR leg moved to another cell (TS 37.340, 10.3 to 10.5)."""
+    SECONDARY_RELEASED = "secondary released"
+    """The NR leg ended (TS 37.340, 10.4)."""
+    ACTIVE_SET = "active set"
+    """A UMTS phone received additional cells, or fewer (TS 25.331, 8.3.4)."""
+    CHANGE = "change"
+    """Another cell served from one reading of the radio to the next; nothing else is known."""
+
+
+class Result(StrEnum):
+    """How a change of the serving cell ended, the values of `result` in HANDOVERS."""
+
+    COMPLETE = "complete"
+    """The phone confirmed it, or used the new cell."""
+    FAILED = "failed"
+    """The phone said that it could not."""
+    RE_ESTABLISHED = "re-established"
+    """It did not confirm; it then asked a cell to continue the connection."""
+    UNKNOWN = "unknown"
+    """The log does not say."""
+
+
+SIGNALLING = Schema(
+    "signalling",
+    (
+        Column("time_ns", "int64", "as the diagnostic log or the capture has it", "ns since 1970"),
+        Column("frame", "uint32", "frame in the GSMTAP capture, from 1; several messages may share one"),
+        Column("modem", "int64", "which radio of a phone with several cards, from 0", na=True),
+        Column("rat", "U8", "GSM, UMTS, LTE, NR; empty if unknown"),
+        Column("layer", "U8", "rrc, nas, sms, rr (of GSM), rlc/mac; empty if unknown"),
+        Column("direction", "U4", "up from the phone, down from the network; empty if the log does not say"),
+        Column("logical_channel", "U20", "BCCH-DL-SCH, UL-DCCH, ...; empty if none"),
+        Column("message", "U64", "its name in the standard; empty if tshark knows none"),
+        Column("cause", "U48", "why, in the word of the standard; empty if it says none"),
+        Column("transaction", "int64", "RRC transaction identifier, which a reply repeats", na=True),
+        Column("physical_cell_id", "int64", "of the cell that it was exchanged with", na=True),
+        Column("channel", "int64", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink", na=True),
+        Column("cell_id", "int64", "cell identity, in a message that broadcasts it", na=True),
+        Column("area_code", "int64", "LAC or TAC, in a message that broadcasts it", na=True),
+        Column("clock", "int64", "number of the stretch in which the log's times follow one clock, from 0"),
+        Column("encrypted", "int64", "1 if its content is ciphered and was not read, 0 if not", na=True),
+    ),
+)
+"""A message between phone and network."""
+
+HANDOVERS = Schema(
+    "handovers",
+    (
+        Column("time_ns", "int64", "the command; else the first sign of the new cell", "ns since 1970"),
+        Column("complete_ns", "int64", "the phone confirmed it, refused it or gave up", "ns since 1970"),
+        Column("earliest_ns", "int64", "the old cell served until then at least", "ns since 1970"),
+        Column("latest_ns", "int64", "the new cell served from then on", "ns since 1970"),
+        Column("modem", "int64", "which radio of a phone with several cards, from 0", na=True),
+        Column("kind", "U20", "handover, redirection, secondary added, ... (`multitracer.signalling.Kind`)"),
+        *(
+            Column(f"{which}_{name}", dtype, f"{words} cell: {doc}", na=dtype == "int64")
+            for which, words in (("source", "old"), ("target", "new"))
+            for name, dtype, doc in _CELL_COLUMNS
+        ),
+        Column("cause", "U48", "why, in the word of the standard; empty if nothing says it"),
+        Column("result", "U16", "complete, failed, re-established or unknown"),
+        Column("evidence", "U12", "signalling, cell id, PCI (with the channel) or technology"),
+        Column(
+            "command_line", "int64", "frame of the command; line of the last row with the old cell", na=True
+        ),
+        Column(
+            "complete_line", "int64", "frame of the reply; line of the first row with the new cell", na=True
+        ),
+        Column("trigger_line", "int64", "frame of the measurement report before the command", na=True),
+    ),
+)
+"""A change of a serving cell, or of the leg that a dual connection adds to it."""

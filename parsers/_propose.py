@@ -1,0 +1,36 @@
+"""Proposes a map of the columns of a CSV that no format knows."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from multitracer.errors import FormatError
+from parsers._stream import open_stream
+
+if TYPE_CHECKING:
+    import os
+
+
+def propose_map(path: str | os.PathLike[str]) -> str:
+    """Return a map for a CSV as TOML, which is read by it when it lies beside the file.
+
+    Parameters
+    ----------
+    path : path
+        A CSV, plain or compressed; "-" is standard input.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    FormatError
+        If it is no CSV, no column has times, or none a place or a level.
+    """
+    from parsers._text.proposal import NoProposalError, proposed  # noqa: PLC0415  reading a capture needs it not
+
+    with open_stream(path) as stream:
+        try:
+            return proposed(io.BufferedReader(stream))
+        except NoProposalError as error:
+            raise FormatError(stream.path, str(error)) from error

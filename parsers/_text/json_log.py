@@ -1,0 +1,92 @@
+"""Whole JSON documents of a log, in bounded memory, and numbers of them that can be."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, BinaryIO
+
+from multitracer.errors import FormatError
+
+if TYPE_CHECKING:
+    from multitracer.tables import Document
+
+_MOST_BYTES = 64 << 20
+"""About 300 bytes for each interval of a stream in iperf3: 15 hours of 4 streams at 1 s."""
+_MOST = 1 << 53
+
+
+def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
+    """Return the JSON objects that follow each other in a log, and why there are no more of them.
+
+    Raises
+    ------
+    FormatError
+        If not one object is whole, or the log is too large.
+    """
+    octets, damage = _all(stream, path)
+    text = octets.decode("utf-8-sig", "replace")
+    decoder, at, objects = json.JSONDecoder(), 0, []
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            damage = damage or f"no JSON from character {at:,} on: {error}"[:200]
+            break
+        if isinstance(document, dict):
+            objects.append(document)
+    if not objects:
+        raise FormatError(path, damage or "no JSON object in it")
+    return objects, damage
+
+
+def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
+    octets, damage = bytearray(), None
+    while len(octets) <= _MOST_BYTES:
+        try:
+            piece = stream.read(1 << 20)
+        except FormatError as error:  # of what unpacks the file
+            if not octets:
+                raise
+            damage = error.reason
+            break
+        if not piece:
+            break
+        octets += piece
+    if len(octets) > _MOST_BYTES:
+        raise FormatError(path, f"is longer than {_MOST_BYTES >> 20} MiB; cut the test into several")
+    return bytes(octets), damage
+
+
+def section(document: object, key: str) -> Document:
+    """Return an object inside another; an empty one if it is none."""
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def members(document: object, key: str) -> list[Document]:
+    """Return the objects of a list inside an object."""
+    value = document.get(key) if isinstance(document, dict) else None
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def real(value: object, *, most: float = _MOST) -> float | None:
+    """Return a number that is not negative and not beyond `most`; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value <= most else None
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number that is not negative; None if it is none."""
+    number = real(value)
+    return None if number is None else int(number)
+
+
+def words(value: object, most: int) -> str:
+    """Return printable text, cut; empty if it is none."""
+    text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+    return "".join(c for c in text[:most] if c.isprintable())

@@ -1,0 +1,339 @@
+"""Reads a CSV log by a map of its columns.
+
+Values that are no number, or that cannot be (an RSRP of -200 dBm, a rate below 0, a place at 0/0), are
+missing, and counted. A line needs no more fields than the map has columns, those of its first row of each
+table; a log of which no line has a time is an error.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from multitracer.errors import FormatError
+from multitracer.words import count
+from parsers._text.collector_log import Sparse
+from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, Header, delimiter_of
+from parsers._text.jumps import Jumps
+from parsers._text.lines import ZONELESS, Lines
+from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
+from parsers._text.units import decimal_of, factor, plain, split_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import BinaryIO
+
+    from multitracer.tables import Column, Table
+    from parsers._text.column_map import Cell, ColumnMap, RowMap
+
+    Fields = tuple[int, list[str]]
+    """Number of a line, and its fields."""
+
+_RATES = ("downlink_bps", "uplink_bps")
+_MOST = 1 << 53
+_LONGEST_FIELD = 100_000
+_MOST_COMMENTS = 50
+_SAMPLE_ROWS = 200
+"""Lines by which the form of the times is decided; not measured."""
+_MOSTLY = 0.5
+_FEW = 4
+_SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
+
+
+def first_line(lines: Iterable[str]) -> str:
+    """Return the line that names the columns: the first that is no comment; empty if there is none."""
+    for text in islice(lines, _MOST_COMMENTS):
+        stripped = text.strip("\ufeff \t")
+        if stripped and not stripped.startswith("#") and not _SEPARATOR.fullmatch(stripped):
+            return text
+    return ""
+
+
+def names_in(text: str, delimiter: str) -> list[str]:
+    """Return the names in the first line of a log; none if it is no CSV."""
+    try:
+        return next(csv.reader([text[:_LONGEST_FIELD]], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def read_mapped(
+    stream: BinaryIO,
+    columns: ColumnMap | Callable[[Header], ColumnMap],
+    *,
+    path: str,
+    name: str,
+) -> dict[str, Table]:
+    """Return the tables of a log.
+
+    Parameters
+    ----------
+    stream : binary file
+    columns : ColumnMap or callable
+        The map, or what chooses one by the names in the first line.
+    path, name : str
+        For messages and the provenance.
+
+    Raises
+    ------
+    FormatError
+        If the first line does not name the columns of the map, or no line has a time.
+    """
+    lines = Lines(stream)
+    text = first_line(lines)
+    if callable(columns):
+        header = Header(names_in(text, delimiter_of(text)))
+        columns = replace(columns(header), delimiter=delimiter_of(text))
+    elif columns.delimiter == AUTO_DELIMITER:
+        columns = replace(columns, delimiter=delimiter_of(text))
+    header = Header(names_in(text, columns.delimiter))
+    for column in columns.time:
+        if header.find(column) is None:
+            raise FormatError(path, f"no column {column!r}; the map does not fit", line=max(lines.number, 1))
+    return _Log(columns, header, lines, path).read(name)
+
+
+@dataclass(slots=True)
+class _Source:
+    """Where a cell of ours is found in a line, and what is known of its values so far."""
+
+    column: Column
+    cell: Cell
+    at: int | None
+    scale: float
+    seen: int = 0
+    impossible: int = 0
+    example: str = ""
+
+
+@dataclass(slots=True)
+class _Maker:
+    """What makes one row of a table of each line."""
+
+    row: RowMap
+    sources: list[_Source]
+    condition: int | None = None
+
+    def applies(self, fields: list[str]) -> bool:
+        """Return whether a line gives this row."""
+        if self.row.when is None:
+            return True
+        at = self.condition
+        return at is not None and at < len(fields) and plain(fields[at]) in self.row.when[1]
+
+
+class _Times:
+    """The times of the lines: in which column, in which form, and whether they jump."""
+
+    def __init__(self, columns: ColumnMap, header: Header, lines: Lines) -> None:
+        self._map = columns
+        self.form = columns.form
+        self._lines = lines
+        self.at = [at for column in columns.time if (at := header.find(column)) is not None]
+        self.seen = False
+        self.first: str | None = None
+        self.jumps = Jumps()
+
+    def text(self, fields: list[str]) -> str:
+        """Return the text of a line's time."""
+        return " ".join(fields[at].strip() for at in self.at if at < len(fields))
+
+    def of(self, number: int, fields: list[str]) -> int | None:
+        """Return the time of a line; None if it has none."""
+        text = self.text(fields)
+        if self.first is None:
+            self.first = text
+        at_ns = self.of_text(text)
+        if at_ns is not None:
+            self.seen = True
+            self.jumps.take(number, at_ns)
+        return at_ns
+
+    def of_text(self, text: str) -> int | None:
+        """Return the instant that a text names in the form of this log."""
+        return time_ns(text, self.form, self._map.zone, lambda: self._lines.warn(ZONELESS))
+
+
+class _Log:
+    """The rows read so far."""
+
+    def __init__(self, columns: ColumnMap, header: Header, lines: Lines, path: str) -> None:
+        self._map = columns
+        self._lines = lines
+        self._path = path
+        self._times = _Times(columns, header, lines)
+        self._widest = 0
+        self._needed = self._width_needed(header)
+        self._tables = {row.table: Sparse(SCHEMAS[row.table]) for row in columns.rows}
+        self._makers = [self._maker(row, header) for row in columns.rows]
+        self.impossible: dict[str, int] = {}
+        """Column -> values that cannot be."""
+        self._nowhere = 0
+
+    def _maker(self, row: RowMap, header: Header) -> _Maker:
+        sources = [
+            self._source(c, row.cells[c.name], header) for c in SCHEMAS[row.table] if c.name in row.cells
+        ]
+        return _Maker(row, sources, header.find(row.when[0]) if row.when else None)
+
+    def _source(self, column: Column, cell: Cell, header: Header) -> _Source:
+        at, unit = header.find_with_unit(cell.column)
+        scale = factor(unit, column.unit) if unit else cell.scale
+        if scale is None:
+            self._lines.warn(
+                f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is not known; not read"
+            )
+            return _Source(column, cell, None, 1.0)
+        return _Source(column, cell, at, scale)
+
+    def _width_needed(self, header: Header) -> int:
+        """Return the fewest fields with the time and all that the first row of each table takes."""
+        first = {row.table: row.cells for row in reversed(self._map.rows)}
+        columns = [*self._map.time, *(cell.column for cells in first.values() for cell in cells.values())]
+        return max(header.find(column) or 0 for column in columns) + 1
+
+    def read(self, name: str) -> dict[str, Table]:
+        """Read every line and return every table of the map."""
+        rows = self._rows()
+        sample = list(islice(rows, _SAMPLE_ROWS)) if self._map.form == AUTO else []
+        if sample:
+            self._choose_form(sample)
+        for number, fields in chain(sample, rows):
+            self._row(number, fields)
+        self._check_times()
+        provenance = self._lines.provenance(self._path, name, missing=self.impossible)
+        return {table: rows.table(provenance) for table, rows in self._tables.items()}
+
+    def _choose_form(self, sample: list[Fields]) -> None:
+        try:
+            self._times.form = form_of([text for _, fields in sample if (text := self._times.text(fields))])
+        except UncertainTimeError as error:
+            columns = ", ".join(map(repr, self._map.time))
+            raise FormatError(self._path, f"no line has a time: column {columns} {error}") from error
+
+    def _rows(self) -> Iterator[Fields]:
+        lines = self._lines
+        rows = _fields(iter(lines), self._map.delimiter)
+        while True:
+            try:
+                fields = next(rows, None)
+            except csv.Error:
+                lines.skip("no CSV")
+                rows = _fields(iter(lines), self._map.delimiter)
+                continue
+            if fields is None:
+                return
+            if fields:
+                yield lines.number, fields
+
+    def _row(self, number: int, fields: list[str]) -> None:
+        self._widest = max(self._widest, len(fields))
+        if len(fields) < min(self._needed, self._widest):
+            self._lines.skip("fewer fields than the columns of the map need", number=number)
+            return
+        at_ns = self._times.of(number, fields)
+        if at_ns is None:
+            self._lines.skip("no time", number=number)
+            return
+        for maker in self._makers:
+            if not maker.applies(fields):
+                continue
+            values = {source.column.name: self._value(source, fields) for source in maker.sources}
+            known = {name: value for name, value in values.items() if value is not None}
+            self._drop_nowhere(known)
+            if known:
+                own = {"time_ns": at_ns, "line": number}
+                self._tables[maker.row.table].append({"source": "csv", **maker.row.always, **known, **own})
+
+    def _drop_nowhere(self, known: dict[str, object]) -> None:
+        """Take 0/0 out of a row: receivers without a fix write it, and nobody drives there."""
+        if known.get("lat_deg") == 0.0 == known.get("lon_deg"):
+            self._nowhere += 1
+            for name in ("lat_deg", "lon_deg"):
+                del known[name]
+                self._cannot_be(name)
+
+    def _value(self, source: _Source, fields: list[str]) -> object:
+        column, cell, at = source.column, source.cell, source.at
+        text = "" if at is None or at >= len(fields) else fields[at].strip()
+        if text in self._map.missing or cell.is_missing(text):
+            return None
+        if cell.words:
+            return cell.words.get(text)
+        if column.dtype.startswith("U"):
+            return "".join(c for c in text if c.isprintable())[: int(column.dtype[1:])]
+        if column.unit == "ns since 1970":
+            return self._times.of_text(text)
+        value = _number(text, source)
+        source.seen += 1
+        least, most = RANGES.get(column.name, (-_MOST, _MOST))
+        if value is None or not least <= value <= most:
+            source.impossible += 1
+            source.example = source.example or text[:16]
+            self._cannot_be(column.name)
+            if column.name in _RATES and value is not None and value < 0:
+                self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
+            return None
+        return value if column.dtype.startswith("f") else int(value)
+
+    def _cannot_be(self, name: str) -> None:
+        self.impossible[name] = self.impossible.get(name, 0) + 1
+
+    def _check_times(self) -> None:
+        """Raise FormatError if there are lines, and none has a time; warn of what looks wrong."""
+        times = self._times
+        if times.first is None:
+            self._lines.warn("no line follows the names of the columns")
+        elif not times.seen:
+            columns = ", ".join(map(repr, self._map.time))
+            raise FormatError(
+                self._path,
+                f"no line has a time: column {columns} is not in the form {times.form!r}, "
+                f"for example {times.first[:40]!r}",
+            )
+        for sentence in (*self._wrong_columns(), *times.jumps.sentences()):
+            self._lines.warn(sentence)
+        if self._nowhere:
+            self._lines.warn(
+                f"{count(self._nowhere, 'position')} at 0/0, as of a receiver without a fix: missing"
+            )
+
+    def _wrong_columns(self) -> Iterator[str]:
+        """Yield a sentence for each column most of whose values cannot be: it may be another's."""
+        for source in (source for maker in self._makers for source in maker.sources):
+            if source.impossible >= _FEW and source.impossible > _MOSTLY * source.seen:
+                least, most = RANGES.get(source.column.name, (-_MOST, _MOST))
+                yield (
+                    f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of column "
+                    f"{source.cell.column!r} cannot be (for example {source.example!r}; {least} to {most} "
+                    f"{source.column.unit} can): is it another column, or another unit?"
+                )
+
+
+def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    return csv.reader((text[:_LONGEST_FIELD] for text in lines), delimiter=delimiter)
+
+
+def _number(text: str, source: _Source) -> float | None:
+    """Return the number that a text is in the unit of its column; None if it is none."""
+    scale = source.scale
+    try:
+        value = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
+    except (ValueError, OverflowError):
+        if source.cell.base == 16:
+            return None
+        text, unit = split_unit(text)
+        if unit:
+            by_unit = factor(unit, source.column.unit)
+            if by_unit is None:
+                return None
+            scale = by_unit
+        decimal = decimal_of(text)
+        if decimal is None:
+            return None
+        value = decimal
+    return value * scale if math.isfinite(value) else None

@@ -1,0 +1,230 @@
+"""GPX 1.0 and 1.1: points of tracks are positions, waypoints with a time are markers.
+
+Times are UTC by the format. Points of a planned route, and points without a time, are counted, not read.
+XML may be hostile: a document type, which could declare entities, is refused; depth and texts are bounded.
+Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of
+1.0, of Garmin's TrackPointExtension and of OsmAnd.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC
+from typing import TYPE_CHECKING, BinaryIO
+from xml.parsers import expat
+
+from multitracer.errors import FormatError
+from multitracer.radio import MARKERS, POSITION
+from multitracer.words import count
+from parsers._format import Format, Match
+from parsers._text.collector_log import Sparse
+from parsers._text.column_map import RANGES
+from parsers._text.jumps import Jumps
+from parsers._text.lines import Lines
+from parsers._text.rows import Rows
+from parsers._text.times import time_ns
+
+if TYPE_CHECKING:
+    from multitracer.tables import Document, Table
+
+_PIECE_BYTES = 1 << 16
+_DEEPEST = 64
+"""GPX with extensions is about 8 deep."""
+_LONGEST_TEXT = 4096
+_LONGEST_TAG_BYTES = 1 << 20
+_LONGEST_NOTE = 256
+_SNIFFED = re.compile(rb"<(?:!DOCTYPE\s+)?gpx[\s>]")
+_POINTS = ("trkpt", "rtept", "wpt")
+_NUMBERS = {
+    "ele": "altitude_m", "speed": "speed_mps", "course": "heading_deg", "bearing": "heading_deg",
+    "hdop": "hdop", "sat": "satellites", "accuracy": "error_m",
+}  # fmt: skip
+"""Element, of GPX or of an extension -> column. Speed is m/s in 1.0 and in both extensions."""
+_TEXTS = ("time", "fix", "name", "desc", "cmt")
+_FIX = {"none": 0, "2d": 2, "3d": 3, "dgps": 3, "pps": 3}
+_WHOLE = ("satellites",)
+
+
+class _Refused(Exception):  # noqa: N818  it never leaves this module
+    """XML that is not read further; the argument says why."""
+
+
+class _Reader:
+    """The elements of a document, as expat meets them."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.positions = Sparse(POSITION)
+        self.markers = Rows(MARKERS, ("time_ns", "line", "note"))
+        self.jumps = Jumps()
+        self.impossible: dict[str, int] = {}
+        """Column -> values that cannot be."""
+        self.nowhere = 0
+        self._names: list[str] = []
+        self._point: Document | None = None
+        self._begin = 0
+        self._text: list[str] = []
+        self._length = 0
+        self._fed = 0
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.StartDoctypeDeclHandler = self._refuse
+        self._parser.EntityDeclHandler = self._refuse
+
+    def feed(self, piece: bytes) -> None:
+        """Use some bytes; none at the end.
+
+        Raises
+        ------
+        expat.ExpatError
+            If they are no XML.
+        """
+        self._fed += len(piece)
+        self._parser.Parse(piece, not piece)
+        self._lines.number = self._parser.CurrentLineNumber
+        if (
+            self._fed - max(self._parser.CurrentByteIndex, 0) > _LONGEST_TAG_BYTES
+        ):  # expat keeps what is not whole
+            raise _Refused(f"one tag or comment is longer than {_LONGEST_TAG_BYTES >> 20} MiB")
+
+    def _refuse(self, *_declared: object) -> None:
+        raise _Refused("a document type, which may declare entities, is not read; take it out")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._names.append(_local(name))
+        if len(self._names) > _DEEPEST:
+            raise _Refused(f"elements lie more than {_DEEPEST} deep")
+        self._text, self._length = [], 0
+        if len(self._names) == 1 and self._names[0] != "gpx":
+            raise _Refused("the document is no gpx")
+        if self._names[-1] in _POINTS and self._point is None:
+            self._point = {"lat_deg": attributes.get("lat"), "lon_deg": attributes.get("lon")}
+            self._begin = self._parser.CurrentLineNumber
+
+    def _characters(self, text: str) -> None:
+        self._length += len(text)
+        if self._length <= _LONGEST_TEXT:
+            self._text.append(text)
+
+    def _end(self, _name: str) -> None:
+        name = self._names.pop()
+        if self._point is None:
+            return
+        text = "".join(self._text).strip()
+        if name in _POINTS:
+            point, self._point = self._point, None
+            self._use(name, point)
+        elif name in _NUMBERS:
+            self._point.setdefault(_NUMBERS[name], text)
+        elif name in _TEXTS:
+            self._point.setdefault(name, text)
+        self._text = []
+
+    def _use(self, kind: str, point: Document) -> None:
+        self._lines.number = self._begin
+        at_ns = time_ns(str(point.get("time") or ""), "iso", UTC, _nothing)
+        if kind == "rtept":
+            self._lines.skip("a point of a planned route")
+        elif at_ns is None:
+            self._lines.skip("a waypoint without a time" if kind == "wpt" else "a point without a time")
+        elif kind == "wpt":
+            note = " ".join(part for key in ("name", "desc", "cmt") if (part := str(point.get(key) or "")))
+            shown = "".join(c for c in note if c.isprintable())[:_LONGEST_NOTE]
+            self.markers.append(at_ns, self._begin, shown)
+        else:
+            self.jumps.take(self._begin, at_ns)
+            stamps = {"source": "gpx", "time_ns": at_ns, "fix_time_ns": at_ns, "line": self._begin}
+            self.positions.append({**stamps, **self._values(point)})
+
+    def _values(self, point: Document) -> Document:
+        """Return what a point says; a value that cannot be is missing and counted."""
+        values: Document = {"fix": _FIX.get(str(point.get("fix") or "").casefold())}
+        for name in ("lat_deg", "lon_deg", *dict.fromkeys(_NUMBERS.values())):
+            if point.get(name):
+                values[name] = self._number(name, str(point[name]))
+        if values.get("lat_deg") == 0.0 == values.get("lon_deg"):
+            self.nowhere += 1
+            for name in ("lat_deg", "lon_deg"):
+                values[name] = None
+                self.impossible[name] = self.impossible.get(name, 0) + 1
+        return values
+
+    def _number(self, name: str, text: str) -> float | None:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        least, most = RANGES[name]
+        if not least <= value <= most:
+            self.impossible[name] = self.impossible.get(name, 0) + 1
+            return None
+        return int(value) if name in _WHOLE else value
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def _nothing() -> None:
+    """Do nothing: the format says that times are UTC."""
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for XML whose document is a gpx."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    return "yes" if start == b"<" and _SNIFFED.search(head) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `position`, and `markers` where waypoints have a time.
+
+    Raises
+    ------
+    FormatError
+        If it is no GPX, declares a document type, or no point has a time.
+    """
+    lines = Lines(stream)
+    reader = _Reader(lines)
+    why = _read(reader, lines)
+    if not len(reader.positions) and not len(reader.markers):
+        reasons = ", ".join(f"{count(n, 'time')} {reason}" for reason, n in lines.skipped.items())
+        raise FormatError(path, why or f"no point of a track has a time ({reasons or 'no point'})")
+    lines.damage = why
+    for sentence in reader.jumps.sentences():
+        lines.warn(sentence)
+    if reader.nowhere:
+        lines.warn(f"{count(reader.nowhere, 'position')} at 0/0, as of a receiver without a fix: missing")
+    provenance = lines.provenance(path, FORMAT.name, missing=reader.impossible)
+    tables = {"position": reader.positions.table(provenance)}
+    return tables | ({"markers": reader.markers.table(provenance)} if len(reader.markers) else {})
+
+
+def _read(reader: _Reader, lines: Lines) -> str | None:
+    """Read the whole document; return why it was not read to its end."""
+    try:
+        while piece := lines.stream.read(_PIECE_BYTES):
+            reader.feed(piece)
+        reader.feed(b"")
+    except FormatError as error:  # of what unpacks the file
+        return error.reason
+    except expat.ExpatError as error:
+        return f"no XML from line {error.lineno:,} on: {expat.ErrorString(error.code)}"
+    except _Refused as error:
+        return str(error)
+    except (LookupError, ValueError) as error:
+        return f"its encoding cannot be read: {error}"
+    return None
+
+
+FORMAT = Format(
+    name="gpx",
+    layer="position",
+    description="tracks and waypoints of GPS receivers, GPX 1.0 and 1.1",
+    source="topografix.com/GPX/1/1",
+    sniff=sniff,
+    parse=parse,
+)

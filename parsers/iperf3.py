@@ -1,0 +1,190 @@
+"""What `iperf3 --json` and `--json-stream` write: each stream's rate in each interval, and its sums.
+
+Times are the start of the test, which iperf3 names by the second, and its own seconds since: the instant at
+which they begin is known to about one second. Several tests may follow each other in one log. Source:
+iperf_api.c of iperf3; the fields of `--json-stream` are those of the same objects, an event a line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from multitracer.application import APPLICATION_RATE, APPLICATION_SUMS, LAYER
+from multitracer.endpoints import host_port, host_text
+from multitracer.errors import FormatError
+from multitracer.units import NS_PER_S
+from parsers._format import Format, Match
+from parsers._text.collector_log import Sparse
+from parsers._text.json_log import documents, members, real, section, whole, words
+from parsers._text.lines import Lines
+from parsers._text.rows import address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.tables import Document, Table
+
+_SNIFFED = re.compile(rb'\A\s*\{\s*"(?:start"\s*:\s*\{|event"\s*:\s*"start")')
+_OWN = (b'"connected"', b'"cookie"', b'"system_info"')
+_US_PER_S = 1e6
+_LONGEST_S = 1e8
+"""Three years; iperf3 refuses tests beyond a day."""
+_LATEST_S = 1 << 33
+_MOST_PORT = 0xFFFF
+
+
+def _tests(objects: Sequence[Document]) -> Iterator[Document]:
+    """Yield each test as one document: `--json` writes them so, `--json-stream` as events."""
+    test: Document | None = None
+    for document in objects:
+        event, data = document.get("event"), document.get("data")
+        if "start" in document:
+            yield document
+        elif event == "start":
+            if test is not None:
+                yield test
+            test = {"start": data, "intervals": []}
+        elif test is not None and event == "interval":
+            test["intervals"].append(data)
+        elif test is not None and event in ("end", "error"):
+            test[event] = data
+    if test is not None:
+        yield test
+
+
+class _Log:
+    """The rows read so far."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.rates = Sparse(APPLICATION_RATE)
+        self.sums = Sparse(APPLICATION_SUMS)
+        self.errors: list[str] = []
+
+    def take(self, run: int, test: Document) -> None:
+        """Use one test."""
+        self._run = run
+        start = section(test, "start")
+        begin_s = real(section(start, "timestamp").get("timesecs"), most=_LATEST_S)
+        self._begin_ns = None if begin_s is None else int(begin_s) * NS_PER_S
+        self._ends = {str(each.get("socket")): _endpoints(each) for each in members(start, "connected")}
+        self._reverse = bool(section(start, "test_start").get("reverse"))
+        if begin_s is None:
+            self._lines.warn("a test does not say when it began: its rows have no times")
+        if error := words(test.get("error"), 200):
+            self.errors.append(error)
+        for interval in members(test, "intervals"):
+            for stream in members(interval, "streams"):
+                self._rate(stream)
+        for stream in members(section(test, "end"), "streams"):
+            self._sum(stream, "sender")
+            self._sum(stream, "receiver")
+            if "udp" in stream:
+                self._sum({"sender": stream["udp"]}, "sender")
+
+    def _rate(self, stream: Document) -> None:
+        stamps = self._stamps(stream)
+        if stamps is None:
+            self._lines.skip("an interval without its times")
+            return
+        rtt, rttvar = (real(stream.get(name)) for name in ("rtt", "rttvar"))
+        self.rates.append(
+            {
+                **stamps,
+                "direction": self._direction(stream.get("sender")),
+                "bytes": whole(stream.get("bytes")),
+                "rate_bps": real(stream.get("bits_per_second")),
+                "retransmitted_segments": whole(stream.get("retransmits")),
+                "cwnd_bytes": whole(stream.get("snd_cwnd")),
+                "rtt_s": rtt / _US_PER_S if rtt else None,  # 0: the kernel has measured none
+                "rttvar_s": rttvar / _US_PER_S if rtt and rttvar is not None else None,
+                "omitted": int(bool(stream.get("omitted"))),
+            }
+        )
+
+    def _sum(self, stream: Document, reporter: str) -> None:
+        count = section(stream, reporter)
+        stamps = self._stamps(count) if count else None
+        if stamps is None:
+            return
+        self.sums.append(
+            {
+                **stamps,
+                "reporter": reporter,
+                "direction": self._direction(count.get("sender")),
+                "bytes": whole(count.get("bytes")),
+                "rate_bps": real(count.get("bits_per_second")),
+                "retransmitted_segments": whole(count.get("retransmits")),
+            }
+        )
+
+    def _direction(self, sender: object) -> str:
+        """Return whether this host sent; versions before 3.7 say it only of the whole test."""
+        is_sender = sender if isinstance(sender, bool) else not self._reverse
+        return "sent" if is_sender else "received"
+
+    def _stamps(self, stream: Document) -> Document | None:
+        since, until = (real(stream.get(name), most=_LONGEST_S) for name in ("start", "end"))
+        if since is None or until is None or until < since:
+            return None
+        series = words(stream.get("socket"), 64)
+        local, remote = self._ends.get(series, ("", ""))
+        begin_ns = self._begin_ns
+        return {
+            "time_ns": None if begin_ns is None else begin_ns + round(since * NS_PER_S),
+            "until_ns": None if begin_ns is None else begin_ns + round(until * NS_PER_S),
+            "run": self._run, "source": "iperf3", "series": series, "local": local, "remote": remote,
+        }  # fmt: skip
+
+
+def _endpoints(connected: Document) -> tuple[str, str]:
+    """Return the local and the remote end of a stream; each empty if it is not named."""
+    texts = []
+    for side in ("local", "remote"):
+        host, port = words(connected.get(f"{side}_host"), 64), whole(connected.get(f"{side}_port"))
+        try:
+            text = host_text(*address(host))
+        except ValueError:  # a name, or damage
+            text = ""
+        texts.append(host_port(text, port) if text and port is not None and port <= _MOST_PORT else "")
+    return texts[0], texts[1]
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a document that begins as iperf3's do."""
+    return "yes" if _SNIFFED.match(head) and any(name in head for name in _OWN) else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `application_rate` and `application_sums`.
+
+    Raises
+    ------
+    FormatError
+        If there is no whole document of a test, or no test has an interval or a sum.
+    """
+    objects, damage = documents(stream, path)
+    lines = Lines(stream)
+    log = _Log(lines)
+    tests = list(_tests(objects))
+    for run, test in enumerate(tests, 1):
+        log.take(run, test)
+    why = f"; iperf3 says: {log.errors[0]}" if log.errors else ""
+    if not len(log.rates) and not len(log.sums):
+        raise FormatError(path, f"no interval and no sum of a test in it{why}")
+    for error in log.errors:
+        lines.warn(f"iperf3 says: {error}")
+    lines.damage = damage
+    facts = lines.provenance(path, FORMAT.name, tests=len(tests), begin_known_to_s=1)
+    return {"application_rate": log.rates.table(facts), "application_sums": log.sums.table(facts)}
+
+
+FORMAT = Format(
+    name="iperf3",
+    layer=LAYER,
+    description="rates and sums of iperf3 --json and --json-stream",
+    source="iperf3, iperf_api.c; iperf3(1)",
+    sniff=sniff,
+    parse=parse,
+)

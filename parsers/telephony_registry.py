@@ -1,0 +1,291 @@
+"""What `adb shell dumpsys telephony.registry` prints, once or in a loop with a `date` before each.
+
+Each statement is a row: `mSignalStrength` one for each technology that has a value, `mCellInfo` one for each
+cell, `mServiceState` one. 2147483647 (CellInfo.UNAVAILABLE) is no value. A time stamp counts only at the
+start of a line; the log of events that Android appends, whose times are indented, is not read. Numbers of
+subscribers and phones are not read at all.
+
+The unit of `rssnr` is dB where the line has fields of Android 12 or later, 0.1 dB where one value of the log
+is beyond 30; otherwise it is not known, and the number is in `sinr_raw` alone. Source: frameworks/base of
+Android, telephony/java/android/telephony/CellSignalStrength*.java, CellIdentity*.java, SignalStrength.java.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from multitracer.errors import FormatError
+from multitracer.radio import RADIO
+from parsers._format import Format, Match
+from parsers._text.collector_log import Sparse
+from parsers._text.column_map import RANGES
+from parsers._text.date_line import date_line
+from parsers._text.jumps import Jumps
+from parsers._text.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Document, Table
+
+_UNAVAILABLE = {2147483647, -2147483648, 9223372036854775807}
+"""CellInfo.UNAVAILABLE and UNAVAILABLE_LONG."""
+_MOST_CHARACTERS = 1 << 20
+_MOST_CELLS = 256
+_LARGEST_SNR_DB = 30
+"""CellSignalStrengthLte.getRssnr is from -20 to 30 dB since Android 11."""
+_START = re.compile(r"mSignalStrength=|mCellInfo=|mServiceState=")
+_STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma):")
+_CELL = re.compile(r"CellInfo(Lte|Nr|Gsm|Wcdma):")
+_PRIMARY = re.compile(r"primary=CellSignalStrength(\w{2,8})")
+_PAIR = re.compile(r"\b(\w{1,40}) ?= ?(-?\d{1,19})(?=[\s,}\]]|$)")
+_BANDS = re.compile(r"\bmBands ?= ?\[([\d, ]{1,40})\]")
+_TEXT = re.compile(r"\b(mAlphaLong|mOperatorAlphaLong) ?= ?([^,={}\[\]]{1,64}?)(?= \w+ ?=|[,}]|$)")
+_DIGITS = re.compile(r"\b(mMcc|mMnc) ?= ?(\d{2,3})\b")
+_STATE = re.compile(r"\bmDataRegState=\d+\((\w{1,24})\)")
+_TECHNOLOGY = re.compile(r"\bgetRilDataRadioTechnology=\d+\((\w{1,16})\)")
+_LEGACY = re.compile(r"SignalStrength: (-?\d+(?: -?\d+){11,})")
+_RAT = {"Lte": "LTE", "Nr": "NR", "Gsm": "GSM", "Wcdma": "UMTS", "Cdma": "CDMA"}
+_RIL_RAT = {
+    "LTE": "LTE", "LTE_CA": "LTE", "NR": "NR", "NR_SA": "NR", "UMTS": "UMTS", "HSPA": "HSPA", "HSPAP": "HSPA",
+    "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM", "1xRTT": "CDMA",
+}  # fmt: skip
+"""ServiceState.rilRadioTechnologyToString."""
+_LEVELS: dict[str, dict[str, tuple[str, float]]] = {
+    "Lte": {
+        "rssi_dbm": ("rssi", 1), "rsrp_dbm": ("rsrp", 1), "rsrq_db": ("rsrq", 1), "sinr_raw": ("rssnr", 1),
+        "cqi": ("cqi", 1), "timing_advance": ("ta", 1),
+    },
+    "Nr": {"rsrp_dbm": ("ssRsrp", 1), "rsrq_db": ("ssRsrq", 1), "sinr_db": ("ssSinr", 1)},
+    "Gsm": {"rssi_dbm": ("rssi", 1), "rxqual": ("ber", 1), "timing_advance": ("mTa", 1)},
+    "Wcdma": {"rssi_dbm": ("ss", 1), "rscp_dbm": ("rscp", 1), "ecio_db": ("ecno", 1)},
+    "Cdma": {"rssi_dbm": ("cdmaDbm", 1), "ecio_db": ("cdmaEcio", 0.1)},
+}  # fmt: skip
+"""Technology -> column of ours -> field of theirs, and its factor."""
+_IDENTITY = {
+    "Lte": {"cell_id": "mCi", "physical_cell_id": "mPci", "area_code": "mTac", "channel": "mEarfcn"},
+    "Nr": {"cell_id": "mNci", "physical_cell_id": "mPci", "area_code": "mTac", "channel": "mNrArfcn"},
+    "Gsm": {"cell_id": "mCid", "physical_cell_id": "mBsic", "area_code": "mLac", "channel": "mArfcn"},
+    "Wcdma": {"cell_id": "mCid", "physical_cell_id": "mPsc", "area_code": "mLac", "channel": "mUarfcn"},
+}
+_NO_BER = 99
+"""TS 27.007, 8.5: not known or not detectable."""
+
+
+class _Log:
+    """The dump that is being read, and the rows so far."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.rows = Sparse(RADIO)
+        self._stamp_ns: int | None = None
+        self._text: list[str] = []
+        self._length = 0
+        self._begin = 0
+        self._in_events = False
+        self.jumps = Jumps()
+        self.impossible: dict[str, int] = {}
+        """Column -> values that cannot be."""
+
+    def take(self, text: str) -> None:
+        """Use one line."""
+        if text and not text[0].isspace():
+            stamp = date_line(text)
+            if stamp is not None:
+                self.flush()
+                self._stamp_ns, text, self._in_events = stamp.time_ns, stamp.rest, False
+                self.jumps.take(self._lines.number, stamp.time_ns)
+                if stamp.doubt:
+                    self._lines.warn(stamp.doubt)
+        plain = text.strip()
+        if plain.startswith("last known state"):
+            self._in_events = False
+        elif plain.endswith("logs:"):
+            self.flush()
+            self._in_events = True
+        if self._in_events or not plain:
+            return
+        if _START.match(plain) or plain.startswith(("Phone Id=", "last known state")):
+            self.flush()
+            self._begin = self._lines.number
+        self._add(plain)
+
+    def _add(self, text: str) -> None:
+        self._length += len(text)
+        if self._length <= _MOST_CHARACTERS:
+            self._text.append(text)
+        elif self._text:
+            self._lines.skip("a statement longer than any of Android's")
+            self._text = []
+
+    def flush(self) -> None:
+        """Read the statement so far."""
+        text = " ".join(self._text)
+        self._text, self._length = [], 0
+        if text.startswith("mSignalStrength="):
+            self._signal_strength(text)
+        elif text.startswith("mCellInfo="):
+            self._cell_info(text)
+        elif text.startswith("mServiceState="):
+            self._service_state(text)
+
+    def _append(self, source: str, values: Document) -> None:
+        known = {name: value for name, value in values.items() if self._can_be(name, value)}
+        if known.keys() - {"role", "rat"}:
+            stamps = {"time_ns": self._stamp_ns, "line": self._begin}
+            self.rows.append({"source": source, **known, **stamps})
+
+    def _can_be(self, name: str, value: object) -> bool:
+        """Return whether a value is possible, and count it if not."""
+        if name not in RANGES or not isinstance(value, int | float):
+            return True
+        least, most = RANGES[name]
+        if least <= value <= most:
+            return True
+        self.impossible[name] = self.impossible.get(name, 0) + 1
+        return False
+
+    def _signal_strength(self, text: str) -> None:
+        if legacy := _LEGACY.search(text):
+            self._old_signal_strength([int(number[:19]) for number in legacy[1].split()])
+            return
+        found_primary = _PRIMARY.search(text)
+        primary = found_primary[1] if found_primary else ""
+        for technology, part in _parts(text, _STRENGTH):
+            values = _levels(technology, part)
+            role = "secondary" if technology == "Nr" and primary == "Lte" else "serving"
+            if values:
+                self._append("mSignalStrength", {"role": role, "rat": _RAT[technology], **values})
+
+    def _old_signal_strength(self, numbers: list[int]) -> None:
+        """Use the blank-separated numbers of Android 9 and before."""
+        gsm, ber = numbers[:2]
+        if 0 <= gsm < _NO_BER:
+            quality = {"rxqual": ber} if 0 <= ber < _NO_BER else {}
+            self._append("mSignalStrength", {"role": "serving", "rssi_dbm": 2.0 * gsm - 113, **quality})
+        rsrp, rsrq, snr, cqi = (None if n in _UNAVAILABLE else n for n in numbers[8:12])
+        if rsrp is not None and rsrp < 0:
+            levels = {"rsrp_dbm": rsrp, "rsrq_db": rsrq, "sinr_db": None if snr is None else snr / 10}
+            known = {k: float(v) for k, v in levels.items() if v is not None}
+            more = {"cqi": cqi} if cqi is not None else {}
+            self._append("mSignalStrength", {"role": "serving", "rat": "LTE", **known, **more})
+
+    def _cell_info(self, text: str) -> None:
+        for technology, part in _parts(text, _CELL):
+            strength = _STRENGTH.search(part)
+            identity = part[: strength.start()] if strength else part
+            numbers = _numbers(identity)
+            values: Document = {
+                ours: numbers[theirs] for ours, theirs in _IDENTITY[technology].items() if theirs in numbers
+            }
+            values |= _levels(technology, part[strength.end() :]) if strength else {}
+            values |= _names(identity)
+            role = "serving" if "mRegistered=YES" in part[:64] else "neighbour"
+            self._append("mCellInfo", {"role": role, "rat": _RAT[technology], **values})
+
+    def _service_state(self, text: str) -> None:
+        values: Document = {}
+        if state := _STATE.search(text):
+            values["state"] = state[1][:16]
+        if technology := _TECHNOLOGY.search(text):
+            values["rat"] = _RIL_RAT.get(technology[1], "")
+        if operator := next((match[2] for match in _TEXT.finditer(text)), ""):
+            values["operator"] = _printable(operator)
+        self._append("mServiceState", {"role": "serving", **values})
+
+
+def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield the technology and the text of each object, up to the next one of its kind."""
+    matches = list(start.finditer(text))[:_MOST_CELLS]
+    ends = [match.start() for match in matches[1:]] + [len(text)]
+    for match, end in zip(matches, ends, strict=True):
+        yield match[1], text[match.end() : end]
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Return the fields that have a number that is a value; of two of one name the first."""
+    pairs = [(match[1], int(match[2])) for match in _PAIR.finditer(text)]
+    return {name: number for name, number in reversed(pairs) if number not in _UNAVAILABLE}
+
+
+def _levels(technology: str, text: str) -> Document:
+    numbers = _numbers(text)
+    values: Document = {}
+    for ours, (theirs, scale) in _LEVELS[technology].items():
+        if theirs in numbers and not (ours == "rxqual" and numbers[theirs] == _NO_BER):
+            values[ours] = numbers[theirs] * scale
+    if "sinr_raw" in values and "cqiTableIndex" in text:  # a field of Android 12 and later
+        values["sinr_db"] = float(values.pop("sinr_raw"))
+    return values
+
+
+def _names(text: str) -> Document:
+    values: Document = {}
+    digits = {match[1]: match[2] for match in _DIGITS.finditer(text)}
+    if len(digits) == 2:
+        values["plmn"] = digits["mMcc"] + digits["mMnc"]
+    if bands := _BANDS.search(text):
+        values["band"] = "/".join(bands[1].replace(" ", "").split(","))[:16]
+    if operator := _TEXT.search(text):
+        values["operator"] = _printable(operator[2])
+    return values
+
+
+def _printable(text: str) -> str:
+    return "".join(c for c in text.strip() if c.isprintable())[:32]
+
+
+def _in_tenths(table: Table) -> bool:
+    """Put rssnr into sinr_db if one value shows that all are in 0.1 dB; return whether its unit is open."""
+    raw = table["sinr_raw"]
+    known = ~table.missing("sinr_raw")
+    if (np.abs(raw[known]) > _LARGEST_SNR_DB).any():
+        table["sinr_db"][known] = raw[known] / 10
+        return False
+    return bool(known.any())
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for the registry's state of the radio."""
+    is_state = b"last known state:" in head and b"mCallState=" in head
+    is_part = b"mSignalStrength=SignalStrength" in head or b"mCellInfo=[CellInfo" in head
+    return "yes" if is_state or is_part else "no"
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `radio`.
+
+    Raises
+    ------
+    FormatError
+        If nothing in it tells of the radio.
+    """
+    lines = Lines(stream)
+    log = _Log(lines)
+    for text in lines:
+        log.take(text)
+    log.flush()
+    for sentence in log.jumps.sentences():
+        lines.warn(sentence)
+    if not len(log.rows):
+        raise FormatError(path, "no mSignalStrength, mCellInfo or mServiceState with a value")
+    table = log.rows.table({})
+    if _in_tenths(table):
+        lines.warn(
+            "rssnr is in dB or in 0.1 dB, which this version of Android does not show: in sinr_raw only"
+        )
+    table.provenance |= lines.provenance(path, FORMAT.name, missing=log.impossible)
+    return {"radio": table}
+
+
+FORMAT = Format(
+    name="telephony-registry",
+    layer="radio",
+    description="`dumpsys telephony.registry` of Android, once or in a loop with `date`",
+    source="Android, frameworks/base, telephony/java/android/telephony",
+    sniff=sniff,
+    parse=parse,
+)

@@ -1,0 +1,41 @@
+"""Logs of positions as CSV whose columns are known: each is one map in `parsers/maps/`.
+
+A map beside the file (`track.csv.toml`) wins over all of these.
+docs/formats.md lists them, and how certain each is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from parsers._format import Format, Match
+from parsers._text.bundled import read_bundled, sniff_layer
+
+if TYPE_CHECKING:
+    from multitracer.tables import Table
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" for a first line that has the columns of one of the maps with positions alone."""
+    return sniff_layer(head, "position")
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `position`.
+
+    Raises
+    ------
+    FormatError
+        If no map fits, two maps fit alike, or no line has a time.
+    """
+    return read_bundled(stream, path=path, name=FORMAT.name)
+
+
+FORMAT = Format(
+    name="track-csv",
+    layer="position",
+    description="positions as CSV with columns that are known (--maps lists them)",
+    source="parsers/maps; docs/formats.md",
+    sniff=sniff,
+    parse=parse,
+)

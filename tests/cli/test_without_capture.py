@@ -1,0 +1,136 @@
+"""Every command on a recording without packets: a log of the radio, of positions, a CSV, a folder of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import multitracer as mt
+from tests.cli.program import call
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DRIVE = SAMPLES / "rehearsal"
+RADIO = DRIVE / "radio.jsonl.gz"
+PLACES = DRIVE / "gps.jsonl.gz"
+CSV = """Timestamp,Longitude,Latitude,Speed,Operatorname,NetworkMode,RSRP,RSRQ,SNR,CQI,DL_bitrate,UL_bitrate
+2026.11.20_10.00.00,-8.4958,51.8955,36,A,LTE,-95,-11,8,10,1000,50
+2026.11.20_10.00.01,-8.4957,51.8956,36,A,LTE,-97,-12,7,9,2000,60
+2026.11.20_10.00.02,-8.4956,51.8957,36,A,LTE,-,-,-,-,0,0
+2026.11.20_10.00.03,-8.4955,51.8958,36,A,LTE,-98,-12,6,9,2500,60
+2026.11.20_10.00.04,-8.4954,51.8959,36,A,LTE,-98,-12,6,9,2500,60
+2026.11.20_10.00.30,-8.4940,51.8970,36,A,LTE,-99,-13,5,8,3000,70
+"""
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    """A drive test of five readings in a loose file."""
+    path = tmp_path / "drive.csv"
+    path.write_text(CSV)
+    return path
+
+
+@pytest.mark.parametrize("given", [[RADIO], [PLACES], [DRIVE], [RADIO, PLACES]], ids=len)
+def test_all_commands_take_logs_alone(given: list[Path], tmp_path: Path) -> None:
+    assert "Traceback" not in call("inspect", *given).stdout
+    assert json.loads(call("analyze", "--json", *given).stdout)["connections"] == []
+    assert "No packets were captured" in call("analyze", *given).stdout
+    call("plot", "-o", tmp_path / "figure.html", *given)
+    call("export", "tables", "-o", tmp_path / "tables", *given)
+    call("export", "series", "-o", tmp_path / "series", *given)
+    call("align", *given, "--no-keep")
+    if len(given) == 1:
+        call("report", "-o", tmp_path / "report.html", *given)
+        assert "No packets were captured" in (tmp_path / "report.html").read_text()
+
+
+def test_what_needs_packets_says_that_there_are_none(csv: Path) -> None:
+    assert "holds no TCP connection" in call("diagnose", csv, status=1).stderr
+    assert "holds no TCP connection" in call("plot", "-c", "1", csv, status=1).stderr
+    assert "holds no capture" in call("export", "segments", csv, status=1).stderr
+    assert "not a packet capture" in call("dissect", csv, status=1).stderr
+
+
+def test_each_value_of_a_series_is_that_of_the_log(csv: Path, tmp_path: Path) -> None:
+    """What the log left out is not there; nothing is filled in."""
+    call("export", "series", "-o", tmp_path / "series", csv)
+    lines = (tmp_path / "series" / "Radio_rsrp.csv").read_text().splitlines()
+    assert [line.split(",")[2] for line in lines[5:]] == ["-95", "-97", "-98", "-98", "-99"]
+    assert "# source: " in lines[2]
+    rates = (tmp_path / "series" / "Radio_rate_down.csv").read_text().splitlines()
+    assert [line.split(",")[2] for line in rates[5:]] == [
+        "1000000",
+        "2000000",
+        "0",
+        "2500000",
+        "2500000",
+        "3000000",
+    ]
+
+
+def test_a_series_names_its_column(csv: Path) -> None:
+    series = mt.open(csv).series()
+    assert series["Radio_sinr"].attrs["column"] == "radio.sinr_db"
+    assert series["Gps_speed"]["value"].round(6).tolist() == [10.0] * 6
+    assert series["Gps_position"]["value"].iloc[0] == 0
+
+
+def test_a_window_counts_from_the_first_reading(csv: Path, tmp_path: Path) -> None:
+    call("export", "series", "--from", "1", "--to", "2", "-o", tmp_path / "series", csv)
+    lines = (tmp_path / "series" / "Radio_rsrp.csv").read_text().splitlines()
+    assert len(lines) == 6
+
+
+def test_series_of_the_radio_by_name(csv: Path, tmp_path: Path) -> None:
+    done = call("plot", "--series", "Radio_r*,Gps_speed,Nothing", "-o", tmp_path / "figure.json", csv)
+    assert "no series 'Nothing'" in done.stderr
+    names = [trace.get("name") for trace in json.loads((tmp_path / "figure.json").read_text())["data"]]
+    assert names == ["Radio_rsrp", "Radio_rsrq", "Radio_rate_down", "Radio_rate_up", "Gps_speed"]
+
+
+def test_a_gap_is_drawn_as_a_gap(csv: Path, tmp_path: Path) -> None:
+    call("plot", "--series", "Radio_rsrp", "-o", tmp_path / "figure.json", csv)
+    (trace,) = json.loads((tmp_path / "figure.json").read_text())["data"]
+    y = np.frombuffer(base64.b64decode(trace["y"]["bdata"]))
+    np.testing.assert_array_equal(y, [-95, -97, -98, -98, np.nan, -99])
+
+
+def test_a_log_beside_a_capture_is_part_of_its_figure(csv: Path, tmp_path: Path) -> None:
+    capture = SAMPLES / "second-connection"
+    folder = tmp_path / "session"
+    folder.mkdir()
+    for path in capture.rglob("*"):
+        target = folder / path.relative_to(capture)
+        if path.is_dir():
+            target.mkdir(exist_ok=True)
+        else:
+            target.write_bytes(path.read_bytes())
+    (folder / "drive.csv").write_text(CSV)
+    call("plot", "--series", "Radio_rsrp", "-o", tmp_path / "figure.json", folder)
+    (trace,) = json.loads((tmp_path / "figure.json").read_text())["data"]
+    assert trace["name"] == "Radio_rsrp"
+
+
+def test_the_tables_of_a_drive_are_files(csv: Path, tmp_path: Path) -> None:
+    call("export", "tables", "-o", tmp_path / "tables", csv)
+    frame = pd.read_parquet(tmp_path / "tables" / "radio.parquet")
+    assert frame["rsrp_dbm"].dropna().tolist() == [-95, -97, -98, -98, -99]
+    assert str(frame["time_ns"].dtype) == "datetime64[ns, UTC]"
+    (cell,) = pd.read_parquet(tmp_path / "tables" / "cells.parquet").to_dict("records")
+    assert (cell["rat"], cell["seconds"], cell["handovers_in"]) == ("LTE", 4.0, 0)
+    assert not (tmp_path / "tables" / "signalling.parquet").exists()
+    call("export", "tables", "--format", "csv", "-o", tmp_path / "texts", csv)
+    assert pd.read_csv(tmp_path / "texts" / "radio.csv")["rsrp_dbm"].dropna().tolist()[0] == -95
+
+
+def test_a_log_without_a_zone_says_so_in_the_report(csv: Path, tmp_path: Path) -> None:
+    call("report", "-o", tmp_path / "report.html", csv)
+    assert "names no time zone" in (tmp_path / "report.html").read_text()

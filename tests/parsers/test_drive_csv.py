@@ -1,0 +1,206 @@
+"""Drive tests as CSV whose columns are known, and the maps that say so."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parsers
+from multitracer.errors import FormatError
+from parsers import drive_csv, track_csv
+from parsers._text import bundled
+from parsers._text.bundled import bundled_maps
+from parsers._text.column_map import SCHEMAS
+from tests.narrowed import tables_of
+from tests.parsers.damage import damaged, survives
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parsers._text.bundled import BundledMap
+
+MAPS = bundled_maps()
+S = 1_000_000_000
+TOWERS = (
+    b"mcc,mnc,lac,cell_id,psc,asu,dbm,ta,lat,lon,accuracy,speed,bearing,altitude,"
+    b"measured_at,net_type,neighboring,device\r\n"
+    b"260,2,58140,7016,55,45,-95,3,52.229676,21.012229,7.5,13.5,271,118.2,"
+    b'"2021-05-06T14:22:00.250Z",LTE,false,"A B"\r\n'
+    b"260,2,58140,7017,56,40,-100,,52.229676,21.012229,7.5,13.5,271,118.2,"
+    b'"2021-05-06T14:22:00.250Z",LTE,true,"A B"\r\n'
+    b"260,2,1234,4321,101,20,-89,,52.2297,21.0123,7.5,13.5,271,118.2,"
+    b'"2021-05-06T14:22:01.250Z",UMTS,false,"A B"\r\n'
+    b"260,2,1234,4322,,12,-89,1,52.2298,21.0124,7.5,13.5,271,118.2,"
+    b'"2021-05-06T14:22:02.250Z",GSM,false,"A B"\r\n'
+)
+SURVEY = (
+    b"# Created by Network Survey version=1.43-cdr\n# CSV Version=0.4.0\n"
+    b"deviceTime,latitude,longitude,altitude,speed,accuracy,missionId,recordNumber,"
+    b"groupNumber,mcc,mnc,tac,eci,earfcn,"
+    b"pci,rsrp,rsrq,ta,servingCell,lteBandwidth,provider,signalStrength,cqi,slot,snr,"
+    b"deviceSerialNumber,locationAge\n"
+    b"2025-10-10T13:58:27.603261-04:00,37.7749,-122.4194,15.58,0,22,NS 1,1,2,310,260,12345,"
+    b"12345678,750,36,-112.0,-9.0,"
+    b"39,true,MHZ_10,T-Mobile,-61.0,11,,-1.0,12,4916\n"
+)
+XCAL = (
+    b"TIME_STAMP,Lon,Lat,LTE KPI PCell Serving PCI,LTE KPI PCell Serving RSRP[dBm],"
+    b"5G KPI PCell RF Serving PCI,"
+    b"5G KPI PCell RF Serving SS-RSRP [dBm],5G KPI PCell Layer2 MAC DL Throughput [Mbps],GPS Speed (km/h)\n"
+    b"2022-08-11 14:32:11.250,-71.1,42.3,163,-83.46,701,-95.5,123.5,36\n"
+    b"2022-08-11 14:32:11.350,-71.1,42.3,163,-83.5,,,,36\n"
+)
+
+
+def read(data: bytes) -> dict[str, Any]:
+    fmt = parsers.recognise(data, path="x")
+    assert fmt.name in ("drive-csv", "track-csv")
+    return fmt.parse(io.BytesIO(data), path="x")  # type: ignore[return-value]
+
+
+def test_level_goes_where_its_technology_has_it() -> None:
+    found = read(TOWERS)
+    lte, other, umts, gsm = found["radio"].rows()
+    assert (lte["rat"], lte["rsrp_dbm"], lte["role"], lte["cell_id"]) == ("LTE", -95.0, "serving", 7016)
+    assert (other["rsrp_dbm"], other["role"]) == (-100.0, "neighbour")
+    assert (umts["rsrp_dbm"], umts["rscp_dbm"], umts["physical_cell_id"]) == (None, -89.0, 101)
+    assert (gsm["rscp_dbm"], gsm["rssi_dbm"], gsm["timing_advance"]) == (None, -89.0, 1)
+    assert lte["time_ns"] == 1620310920_250_000_000
+    assert found["position"]["speed_mps"].tolist() == [13.5] * 4
+    assert found["radio"].provenance["map"] == "tower-collector"
+    assert "zone" not in found["radio"].provenance
+
+
+def test_comments_before_the_names_are_stepped_over() -> None:
+    found = read(SURVEY)
+    (row,) = found["radio"].rows()
+    assert (row["cell_id"], row["channel"], row["rsrp_dbm"], row["sinr_db"]) == (12345678, 750, -112.0, -1.0)
+    assert row["time_ns"] == 1760119107_603_261_000
+    assert row["line"] == 4
+
+
+def test_several_technologies_of_a_line_are_rows_each() -> None:
+    found = read(XCAL)
+    lte, nr, later = found["radio"].rows()
+    assert (lte["rat"], lte["rsrp_dbm"], lte["physical_cell_id"]) == ("LTE", -83.46, 163)
+    assert (nr["rat"], nr["rsrp_dbm"], nr["downlink_bps"]) == ("NR", -95.5, 123.5e6)
+    assert later["rat"] == "LTE"
+    assert found["position"]["speed_mps"] == pytest.approx(10.0)
+    assert found["radio"].provenance["zone"] == "unknown"
+
+
+def test_positions_alone_are_a_log_of_positions() -> None:
+    logger = (
+        b"type,date time,latitude,longitude,accuracy(m),altitude(m),geoid_height(m),speed(m/s),"
+        b"bearing(deg),sat_used,"
+        b"sat_inview,name,desc\n"
+        b"T,2025-06-28 09:38:16,47.85001085,-4.208001633,1.18,72.517,,0.923,352,19,29,a,b\n"
+        b"W,2025-06-28 09:38:17,47.9,-4.3,1.18,72.517,,0.923,352,19,29,note,\n"
+    )
+    assert drive_csv.sniff(logger) == "no"
+    assert track_csv.sniff(logger) == "yes"
+    found = read(logger)
+    (row,) = found["position"].rows()
+    assert (row["time_ns"], row["lat_deg"], row["heading_deg"]) == (1751103496 * S, 47.85001085, 352.0)
+    assert "zone" not in found["position"].provenance
+
+
+# --- the maps ---
+
+
+@pytest.mark.parametrize("each", MAPS, ids=lambda m: m.name)
+def test_map_says_what_is_known_of_it_and_reads_what_it_needs(each: BundledMap) -> None:
+    assert set(each.needs) & {*each.columns.columns} >= {*each.columns.time}
+    assert min(map(len, (each.description, each.source, each.certain))) > 10
+    assert len(each.needs) >= 2
+
+
+TIMES = {
+    "auto": "2021-05-06 14:22:{:02}",
+    "iso": "2021-05-06T14:22:{:02}Z",
+    "epoch_ns": "16203109{:02}000000000",
+}
+
+
+def log_of(
+    each: BundledMap, chance: random.Random, delimiter: str, *, capitals: bool
+) -> tuple[bytes, list[dict[str, str]]]:
+    """Return a log with the columns of a map and others between them, and its fields by column."""
+    columns = list(dict.fromkeys([*each.columns.columns, *each.needs, "spare 1", "spare 2"]))
+    chance.shuffle(columns)
+    words = {row.when[0]: sorted(row.when[1])[0] for row in each.columns.rows if row.when}
+    lines = []
+    for n in range(20):
+        fields = {column: str(-chance.randint(70, 80)) for column in columns}
+        fields |= dict.fromkeys(each.columns.time, TIMES[each.columns.form].format(n)) | words
+        lines.append(fields)
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, quoting=csv.QUOTE_ALL if capitals else csv.QUOTE_MINIMAL)
+    writer.writerow([column.upper() if capitals else column for column in columns])
+    writer.writerows([[fields[column] for column in columns] for fields in lines])
+    return out.getvalue().encode("utf-8-sig" if capitals else "utf-8"), lines
+
+
+@pytest.mark.parametrize("each", MAPS, ids=lambda m: m.name)
+@pytest.mark.parametrize(("delimiter", "capitals"), [(",", False), (";", True), ("\t", False)])
+def test_map_is_chosen_in_any_order_case_and_delimiter(
+    each: BundledMap, delimiter: str, capitals: bool
+) -> None:
+    data, lines = log_of(each, random.Random(each.name), delimiter, capitals=capitals)
+    found = read(data)
+    for name, table in (("rsrp_dbm", "radio"), ("rssi_dbm", "radio"), ("lat_deg", "position")):
+        rows = [row for row in each.columns.rows if row.table == table and name in row.cells]
+        theirs = {float(fields[row.cells[name].column]) for fields in lines for row in rows}
+        ours = set(found[table][name][~found[table].missing(name)].tolist()) if rows else set()
+        assert ours == theirs or (ours < theirs and any(row.when for row in rows)), name
+    assert found[each.columns.rows[0].table].provenance["map"] == each.name
+
+
+def test_more_matched_columns_win_and_a_tie_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = '[map]\ndescription = "d"\nsource = "s"\ncertain = "c"\nneeds = ["t", "x"]\n'
+    text = about + '[time]\ncolumn = "t"\n[radio]\n'
+    small = bundled._read("small", text + 'rsrp_dbm = "x"\n')
+    large = bundled._read("large", text + 'rsrp_dbm = "x"\nrsrq_db = "y"\n')
+    again = bundled._read("again", text + 'rsrp_dbm = "x"\nrsrq_db = "y"\n')
+    data = b"t,x,y\n2021-05-06T14:22:00Z,-90,-9\n"
+    monkeypatch.setattr(bundled, "bundled_maps", lambda: (small, large))
+    assert drive_csv.parse(io.BytesIO(data), path="x")["radio"].provenance["map"] == "large"
+    monkeypatch.setattr(bundled, "bundled_maps", lambda: (small, large, again))
+    with pytest.raises(FormatError, match="fits the maps large and again alike"):
+        drive_csv.parse(io.BytesIO(data), path="x")
+    monkeypatch.setattr(bundled, "bundled_maps", lambda: (large,))
+    assert drive_csv.sniff(b"t,y\n1,2\n") == "no"
+
+
+def test_map_beside_the_file_wins(tmp_path: Path) -> None:
+    path = tmp_path / "towers.csv"
+    path.write_bytes(TOWERS)
+    assert parsers.detect(path).name == "drive-csv"
+    path.with_name("towers.csv.toml").write_text(
+        '[time]\ncolumn = "measured_at"\n[radio]\nrssi_dbm = "asu"\n'
+    )
+    assert parsers.detect(path).name == "mapped-csv"
+    assert set(tables_of(path)) == {"radio"}
+
+
+def test_names_that_no_map_has_are_claimed_by_none() -> None:
+    assert drive_csv.sniff(b"time,rsrp,lat\n1,2,3\n") == track_csv.sniff(b"time,rsrp,lat\n1,2,3\n") == "no"
+    with pytest.raises(FormatError, match="no bundled map fits"):
+        drive_csv.parse(io.BytesIO(b"time,rsrp\n1,2\n"), path="x")
+
+
+@given(data=st.sampled_from([TOWERS, SURVEY, XCAL]).flatmap(damaged))
+def test_damaged_log_gives_tables_or_an_error(data: bytes) -> None:
+    survives(drive_csv.parse, data)
+
+
+def test_every_column_of_a_map_is_one_of_ours() -> None:
+    for each in MAPS:
+        for row in each.columns.rows:
+            assert {*row.cells, *row.always} <= {*SCHEMAS[row.table].names}

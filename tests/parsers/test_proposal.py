@@ -1,0 +1,212 @@
+"""A map that is proposed for an unknown CSV: it reads the log that it was made for, and marks guesses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import tomllib
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parsers
+from multitracer.errors import FormatError
+from parsers._text.guesses import guesses, named_unit, tokens
+from tests.narrowed import tables_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+S = 1_000_000_000
+START = datetime(2021, 5, 20, 14, 22, tzinfo=UTC)
+NAMES = {
+    "time": ["Time", "timestamp", "DateTime", "GPS Time", "utc_time", "measured at time"],
+    "lat_deg": ["Latitude", "lat", "GPS Lat", "Latitude (deg)", "gps_latitude"],
+    "lon_deg": ["Longitude", "lon", "GPS Lon", "lng", "gps_longitude"],
+    "speed_mps": ["Speed{}", "GPS Speed{}", "velocity{}", "vehicleSpeed{}"],
+    "rsrp_dbm": ["RSRP", "LTE RSRP (dBm)", "Serving RSRP[dBm]", "rsrp_dbm", "lteRsrp"],
+    "rsrq_db": ["RSRQ", "LTE RSRQ (dB)", "rsrq_db", "ServingRSRQ"],
+    "sinr_db": ["SINR", "SNR", "LTE SINR (dB)", "rssnr"],
+    "rssi_dbm": ["RSSI", "RSSI (dBm)", "LTE_RSSI"],
+    "physical_cell_id": ["PCI", "Serving PCI", "pci"],
+    "cell_id": ["CellID", "Cell Id", "ECI", "cell_id"],
+    "downlink_bps": ["DL Throughput (Mbps)", "Download rate [Mbit/s]", "DL_bitrate (Mb/s)"],
+}
+"""Column of ours -> names that logs give it; speeds with a place for the unit."""
+SPEEDS = {" (km/h)": 3.6, " [mph]": 1 / 0.44704, "_kmh": 3.6, " (m/s)": 1.0, "": 3.6}
+FORMS = [
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%fZ", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p",
+    "epoch_s", "epoch_ms", "%Y.%m.%d_%H.%M.%S",
+]  # fmt: skip
+
+
+def drive(chance: random.Random, rows: int = 40) -> list[dict[str, float]]:
+    """Return what a car sees that drives north at 5 to 30 m/s."""
+    lat, lines = 52.0 + chance.random(), []
+    for _ in range(rows):
+        speed = chance.uniform(5, 30)
+        lat += speed / 111_195
+        lines.append(
+            {
+                "lat_deg": round(lat, 7), "lon_deg": round(-8.4 + chance.random() / 1e5, 7),
+                "speed_mps": speed,
+                "rsrp_dbm": chance.randint(-120, -70), "rsrq_db": chance.randint(-19, -5),
+                "sinr_db": chance.randint(-5, 25), "rssi_dbm": chance.randint(-90, -50),
+                "physical_cell_id": chance.randint(0, 503), "cell_id": chance.randint(10**6, 10**7),
+                "downlink_bps": chance.randint(1, 150) * 1_000_000.0,
+            }
+        )  # fmt: skip
+    return lines
+
+
+def text_of(moment: datetime, form: str) -> str:
+    if form.startswith("epoch"):
+        return str(int(moment.timestamp()) * (1000 if form == "epoch_ms" else 1))
+    return moment.strftime(form)
+
+
+@given(seed=st.integers(0, 10**9))
+def test_proposed_map_reads_the_log_that_it_was_made_for(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    chance = random.Random(seed)
+    delimiter, form = chance.choice(",;\t|"), chance.choice(FORMS)
+    comma = delimiter != "," and chance.random() < 0.5
+    unit, per_mps = chance.choice(list(SPEEDS.items()))
+    truth = drive(chance)
+    columns = {ours: chance.choice(names).format(unit) for ours, names in NAMES.items()}
+    order = [*columns, "spare", "counter"]
+    chance.shuffle(order)
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter)
+    writer.writerow([columns.get(name, name) for name in order])
+    for n, row in enumerate(truth):
+        shown = {
+            name: str(int(value)) if value == int(value) else f"{value:.7f}" for name, value in row.items()
+        }
+        shown["speed_mps"] = f"{row['speed_mps'] * per_mps:.4f}"
+        shown["downlink_bps"] = f"{row['downlink_bps'] / 1e6:g}"
+        fields = {name: text.replace(".", ",") if comma else text for name, text in shown.items()}
+        fields |= {"time": text_of(START + timedelta(seconds=n), form), "spare": "x", "counter": str(n)}
+        writer.writerow([fields[name] if n % 7 or name != "rsrq_db" else "n.a." for name in order])
+    path = tmp_path_factory.mktemp("drive") / "drive.csv"
+    path.write_text(out.getvalue(), encoding="utf-8-sig" if chance.random() < 0.3 else "utf-8")
+    path.with_name("drive.csv.toml").write_text(parsers.propose_map(path))
+    assert parsers.detect(path).name == "mapped-csv"
+    tables = tables_of(path)
+    check(tables, truth, path.with_name("drive.csv.toml").read_text())
+
+
+def check(tables: dict[str, Any], truth: list[dict[str, float]], proposal: str) -> None:
+    radio, position = tables["radio"], tables["position"]
+    seconds = [int(START.timestamp()) + n for n in range(len(truth))]
+    assert (position["time_ns"] // S).tolist() == seconds, proposal
+    for name in truth[0]:
+        table = position if name in position.schema.names else radio
+        values = [row[name] for row in table.rows()]
+        expected = [None if name == "rsrq_db" and n % 7 == 0 else row[name] for n, row in enumerate(truth)]
+        assert values == [None if each is None else pytest.approx(each, abs=1e-4) for each in expected], (
+            name + "\n" + proposal
+        )
+
+
+def propose(folder: Path, text: str) -> str:
+    path = folder / "log.csv"
+    path.write_text(text)
+    return parsers.propose_map(path)
+
+
+def rows(*lines: str) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def test_what_is_not_sure_is_marked(tmp_path: Path) -> None:
+    text = rows(
+        "date,speed,rsrp,dl rate", *(f"0{1 + n}/02/2021 10:00:0{n},{90 + n},{80 + n},7" for n in range(9))
+    )
+    proposal = propose(tmp_path, text)
+    assert 'form = "%d/%m/%Y %H:%M:%S"  # unsure: day and month could be exchanged' in proposal
+    assert '# zone = "+01:00"  # unsure: the times name no zone' in proposal
+    assert (
+        'speed_mps = { column = "speed", unit = "km/h" }  # unsure: no unit is named; the largest is 98'
+        in proposal
+    )
+    assert "# rsrp_dbm = \"rsrp\"  # unsure: values such as '80' cannot be: -160 to -20 dBm can" in proposal
+    assert '# downlink_bps = "dl rate"  # unsure: no unit is named; write { column' in proposal
+
+
+def test_technologies_in_one_line_are_rows_each(tmp_path: Path) -> None:
+    text = rows(
+        "ts,LTE RSRP,NR SS-RSRP,LTE PCI,5G PCI,Neighbour RSRP",
+        *(f"{1700000000 + n},-9{n},-10{n},{n},{n + 7},-120" for n in range(5)),
+    )
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, text))
+    found = list(tables_of(path)["radio"].rows())[:2]
+    assert [(row["rat"], row["rsrp_dbm"], row["physical_cell_id"]) for row in found] == [
+        ("LTE", -90.0, 0), ("NR", -100.0, 7),
+    ]  # fmt: skip
+
+
+def test_words_and_numbers_in_base_16_are_seen(tmp_path: Path) -> None:
+    text = rows(
+        "time;network type;Cell ID;rsrp",
+        "2021-05-06T10:00:00Z;4G;1A2B;-90",
+        "2021-05-06T10:00:01Z;5G;77;-91",
+        "2021-05-06T10:00:02Z;WIFI;78;-92",
+    )  # fmt: skip
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, text))
+    first, second, third = tables_of(path)["radio"].rows()
+    assert (first["rat"], first["cell_id"], second["rat"], second["cell_id"]) == ("LTE", 0x1A2B, "NR", 0x77)
+    assert third["rat"] == ""
+    assert '"GPRS" = "GSM"' in (tmp_path / "log.csv.toml").read_text(), "later lines may hold it"
+    assert "zone" not in (tmp_path / "log.csv.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "names no columns of a CSV"),
+        ("just words\nmore\n", "names no columns of a CSV"),
+        ("a,b\n1,2\n", r"no column has times that can be read; tried 'a' \(for example '1'\), 'b'"),
+        ("when,rsrp\nnoon,-90\n", r"tried 'when' \(for example 'noon'\)"),
+        ("time,colour\n2021-05-06T10:00:00Z,red\n", "no column has a place or a level"),
+    ],
+)
+def test_log_without_a_time_or_a_level_is_one_sentence(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(FormatError, match=why):
+        propose(tmp_path, text)
+
+
+@given(names=st.lists(st.text(max_size=12), min_size=2, max_size=6), data=st.data())
+def test_any_names_give_toml_or_an_error(
+    names: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    extra = data.draw(st.text(max_size=8))
+    writer.writerow([*names, "time", f"rsrp{extra}"])
+    writer.writerows([["1"] * len(names) + [f"2021-05-06T10:00:0{n}Z", "-90"] for n in range(3)])
+    path = tmp_path_factory.mktemp("any") / "log.csv"
+    path.write_bytes(out.getvalue().encode("utf-8", "replace"))
+    try:
+        proposal = parsers.propose_map(path)
+    except FormatError:
+        return
+    tomllib.loads(proposal)
+    path.with_name("log.csv.toml").write_text(proposal, encoding="utf-8")
+    assert tables_of(path)
+
+
+def test_names_are_split_into_words_and_units() -> None:
+    assert tokens("DL_Bitrate") == ["dl", "bitrate"]
+    assert "5g" in tokens("5G KPI PCell RF")
+    assert named_unit("GPS Speed") == ("GPS Speed", "")
+    assert named_unit("speed_kmh") == ("speed", "kmh")
+    assert named_unit("RSRP [dBm]") == ("RSRP", "dBm")
+    assert guesses(["speedAccuracy"], [["1"]], ()) == []
