@@ -9,6 +9,7 @@ import pytest
 import multitracer as mt
 from multitracer.recording.open import open_recording
 from multitracer.report.write import write_report
+from tests.cli.program import call
 from tests.cli.test_without_capture import CSV
 
 if TYPE_CHECKING:
@@ -61,3 +62,23 @@ def test_the_change_of_the_cell_is_listed(tmp_path: Path) -> None:
     html = (tmp_path / "report.html").read_text()
     assert "1 change of the serving cell" in html
     assert 'data-show="0"' in html
+
+
+def test_handovers_are_laid_over_each_other(tmp_path: Path) -> None:
+    """RSRP falls from -85 to -95 dBm at each change of the cell, every thirty seconds."""
+    log = drive(tmp_path / "drive.csv", planted=False)
+    lines = log.read_text().splitlines()
+    for i in range(SECONDS):
+        cells = lines[i + 1].split(",")
+        cells[5], cells[7] = str(i // 30), str(-85 if i % 30 < 15 else -95)
+        lines[i + 1] = ",".join(cells)
+    log.write_text("\n".join(lines) + "\n")
+    session = mt.open(log)
+    epochs = session.handover_epochs("Radio_rsrp").set_index("begin_s")
+    assert epochs["n"].max() == SECONDS // 30 - 1
+    assert epochs["mean"].dropna().loc[:-1].tolist() == pytest.approx([-95] * 9)
+    assert epochs["mean"].dropna().loc[1:].tolist() == pytest.approx([-85] * 9, abs=0.1)
+    around = session.around_handovers
+    assert set(around["window"]) == {"baseline", "before", "during", "after"}
+    call("plot", "--figure", "handovers", "--series", "Radio_rsrp", "-o", tmp_path / "figure.html", log)
+    assert "has nothing of" in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
