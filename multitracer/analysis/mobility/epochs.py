@@ -29,7 +29,7 @@ measured."""
 CERTAIN_S = 2.0
 """Handovers whose time is known worse than this are left out: they would blur four bins into one. Not
 measured."""
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # the usual level; not measured
 DRAWS = 1_000
 """The end of a 95 % interval is then the 25th of 1,000 draws; its own error is some 0.7 % in rank."""
 _MOST_BINS = 10_000  # a window of an hour and a half in half seconds; more is a slip of the units

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.tables import Array, Times
 
-_LEAST_GAP_NS = 5 * NS_PER_S
+_LEAST_GAP_NS = 5 * NS_PER_S  # the reason is that of `_MISSED`
 _MISSED = 5
 """So many readings must be missing, and so much time without one must pass, before a line is broken.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.ranges import Side
     from multitracer.tables import Array, Table
 
-_NOTHING = np.empty(0, dtype=np.int64)
+_NOTHING = np.empty(0, dtype=np.int64)  # no packet
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.partition import Cells
     from multitracer.tables import Array, Document
 
-_DIGITS = 6
+_DIGITS = 6  # microseconds, as in `diagnose`
 _INSTEAD = {
     Limit.SLOW_START: Limit.CONGESTION_WINDOW,
     Limit.CONGESTION_WINDOW: Limit.SLOW_START,

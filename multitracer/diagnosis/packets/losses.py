@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 
-_FULL_RANK = 0.89
-_FULL_NS = 5 * NS_PER_MS
+_FULL_RANK = 0.89  # among all delays: where the queue is seldom full, few are as long
+_FULL_NS = 5 * NS_PER_MS  # less is no full queue: clocks and hosts make it too
 _OFTEN_FULL_RANK = 0.6
 """The rank suffices where the queue is full most of the time: many packets share the longest delay."""
 _FULLEST = 0.9
 """Part of the longest delay that the packet before a loss then had."""
-_CHANCE_RANK = 0.75
-_CHANCE_NS = 1.7 * NS_PER_MS
+_CHANCE_RANK = 0.75  # among all delays: the packets before losses by chance lie anywhere
+_CHANCE_NS = 1.7 * NS_PER_MS  # less is noise of clocks and hosts
 _CHANCE_SHARE = 0.5
 """Part of the longest delay below which a queue was far from full (a slow link has steps of its own)."""
-_QUARTILE = 0.25
-_LEAST_FULL = 3
-_LEAST_OFTEN_FULL = 8
+_QUARTILE = 0.25  # of the delays before losses: a quarter may be of another cause
+_LEAST_FULL = 3  # losses; fewer may be chance
+_LEAST_OFTEN_FULL = 8  # losses where the lower rank suffices
 _LEAST_CHANCE = 5
 """Losses apart from each other: with fewer, a quartile says nothing ..."""
 _LEAST_CLEAR_CHANCE = 3
 """... unless none of the packets before them had waited."""
-_LONGEST = 0.99
+_LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
 _FRESH = 1.5
 """Round trips after which a delay says nothing any more of the queue."""
 
