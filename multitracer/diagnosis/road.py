@@ -84,7 +84,10 @@ class Road:
 
     @cached_property
     def outages(self) -> tuple[Times, Times] | None:
-        """Begins and ends of the times in which nothing came through; None without a diagnosis."""
+        """Begins and ends of the times in which nothing came through; None without a diagnosis.
+
+        Both are int64, ns, shape (n,).
+        """
         if self.diagnosis is None:
             return None
         cells = self.diagnosis.limited.cells.joined()

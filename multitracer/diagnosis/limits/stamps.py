@@ -27,7 +27,8 @@ _FASTEST_DRIFT = 2e-4
 def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
     """Return when segments of one direction were sent by their own timestamps, and the tick of these.
 
-    Times are up to a constant, ns. None without timestamps, or where their tick is unknown.
+    The rows of `table` and the times (ns, up to a constant) are int64, shape (n,); the tick is in ns. None
+    without timestamps, or where their tick is unknown.
     """
     stamped = has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
     if not len(rows) or not stamped.all():

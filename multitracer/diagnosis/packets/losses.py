@@ -56,7 +56,7 @@ class Carried(NamedTuple):
 
     @property
     def sent_ns(self) -> Array:
-        """When each segment left, by the sender's clock."""
+        """When each segment left, by the sender's clock: int64, shape (n_segments,)."""
         return np.asarray(self.transfer.sender["time_ns"][self.segments.row])
 
     @property
@@ -139,5 +139,8 @@ def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:
 
 
 def rounds(of: Carried, lost: Array) -> float:
-    """Return for how many of the shortest round trips packets were lost, from the first to the last."""
+    """Return for how many of the shortest round trips packets were lost, from the first to the last.
+
+    `lost` are indexes in `of.segments`, int64, at least one.
+    """
     return float(np.ptp(of.sent_ns[lost])) / of.round_trip_ns

@@ -47,7 +47,7 @@ class Stream(NamedTuple):
 
     @property
     def passed(self) -> Array:
-        """Octets that had passed up to each packet, itself included."""
+        """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
         return np.cumsum(np.where(self.is_lost, 0.0, self.size))
 
     @property
