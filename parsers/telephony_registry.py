@@ -23,6 +23,7 @@ from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
 from parsers._text.date_line import date_line
+from parsers._text.jumps import Jumps
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class _Log:
         self._length = 0
         self._begin = 0
         self._in_events = False
+        self.jumps = Jumps()
         self.impossible: dict[str, int] = {}
         """Column -> values that cannot be."""
 
@@ -95,6 +97,7 @@ class _Log:
             if stamp is not None:
                 self.flush()
                 self._stamp_ns, text, self._in_events = stamp.time_ns, stamp.rest, False
+                self.jumps.take(self._lines.number, stamp.time_ns)
                 if stamp.doubt:
                     self._lines.warn(stamp.doubt)
         plain = text.strip()
@@ -265,6 +268,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for text in lines:
         log.take(text)
     log.flush()
+    for sentence in log.jumps.sentences():
+        lines.warn(sentence)
     if not len(log.rows):
         raise FormatError(path, "no mSignalStrength, mCellInfo or mServiceState with a value")
     table = log.rows.table({})

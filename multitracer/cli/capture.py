@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 @click.option("--without", "unwanted", multiple=True, metavar="NAME", help="Leave a collector out.")
 @click.option("--modem", metavar="PORT", help="The modem's port. Default: detected.")
 @click.option("--gps", metavar="PORT|HOST:PORT", help="The GPS receiver's port, or gpsd. Default: gpsd here.")
+@click.option(
+    "--signalling", metavar="PORT",
+    help="A Qualcomm phone's diagnostic port: its signalling is recorded only with this.",
+)  # fmt: skip
 @click.option("--clap", metavar="HOST:PORT", help="Where the clapperboard's probes go: the other end.")
 @click.option("--clap-every", type=click.FloatRange(min=0), metavar="S", help="Default: 30; 0 for none.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Experiment variable; repeatable.")

@@ -27,6 +27,7 @@ from multitracer.report.drive.drive_section import (
     tcp_on_the_road,
 )
 from multitracer.report.drive.route_map import map_section
+from multitracer.report.drive.stretches_section import stretches_section
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.page import document, write
@@ -112,6 +113,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         figures = [_of_surroundings(surroundings, request)]
     where = None if route is None else map_section(route)
     body = [
+        stretches_section(road, origin_ns=first_ns, speed=recording.speed),
         *(_opening(recording, first, diagnosis) if parts else []),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed)
         if parts

@@ -116,6 +116,14 @@ def test_values_that_cannot_be_are_counted() -> None:
     assert table.missing("rsrp_dbm").tolist() == [True, False]
 
 
+def test_times_of_a_loop_that_jump_are_named() -> None:
+    times = [1700000000, 1700000001, 1600000000, 1700000002]
+    table = parsed(telephony_registry.FORMAT, "".join(f"{at}\n{STRENGTH}" for at in times).encode())["radio"]
+    back, ahead = table.provenance["warnings"]
+    assert back.startswith("the times jump back 1 time, by up to 100,000,001 s, first at line 5")
+    assert ahead.startswith("the times jump ahead 1 time")
+
+
 def test_dump_without_a_value_is_an_error() -> None:
     with pytest.raises(FormatError, match="no mSignalStrength, mCellInfo or mServiceState"):
         rows("last known state:\n  mCallState=0\n")

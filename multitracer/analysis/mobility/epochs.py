@@ -66,7 +66,7 @@ def epochs(
     -------
     Table
         EPOCHS, in the unit of the series. A handover without a value in a bin is not in its `n`. Provenance:
-        `handovers`, and `left_out` by reason.
+        `handovers`, `left_out` by reason, `certain_s`, `seed`.
 
     Raises
     ------
@@ -87,7 +87,8 @@ def epochs(
         "n": np.isfinite(values).sum(axis=0), **_means(values, seed), **_medians(values),
     }  # fmt: skip
     left_out = {"time not known well enough": int((~certain).sum())}
-    return Table(EPOCHS, columns, {"handovers": len(instants), "left_out": left_out, "seed": seed})
+    facts = {"handovers": len(instants), "left_out": left_out, "certain_s": certain_s, "seed": seed}
+    return Table(EPOCHS, columns, facts)
 
 
 def _bins(window_s: tuple[float, float], bin_s: float) -> int:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.mobility.series import Steps
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
+    from multitracer.analysis.mobility.series import Steps
     from multitracer.analysis.mobility.stays import Stays
     from multitracer.tables import Array, Mask, Table, Times
 
@@ -91,6 +91,8 @@ class Seconds(NamedTuple):
     cell_busy_pct: Array
     no_service: Array
     """1 while the modem searches."""
+    is_read: Mask
+    """The radio was read in this second."""
     is_change: Mask
     """Near a change of the cell."""
 
@@ -117,7 +119,8 @@ def seconds_of(drive: Drive) -> Seconds:
     searching = np.where(serving["state"] == "SEARCH", 1.0, searching)
     return Seconds(
         begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
-        no_service=_held(serving.time_ns, searching, begin), is_change=_changes(drive.handovers, begin, end),
+        no_service=_held(serving.time_ns, searching, begin),
+        is_read=_read(serving.time_ns, begin, end), is_change=_changes(drive.handovers, begin, end),
     )  # fmt: skip
 
 
@@ -146,10 +149,24 @@ def _mean(series: Steps, begin: Times) -> Array:
 
 
 def _held(time: Times, value: Array, begin: Times) -> Array:
-    """Return the mean of a column of readings in each second; rows that do not tell it are passed over."""
+    """Return the mean of the readings in each second, or the last one before it that is not too old.
+
+    Rows that do not tell the value are passed over.
+    """
     known = np.isfinite(value)
-    mean, _ = Steps(time[known], value[known], round(HOLD_S * NS_PER_S)).mean(begin, begin + NS_PER_S)
-    return mean
+    time, value = time[known], value[known]
+    if not len(time):
+        return np.full(len(begin), np.nan)
+    total = np.append(0.0, np.cumsum(value))
+    first, last = np.searchsorted(time, begin), np.searchsorted(time, begin + NS_PER_S)
+    mean = (total[last] - total[first]) / np.maximum(last - first, 1)
+    before = np.maximum(first - 1, 0)
+    is_old = (first == 0) | (begin - time[before] > round(HOLD_S * NS_PER_S))
+    return np.asarray(np.where(last > first, mean, np.where(is_old, np.nan, value[before])))
+
+
+def _read(time: Times, begin: Times, end: Times) -> Mask:
+    return np.searchsorted(time, end, side="left") > np.searchsorted(time, begin, side="left")
 
 
 def _limits(limits: Limits | None, begin: Times, end: Times) -> tuple[Array, Mask]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 POOR_SHARE = 0.2
 """Below this share of the typical rate a second is bad: good radio alone varies by a factor of four (capacity
 of Shannon at 5 and at 25 dB). Not measured."""
+OUTAGE_SHARE = 0.5
+"""The same while an outage is the limit: its first and last second hold what came before and after it."""
 LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
 _BRIDGE_S = 2
@@ -84,15 +86,19 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     typical = float(np.quantile(seconds.rate_bps[judged], 0.75)) if judged.any() else float("nan")
     poor = POOR_SHARE * typical if poor_bps is None else poor_bps
     known = radio.level_known | radio.quality_known
+    out = np.char.startswith(seconds.limit, "outage") if len(seconds.limit) else judged
+    bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
     with np.errstate(invalid="ignore"):
-        bad = np.where(judged, seconds.rate_bps < poor, known & (radio.is_weak | radio.is_poor))
+        bad = np.where(judged, seconds.rate_bps < bound, known & (radio.is_weak | radio.is_poor))
     shown = causes_of(seconds, radio, bad)
     first, last = _runs(bad)
     undecided = radio.quality_known & ~radio.is_good & ~radio.is_poor
     parts = []
     for a, b in zip(first, last, strict=True):
         inside = slice(a, b + 1)
-        parts += _parts(a, inherited(shown[inside], seconds.limit[inside], undecided[inside]))
+        parts += _parts(
+            a, inherited(shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside])
+        )
     facts = {
         "typical_bps": typical,
         "poor_bps": poor,
