@@ -55,12 +55,12 @@ class Road:
 
     @property
     def route(self) -> Route | None:
-        """Where it went; None without positions."""
+        """The route of the drive; None without positions."""
         return None if self.surroundings.drive is None else self.surroundings.drive[1]
 
     @cached_property
     def throughput(self) -> Steps | None:
-        """Throughput in bit/s; None if nothing says it."""
+        """Throughput in bit/s; None if it was not recorded."""
         recording = self.surroundings.recording
         if recording.parts:
             part = recording.parts[0] if self._part is None else self._part
@@ -72,7 +72,7 @@ class Road:
 
     @property
     def throughput_words(self) -> str:
-        """What the throughput is, in a sentence; empty if nothing says it."""
+        """Where the throughput is from, in a sentence; empty without a throughput."""
         if self.throughput is None:
             return ""
         if self.surroundings.recording.parts:

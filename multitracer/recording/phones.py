@@ -61,7 +61,7 @@ class Phone:
 
     @cached_property
     def stays(self) -> Stays:
-        """In which cell it was when."""
+        """STAYS: which cell served at which time."""
         return stays_of(self.radio, self.handovers)
 
 

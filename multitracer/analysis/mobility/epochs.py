@@ -27,7 +27,7 @@ BEFORE_S, AFTER_S, BIN_S = 10.0, 10.0, 0.5
 """A bin of half a second holds an interruption of 30 to 50 ms and the stall that TCP makes of it. Not
 measured."""
 CERTAIN_S = 2.0
-"""Handovers whose time is known worse than this are left out: they would blur four bins into one. Not
+"""Handovers whose time is less certain than this are left out: they would blur four bins into one. Not
 measured."""
 CONFIDENCE = 0.95  # the usual level; not measured
 DRAWS = 1_000
@@ -149,7 +149,7 @@ def _medians(values: Array) -> dict[str, Array]:
 
 
 def order_statistic(number: int) -> int:
-    """Return the rank, from 1, of the value that bounds the median from below with its mirror from above.
+    """Return the rank, from 1, of the median's lower bound; the upper bound has the same rank from above.
 
     Parameters
     ----------

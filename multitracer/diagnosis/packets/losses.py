@@ -1,4 +1,4 @@
-"""What of a transfer was lost, and how long the packet before each loss had waited: a full queue, or chance.
+"""Which packets were lost, and by what: a full queue or chance, from the wait of the packet before.
 
 A full queue loses a packet behind others that waited as long as ever; chance loses any, most of them behind
 packets that did not wait. "No more delay than usual" alone does not part the two: both the delay and its rank
@@ -41,7 +41,7 @@ _LEAST_CLEAR_CHANCE = 3
 """... unless none of the packets before them had waited."""
 _LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
 _FRESH = 1.5
-"""Round trips after which a delay says nothing any more of the queue."""
+"""Round trips after which a delay no longer shows the state of the queue."""
 
 
 class Carried(NamedTuple):
@@ -61,7 +61,7 @@ class Carried(NamedTuple):
 
     @property
     def round_trip_ns(self) -> int:
-        """The shortest round trip; endless without one."""
+        """The shortest round trip, ns; the largest int64 without one."""
         rtt = self.transfer.sender["rtt_ns"][self.transfer.data]
         return int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
 
@@ -87,7 +87,7 @@ class Losses(NamedTuple):
 
     @property
     def waited_s(self) -> float:
-        """What the packets before the losses had waited, the median."""
+        """The median wait of the packets before the losses."""
         return float(np.median(self.queue_ns)) / NS_PER_S
 
     @property
@@ -139,7 +139,7 @@ def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:
 
 
 def rounds(of: Carried, lost: Array) -> float:
-    """Return for how many of the shortest round trips packets were lost, from the first to the last.
+    """Return the time from the first loss to the last, in shortest round trips.
 
     `lost` are indexes in `of.segments`, int64, at least one.
     """
