@@ -140,7 +140,7 @@ class _Reader:
             self.positions.append({**stamps, **self._values(point)})
 
     def _values(self, point: Document) -> Document:
-        """Return what a point says; a value that cannot be is missing and counted."""
+        """Return the values of a point; an impossible value is missing and counted."""
         values: Document = {"fix": _FIX.get(str(point.get("fix") or "").casefold())}
         for name in ("lat_deg", "lon_deg", *dict.fromkeys(_NUMBERS.values())):
             if point.get(name):

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.api.frames import Piece, framed
 from multitracer.api.kept import Kept
-from multitracer.diagnosis.around_handovers import SEED, around_handovers, epochs_of
+from multitracer.diagnosis.road import SEED
 from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
@@ -124,6 +124,20 @@ class LoggedTables(Kept):
         pieces = [Piece(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
         return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
 
+    def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
+        """Return `handovers` with another minimum time of stay: a shorter one makes a ping-pong.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> bool((drive.handovers_with(minimum_stay_s=5)["ping_pong"] == 1).any())
+        False
+        """
+        pieces = [
+            Piece(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
+        ]
+        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+
     @cached_property
     def cells(self) -> pd.DataFrame:
         """The cells that served, the longest first (docs/mobility.md); `mt.columns("cells")`.
@@ -159,23 +173,25 @@ class LoggedTables(Kept):
         return framed(AROUND, [Piece(self._phone, self._road.around[0], "the drive")])
 
     @cached_property
-    def around_limits(self) -> pd.DataFrame:
-        """What limited the transfers in the same windows; `mt.columns("around_limits")`.
+    def limits_around_handovers(self) -> pd.DataFrame:
+        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
 
         Examples
         --------
-        >>> session.around_limits.empty
+        >>> session.limits_around_handovers.empty
         True
         """
         return framed(AROUND_LIMITS, [Piece(self._phone, self._road.around[1], "the drive")])
 
-    def handover_epochs(self, of: str = "throughput") -> pd.DataFrame:
+    def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
         """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
 
         Parameters
         ----------
         of : str
             "throughput" (bit/s), "rtt" (ns), or the label of a series such as "Radio_rsrp".
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
 
         Raises
         ------
@@ -188,78 +204,11 @@ class LoggedTables(Kept):
         >>> int(drive.handover_epochs("Radio_rssi")["n"].max())
         0
         """
-        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of), "the drive")])
+        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of, seed=seed), "the drive")])
 
     @property
     def _phone(self) -> str:
         return self._road.phones[0].host if self._road.phones else ""
-
-    @cached_property
-    def around_handovers(self) -> pd.DataFrame:
-        """What passed before, during and after each handover, and a minute before; `mt.columns("around")`.
-
-        Of the phone with most readings; `handover` is the row of its changes of the serving cell.
-
-        Examples
-        --------
-        >>> drive = mt.open("sample_traces/rehearsal")
-        >>> set(drive.around_handovers["window"]) <= {"baseline", "before", "during", "after"}
-        True
-        """
-        pieces = [
-            Piece(p.host, around_handovers(self._road, p)[0], "the drive") for p in self._road.phones[:1]
-        ]
-        return framed(AROUND, pieces)
-
-    @cached_property
-    def limits_around_handovers(self) -> pd.DataFrame:
-        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
-
-        Examples
-        --------
-        >>> session.limits_around_handovers.empty
-        True
-        """
-        pieces = [
-            Piece(p.host, around_handovers(self._road, p)[1], "the drive") for p in self._road.phones[:1]
-        ]
-        return framed(AROUND_LIMITS, pieces)
-
-    def handover_epochs(self, quantity: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
-        """Lay a quantity over all handovers: mean and median by the time since them; `mt.columns("epochs")`.
-
-        Parameters
-        ----------
-        quantity : str
-            "throughput" (bit/s) or "rtt" (ns).
-        seed : int
-            Of the mean's interval, a bootstrap over handovers.
-
-        Returns
-        -------
-        DataFrame
-            A row for each half second from 10 s before to 10 s after, with `n`, the number of handovers that
-            have a value there. Without a change of the cell all values are NA.
-
-        Raises
-        ------
-        InputError
-            If nothing of the radio, or nothing of that quantity, was recorded.
-
-        Examples
-        --------
-        >>> session.handover_epochs()
-        Traceback (most recent call last):
-        multitracer.errors.InputError: cellular_upload: no log of the radio; there are no handovers to look at
-        """
-        if not self._road.phones:
-            raise InputError(
-                f"{self._recording.name}: no log of the radio; there are no handovers to look at"
-            )
-        phone = self._road.phones[0]
-        return framed(
-            EPOCHS, [Piece(phone.host, epochs_of(self._road, phone, quantity, seed=seed), "the drive")]
-        )
 
     @property
     def drive_tables(self) -> dict[str, pd.DataFrame]:

@@ -197,7 +197,7 @@ def proposed(stream: BinaryIO) -> str:
 
 
 def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], likely: Sequence[Guess]) -> Guess:
-    """Return a speed without a unit in the one that its values, or the positions, speak for."""
+    """Return a speed without a unit, in the unit that fits its values or the positions."""
     if guess.column != "speed_mps" or guess.unit or not guess.is_possible:
         return guess
     at = {each.column: sample.names.index(each.name) for each in likely if each.table == "position"}

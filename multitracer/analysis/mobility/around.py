@@ -1,4 +1,4 @@
-"""What passed around each handover, against the same car a minute before.
+"""What the traffic did around each handover, compared with the same drive a minute earlier.
 
 A handover has four windows. *During* is the time in which the change must have happened (the command to its
 completion, or the two readings), at least half a second. *Before* and *after* lie at its two sides. The
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SIDE_S = 5.0
 """Length of the windows before and after: long enough for some round trips of a slow link. Not measured."""
 BASELINE_S = 60.0
-"""So much earlier lies the baseline; a car in a town has gone one or two cells on. Not measured."""
+"""The baseline lies this much earlier: a car in a town passes one or two cells in it. Not measured."""
 _LEAST_NS = NS_PER_S // 2
-"""Of the window during: shorter ones hold no round trip of a slow link. Not measured."""
+"""Least length of the window `during`: shorter ones hold no round trip of a slow link. Not measured."""
 _LEAST_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
 WINDOWS = ("baseline", "before", "during", "after")
 
@@ -40,7 +40,7 @@ class Segments(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Intervals with their limit, of all transfers; of intervals that overlap each counts its part."""
+    """Intervals with their limit, of all transfers; where intervals overlap, each is counted."""
 
     begin_ns: Times
     end_ns: Times
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What is known of the traffic; None where it is not."""
+    """The traffic of a drive; None for what was not recorded."""
 
     throughput: Steps | None = None
     """Bit/s."""
@@ -193,13 +193,13 @@ def _union(begin: Times, end: Times) -> tuple[Times, Times]:
 
 
 def _overlap_s(begin: Times, end: Times, windows: _Windows) -> Array:
-    """Return how many seconds of intervals lie in each window; those that overlap count each."""
+    """Return how many seconds of intervals lie in each window; where they overlap, each counts."""
     if not len(begin):
         return np.zeros(len(windows.begin))
     origin = int(begin.min())
 
     def until(time: Times) -> Array:
-        """Return the seconds of all intervals before each time: of each its part up to it."""
+        """Return how many seconds of all intervals lie before each time."""
         total = np.zeros(len(time))
         for edges, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):
             at = (edges - origin) / NS_PER_S

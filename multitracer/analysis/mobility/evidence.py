@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _AROUND_NS = 3 * NS_PER_S
 """A change of the cell so near a stretch is part of its evidence, as in `seconds`."""
-_MEGA = 1e6
+_MEGA = 1e6  # Mbit/s in a sentence
 
 
 def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, handovers: Table) -> str:

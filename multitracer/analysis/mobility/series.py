@@ -1,4 +1,4 @@
-"""Series over time as they are handed in: steps that hold, and samples that do not; quartiles of groups."""
+"""Series over time: steps, which hold their value, and samples, which do not; quartiles of groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Samples(NamedTuple):
     """Shape (n,), float64; NaN is no sample."""
 
     def known(self) -> Samples:
-        """Return those that have a time and a value, by time."""
+        """Return the rows that have a time and a value, in order of time."""
         rows = np.flatnonzero((self.time_ns != NOT_A_TIME) & np.isfinite(self.value))
         rows = rows[np.argsort(self.time_ns[rows], kind="stable")]
         return Samples(self.time_ns[rows], np.asarray(self.value[rows], dtype=np.float64))

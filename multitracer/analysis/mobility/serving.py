@@ -43,7 +43,7 @@ class Serving:
 
     @classmethod
     def of(cls, radio: Table) -> Serving:
-        """Return the readings of the serving cell; a row without a role is one, a row without time is not."""
+        """Return the readings of the serving cell: rows without a role count, rows without a time do not."""
         serving = (radio["role"] == "serving") | (radio["role"] == "")
         rows = np.flatnonzero(serving & (radio["time_ns"] != NOT_A_TIME))
         return cls(radio, rows[np.argsort(radio["time_ns"][rows], kind="stable")])
@@ -56,7 +56,7 @@ class Serving:
 
     @cached_property
     def time_ns(self) -> Times:
-        """Best single time of each reading."""
+        """Best estimate of the time of each reading."""
         return np.asarray(self["time_ns"])
 
     @cached_property

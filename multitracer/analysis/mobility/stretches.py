@@ -29,9 +29,9 @@ OUTAGE_SHARE = 0.5
 LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
 _BRIDGE_S = 2
-"""So many seconds that are not bad do not end a stretch. Not measured."""
+"""Up to this many seconds that are not bad do not end a stretch. Not measured."""
 _LEAST_CAUSE_S = 3
-"""A cause that shows for less belongs to its neighbour: levels swing around a threshold. Not measured."""
+"""A cause that lasts for less joins its neighbour: levels vary around a threshold. Not measured."""
 
 
 class _Part(NamedTuple):
@@ -122,7 +122,7 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 
 
 def _parts(first: int, cause: Numbers) -> list[_Part]:
-    """Return a stretch, which begins at a second, cut where its cause changes."""
+    """Return the parts of a stretch: it is cut where its cause changes."""
     cause = _filled(cause)
     for least in range(2, _LEAST_CAUSE_S + 1):  # the shortest first
         while _give_away(cause, least):
@@ -162,7 +162,7 @@ def _give_away(cause: Numbers, least: int) -> bool:
 
 
 def _filled(cause: Numbers) -> Numbers:
-    """Return the causes with seconds that were not bad given to the one before them."""
+    """Return the causes, where seconds that were not bad have the cause before them."""
     rows = np.where(cause != Cause.NONE, np.arange(len(cause)), 0)
     return np.asarray(cause[np.maximum.accumulate(rows)])
 
@@ -201,7 +201,7 @@ def _row(judged: _Judged, part: _Part) -> Row:
 
 
 def _lost_s(judged: _Judged, rows: Numbers) -> float:
-    """Return what the stretch cost: of each second the part of the typical rate that was not there."""
+    """Return the cost of the stretch: for each second the missing part of the typical rate."""
     rows = rows[judged.by_rate[rows]]
     if not len(rows) or not judged.typical_bps > 0:
         return float("nan")

@@ -32,8 +32,8 @@ _DEEPER = 3.0
 """Times that delay which the path's queue must have been seen to reach: else it may be full with it ..."""
 _FLIGHT = 10
 """... unless less than so many segments were on their way: a queue holds an initial window (RFC 6928)."""
-_LONGEST = 0.99
-_LEAST_RUNS = 3
+_LONGEST = 0.99  # quantile of the waits that is the longest: single ones are noise. Not measured
+_LEAST_RUNS = 3  # fewer losses may all be chance. Not measured
 _LEAST_RUNS_OF_FEW = 5
 """Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
 _LEAST_RUN = 2

@@ -21,7 +21,7 @@ KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
 _PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
 """Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
-_SHORTER = 0.25
+_SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
 _SHARED, _ALONE = 1.4, 1.1
 """Times the link's own time for a segment: with others, and without."""
 _FEW = 0.1
@@ -34,7 +34,7 @@ _LONGEST = 4
 """Shorter gaps, by so many of which a gap counts at most: a path that becomes longer makes one long gap."""
 _NEXT = 5
 """Even pieces whose median is the link's own time there."""
-_LEAST_GAPS = 24
+_LEAST_GAPS = 24  # with others: fewer may be one burst. Not measured
 _LEAST_SHARED, _LEAST_ALONE = 0.09, 0.2
 """Shares of the time watched: without others up to 0.06, and radio is never quite alone."""
 _SAME = 0.05
