@@ -48,6 +48,6 @@ def test_epochs_over_all_changes(drive: mt.Session) -> None:
 
 
 def test_what_was_not_recorded_is_said(drive: mt.Session) -> None:
-    with pytest.raises(InputError, match=r"drive.csv: no rtt was recorded; epochs are of throughput or rtt"):
+    with pytest.raises(InputError, match=r"drive.csv: has nothing of 'rtt'; there may be"):
         drive.handover_epochs("rtt")
-    assert drive.limits_around_handovers.empty
+    assert drive.around_limits.empty
