@@ -112,6 +112,11 @@ class Surroundings:
         return longest if longest is not None and len(longest[1].table) else None
 
     @property
+    def route(self) -> Route | None:
+        """Where it went; None without any position."""
+        return None if self.drive is None else self.drive[1]
+
+    @property
     def zone_is_unknown(self) -> bool:
         """Whether some of its times name no time zone, so that they were taken for UTC."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]

@@ -31,7 +31,7 @@ _GRAIN = 0.2
 """Of a segment's time, by which a wait may fall short of the gap before it ..."""
 _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
 """... and where devices join segments before they are captured: they hold back some longer than others."""
-_PIECE = 32
+_PIECE = 16
 _LEAST_PIECE = 8
 _PIECES = 24
 """Pieces of so many gaps, smaller ones if there would be fewer than so many ..."""
