@@ -172,6 +172,8 @@ class Road:
         if seen is None:
             return None
         known = seen.sends.lost != NA
+        if not known.any():
+            return None
         return windows.Segments(seen.sends.time_ns[known], seen.sends.lost[known] == 1)
 
     @cached_property
