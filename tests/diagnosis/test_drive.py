@@ -84,7 +84,7 @@ def test_handover_in_the_outage_is_compared_with_the_time_before(tmp_path: Path)
     by_window = {row["window"]: row for row in table.rows()}
     assert by_window["during"]["throughput_bps"] < 0.5 * by_window["before"]["throughput_bps"]
     assert by_window["baseline"]["throughput_bps"] is None  # a minute before, nothing was captured
-    assert by_window["before"]["sent"] is None
+    assert by_window["before"]["sent"] is None  # from the sender alone nobody knows which were lost
     after = {row["limit"]: row["share"] for row in shares.rows() if row["window"] == "after"}
     assert 0.1 < after["outage"] < 0.4  # 0.8 s of 5
     assert sum(after.values()) == pytest.approx(1.0)

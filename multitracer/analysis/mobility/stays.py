@@ -163,14 +163,23 @@ def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
 
 
 def _cells(columns: dict[str, Array]) -> Numbers:
-    """Return a number for each stay, the same for the same cell, in the order in which they are entered."""
+    """Return a number for each stay, the same for the same cell, in the order in which they are entered.
+
+    A stay without an identity is in the cell whose identity was read elsewhere with the same physical cell
+    and channel, if there is only one.
+    """
     generation = [
         _GENERATION.get(FAMILY.get(rat, rat), FAMILY.get(rat, rat)) for rat in columns["rat"].tolist()
     ]
-    rows = zip(generation, *(columns[name].tolist() for name in _IDENTITY[2:]), strict=True)
+    rows = list(zip(generation, *(columns[name].tolist() for name in _IDENTITY[2:]), strict=True))
+    identities: dict[tuple[str, int, int], set[int]] = {}
+    for rat, cell, physical, channel in rows:
+        if cell >= 0 and physical >= 0 and channel >= 0:
+            identities.setdefault((rat, physical, channel), set()).add(cell)
     keys: dict[tuple[object, ...], int] = {}
     numbers = []
     for rat, cell, physical, channel in rows:
-        key = (rat, cell) if cell >= 0 else (rat, None, physical, channel)
+        known = {cell} if cell >= 0 else identities.get((rat, physical, channel), set())
+        key = (rat, *known) if len(known) == 1 else (rat, None, physical, channel)
         numbers.append(keys.setdefault(key, len(keys)))
     return np.array(numbers, dtype=np.int64)
