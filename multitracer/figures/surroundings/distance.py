@@ -121,7 +121,7 @@ class _Pieces:
     def _ticks(self, recorded: Times) -> Array:
         """Return the distance at times of the pieces, never decreasing, in ticks."""
         metres = np.maximum.accumulate(self._route.at(recorded).distance_m)
-        return np.rint(metres * _TICKS_PER_M).astype(np.int64)
+        return np.asarray(np.rint(metres * _TICKS_PER_M).astype(np.int64))
 
     def placed(self, series: Series) -> Series:
         """Return the series over distance, its line interrupted wherever the place is not known."""
