@@ -22,6 +22,7 @@ const RouteMap = (() => {
     const track = Figures.unpack(data.track);
     const { time, joined } = track;
     const [x, y, along] = [track.x, track.y, track.along].map((units) => units.map((n) => n * data.track.unit_m));
+    const base = data.base && Figures.unpack(data.base);
     const quantities = data.quantities.map((each) => ({
       ...each,
       class: Figures.unpack(each.classes).value,
@@ -82,7 +83,7 @@ const RouteMap = (() => {
       context.clearRect(0, 0, size.width, size.height);
       context.lineCap = "round";
       context.lineJoin = "round";
-      for (const path of data.base) drawBase(path);
+      if (base) drawBase();
       const paths = lines();
       if (stretch) drawStretch();
       stroke(paths, 7, () => style("--ink"));
@@ -101,12 +102,27 @@ const RouteMap = (() => {
       }
     }
 
-    function drawBase(line) {
-      context.beginPath();
-      line.forEach(([east, north], i) => (i ? context.lineTo(toX(east), toY(north)) : context.moveTo(toX(east), toY(north))));
+    /* The lines of the base map, without those outside of the picture and steps below a pixel. */
+    function drawBase() {
+      const path = new Path2D();
+      const [wide, high] = [size.width, size.height];
+      let [lastX, lastY] = [NaN, NaN];
+      let open = false;
+      for (let i = 0; i < base.x.length; i++) {
+        const [px, py] = [toX(base.x[i]), toY(base.y[i])];
+        const near = base.joined[i] && Math.abs(px - lastX) < 1 && Math.abs(py - lastY) < 1;
+        if (near && base.joined[i + 1]) continue;
+        const out = (px < 0 && lastX < 0) || (py < 0 && lastY < 0) || (px > wide && lastX > wide) || (py > high && lastY > high);
+        if (base.joined[i] && !out) {
+          if (!open) path.moveTo(lastX, lastY);
+          path.lineTo(px, py);
+        }
+        open = base.joined[i] && !out;
+        [lastX, lastY] = [px, py];
+      }
       context.lineWidth = 1;
       context.strokeStyle = style("--muted");
-      context.stroke();
+      context.stroke(path);
     }
 
     /* The stretch that the figure shows, below the route. */
@@ -360,7 +376,7 @@ const RouteMap = (() => {
       drawLegend();
       soon();
     });
-    document.addEventListener("themechange", soon);
+    document.addEventListener("themechange", draw); // at once: paper waits for no frame
     document.addEventListener("cursor", ({ detail }) => {
       if (detail.from !== "map") show(detail.seconds ?? when(detail.metres), true);
     });

@@ -24,7 +24,7 @@ from multitracer.report.drive.cells_section import cells_section, changes_sectio
 from multitracer.report.drive.drive_section import (
     drive_figure_documents,
     drive_summary,
-    route_document,
+    route_map,
     tcp_on_the_road,
 )
 from multitracer.report.drive.route_map import map_section
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
+    from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.markup import Markup
     from multitracer.tables import Document
 
@@ -72,6 +73,8 @@ class Request:
         By default the names of the capture points.
     command : str
         The command line, for the provenance.
+    base_map : BaseMap, optional
+        Drawn below the route of a drive.
     """
 
     connection: int | None = None
@@ -79,6 +82,7 @@ class Request:
     to_ns: int | None = None
     title: str = ""
     command: str = ""
+    base_map: BaseMap | None = None
 
 
 def write_report(recording: Recording, path: str | os.PathLike[str], request: Request = Request()) -> None:
@@ -105,7 +109,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     road = Road(surroundings, _on_its_clock(layers, diagnosis))
     first_ns = _first_ns(layers, surroundings)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
-    route = route_document(road, of_tcp, origin_ns=first_ns, speed=recording.speed)
+    route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
         for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
@@ -128,7 +132,10 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     title = request.title.strip() or ", ".join(
         Path(part.point.name).name or part.point.name for part in parts
     )
-    write(path, document(printable(title), body, figures=figures, route=route))
+    write(
+        path,
+        document(printable(title), body, figures=figures, route=None if route is None else route.document),
+    )
 
 
 def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:

@@ -15,7 +15,7 @@ from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
 from multitracer.report.drive.cells_section import change_words
-from multitracer.report.drive.route_map import Drive, Event, Stretches, map_document
+from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
 from multitracer.report.embed import embed
 from multitracer.report.markup import Markup, element
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from multitracer.figures.stacked import View
     from multitracer.recording.layers import Layers
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.drive.base_map import BaseMap
+    from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.tables import Document, Table
 
 _LIMIT_COLOURS = {
@@ -46,10 +48,15 @@ _LIMIT_COLOURS = {
 """Okabe and Ito's hues, as in `figures.palette`; one for each limit."""
 
 
-def route_document(
-    road: Road, series: Mapping[str, Table], *, origin_ns: int, speed: float = 1
-) -> Document | None:
-    """Return the map of a recording as JSON; None where its positions make no route.
+def route_map(
+    road: Road,
+    series: Mapping[str, Table],
+    *,
+    origin_ns: int,
+    speed: float = 1,
+    base: BaseMap | None = None,
+) -> DrawnRoute | None:
+    """Return the map of a recording; None where its positions make no route.
 
     Parameters
     ----------
@@ -61,13 +68,15 @@ def route_document(
         What the page's figure calls 0.
     speed : float
         Seconds of the figure in a second of the recording.
+    base : BaseMap, optional
+        Drawn below the route.
     """
     if road.route is None:
         return None
     limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
     events = [*_markers(road.surroundings), *_outages(road), *_handovers(road)]
     everything = {**road.surroundings.series, **series}
-    return map_document(Drive(road.route, everything, limits, events, origin_ns, speed))
+    return drawn_route(Drive(road.route, everything, limits, events, origin_ns, speed, base))
 
 
 def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
