@@ -200,8 +200,8 @@ class _Log:
 def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Yield the technology and the text of each object, up to the next one of its kind."""
     matches = list(start.finditer(text))[:_MOST_CELLS]
-    ends = [match.start() for match in matches[1:]] + [len(text)]
-    for match, end in zip(matches, ends, strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    for match, end in zip(matches, ends, strict=False):  # without a match there is but the end
         yield match[1], text[match.end() : end]
 
 

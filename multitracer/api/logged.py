@@ -9,6 +9,7 @@ import numpy as np
 
 from multitracer.api.frames import Piece, framed
 from multitracer.api.kept import Kept
+from multitracer.diagnosis.around_handovers import SEED, around_handovers, epochs_of
 from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
@@ -192,6 +193,73 @@ class LoggedTables(Kept):
     @property
     def _phone(self) -> str:
         return self._road.phones[0].host if self._road.phones else ""
+
+    @cached_property
+    def around_handovers(self) -> pd.DataFrame:
+        """What passed before, during and after each handover, and a minute before; `mt.columns("around")`.
+
+        Of the phone with most readings; `handover` is the row of its changes of the serving cell.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> set(drive.around_handovers["window"]) <= {"baseline", "before", "during", "after"}
+        True
+        """
+        pieces = [
+            Piece(p.host, around_handovers(self._road, p)[0], "the drive") for p in self._road.phones[:1]
+        ]
+        return framed(AROUND, pieces)
+
+    @cached_property
+    def limits_around_handovers(self) -> pd.DataFrame:
+        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
+
+        Examples
+        --------
+        >>> session.limits_around_handovers.empty
+        True
+        """
+        pieces = [
+            Piece(p.host, around_handovers(self._road, p)[1], "the drive") for p in self._road.phones[:1]
+        ]
+        return framed(AROUND_LIMITS, pieces)
+
+    def handover_epochs(self, quantity: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
+        """Lay a quantity over all handovers: mean and median by the time since them; `mt.columns("epochs")`.
+
+        Parameters
+        ----------
+        quantity : str
+            "throughput" (bit/s) or "rtt" (ns).
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
+
+        Returns
+        -------
+        DataFrame
+            A row for each half second from 10 s before to 10 s after, with `n`, the number of handovers that
+            have a value there. Without a change of the cell all values are NA.
+
+        Raises
+        ------
+        InputError
+            If nothing of the radio, or nothing of that quantity, was recorded.
+
+        Examples
+        --------
+        >>> session.handover_epochs()
+        Traceback (most recent call last):
+        multitracer.errors.InputError: cellular_upload: no log of the radio; there are no handovers to look at
+        """
+        if not self._road.phones:
+            raise InputError(
+                f"{self._recording.name}: no log of the radio; there are no handovers to look at"
+            )
+        phone = self._road.phones[0]
+        return framed(
+            EPOCHS, [Piece(phone.host, epochs_of(self._road, phone, quantity, seed=seed), "the drive")]
+        )
 
     @property
     def drive_tables(self) -> dict[str, pd.DataFrame]:

@@ -1,6 +1,7 @@
 """The phones of a recording: what one host logged of its radio, and from it the cells that served.
 
-A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone.
+A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone; one with
+several cards is a phone for each, since each card has a serving cell of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.mobility.stays import stays_of
 from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.radio import RADIO
+from multitracer.recording.radios import each_radio
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NA, Table
 
@@ -69,15 +71,11 @@ def phones_of(surroundings: Surroundings) -> list[Phone]:
     """Return the phones of a recording, the one with most readings first."""
     radio, orders = surroundings.radio, surroundings.logged(HANDOVERS.name)
     hosts = dict.fromkeys(placed.host for placed in (*radio, *orders))
-    phones = [
-        Phone(
-            host,
-            _together(radio, host, Table.empty(RADIO)),
-            _together(orders, host, Table.empty(HANDOVERS)),
-            tuple(dict.fromkeys(placed.path for placed in (*radio, *orders) if placed.host == host)),
-        )
-        for host in hosts
-    ]
+    phones = []
+    for host in hosts:
+        tables = _together(radio, host, Table.empty(RADIO)), _together(orders, host, Table.empty(HANDOVERS))
+        paths = tuple(dict.fromkeys(placed.path for placed in (*radio, *orders) if placed.host == host))
+        phones += [Phone(host, radio_of, orders_of, paths) for radio_of, orders_of in each_radio(*tables)]
     return sorted(phones, key=lambda phone: -len(phone.radio) - len(phone.signalling))
 
 

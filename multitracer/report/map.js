@@ -21,7 +21,7 @@ const RouteMap = (() => {
     const status = root.querySelector(".status");
     const track = Figures.unpack(data.track);
     const { time, joined } = track;
-    const [x, y] = [track.x, track.y].map((column) => column.map((units) => units * data.track.unit_m));
+    const [x, y, along] = [track.x, track.y, track.along].map((units) => units.map((n) => n * data.track.unit_m));
     const quantities = data.quantities.map((each) => ({
       ...each,
       class: Figures.unpack(each.classes).value,
@@ -183,13 +183,13 @@ const RouteMap = (() => {
       context.fillText("N", right, top + 18);
     }
 
-    /* The last point at or before a time. */
-    function position(seconds) {
+    /* The last point at or before a time, or a distance. */
+    function position(wanted, column = time) {
       let low = 0;
-      let high = time.length;
+      let high = column.length;
       while (low < high) {
         const middle = (low + high) >> 1;
-        if (time[middle] <= seconds) low = middle + 1;
+        if (column[middle] <= wanted) low = middle + 1;
         else high = middle;
       }
       return Math.max(low - 1, 0);
@@ -259,6 +259,9 @@ const RouteMap = (() => {
       soon();
     }
 
+    /* When the car was that far along the route. */
+    const when = (metres) => time[position(metres, along)];
+
     function send(name, detail) {
       document.dispatchEvent(new CustomEvent(name, { detail: { ...detail, from: "map" } }));
     }
@@ -267,14 +270,14 @@ const RouteMap = (() => {
       const i = nearest(px, py);
       if (i < 0) return;
       show(time[i], true);
-      send("cursor", { seconds: time[i] });
+      send("cursor", { seconds: time[i], metres: along[i] });
     }
 
     function step(by) {
       const at = cursor === null ? 0 : position(cursor) + by;
       const i = Math.min(Math.max(at, 0), time.length - 1);
       show(time[i], true);
-      send("cursor", { seconds: time[i] });
+      send("cursor", { seconds: time[i], metres: along[i] });
     }
 
     function drawLegend() {
@@ -358,11 +361,14 @@ const RouteMap = (() => {
       soon();
     });
     document.addEventListener("themechange", soon);
-    document.addEventListener("cursor", ({ detail }) => detail.from === "map" || show(detail.seconds, true));
+    document.addEventListener("cursor", ({ detail }) => {
+      if (detail.from !== "map") show(detail.seconds ?? when(detail.metres), true);
+    });
     document.addEventListener("view", ({ detail }) => {
       if (detail.from === "map") return;
-      const all = detail.seconds[0] <= time[0] && detail.seconds[1] >= time[time.length - 1];
-      stretch = all ? null : detail.seconds;
+      const [from, to] = detail.seconds ?? detail.metres.map(when);
+      const all = from <= time[0] && to >= time[time.length - 1];
+      stretch = all ? null : [from, to];
       soon();
     });
     drawLegend();

@@ -12,6 +12,7 @@ from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
+from multitracer.figures.stack import Axis
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
@@ -21,7 +22,7 @@ from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
 from multitracer.report.drive.cells_section import cells_section, changes_section
 from multitracer.report.drive.drive_section import (
-    drive_figure_document,
+    drive_figure_documents,
     drive_summary,
     route_document,
     tcp_on_the_road,
@@ -110,15 +111,16 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
     ]
     if not drawn and surroundings.series:
-        figures = [_of_surroundings(surroundings, request)]
+        figures = _of_surroundings(surroundings, request)
     where = None if route is None else map_section(route)
+    shown = _figures(drawn, surroundings, figures)
     body = [
         stretches_section(road, origin_ns=first_ns, speed=recording.speed),
         *(_opening(recording, first, diagnosis) if parts else []),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed)
         if parts
         else drive_summary(surroundings),
-        *([where, _figures(drawn, surroundings)] if not drawn else [_figures(drawn, surroundings), where]),
+        *([where, shown] if not drawn else [shown, where]),
         *_of_phone(road, first_ns),
         connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
         provenance_section(recording, command=request.command),
@@ -152,15 +154,15 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _of_surroundings(surroundings: Surroundings, request: Request) -> Document:
+def _of_surroundings(surroundings: Surroundings, request: Request) -> list[Document]:
     view = View(request.from_ns, request.to_ns)
-    return drive_figure_document(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
+    return drive_figure_documents(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
 
 
-def _figures(drawn: list[Drawn], surroundings: Surroundings) -> Markup | None:
+def _figures(drawn: list[Drawn], surroundings: Surroundings, figures: Sequence[Document]) -> Markup | None:
     """Return the section of the figures; None without any figure."""
     if not drawn:
-        return drive_figure_section() if surroundings.series else None
+        return drive_figure_section(len(figures)) if figures else None
     several = len(surroundings.recording.parts) > 1
     titles = [_title(each, several=several) for each in drawn]
     return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
@@ -248,7 +250,7 @@ def _figure(
         identity=identity,
         origin_ns=origin_ns(drawn.part),
         budget_bytes=budget_bytes,
-        time_title=axis_title(speed),
+        x_axis=Axis(axis_title(speed)),
     )
     return figure | {
         "options": f"--connection {drawn.number}",

@@ -11,8 +11,8 @@ from multitracer.errors import FormatError
 if TYPE_CHECKING:
     from multitracer.tables import Document
 
-_MOST_BYTES = 64 << 20
-"""About 300 bytes for each interval of a stream in iperf3: 15 hours of 4 streams at 1 s."""
+_MOST_BYTES = 32 << 20
+"""About 300 bytes for each interval of a stream in iperf3: 7 hours of 4 streams at 1 s."""
 _MOST = 1 << 53
 
 

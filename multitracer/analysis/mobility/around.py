@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
+from multitracer.analysis.mobility.series import medians
 from multitracer.mobility import AROUND, AROUND_LIMITS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -136,14 +137,10 @@ def _rates(windows: _Windows, throughput: Steps | None, usable: Mask) -> dict[st
 
 def _round_trips(windows: _Windows, rtt: Samples | None) -> dict[str, Array]:
     number = len(windows.begin)
-    median = np.full(number, np.nan)
     if rtt is None:
-        return {"rtt_median_ms": median, "rtt_samples": np.full(number, NA)}
-    time, value = rtt.known()
-    first, last = np.searchsorted(time, windows.begin), np.searchsorted(time, windows.end)
-    for row in np.flatnonzero(last > first).tolist():
-        median[row] = np.median(value[first[row] : last[row]]) / NS_PER_MS
-    return {"rtt_median_ms": median, "rtt_samples": last - first}
+        return {"rtt_median_ms": np.full(number, np.nan), "rtt_samples": np.full(number, NA)}
+    median, count = medians(rtt.known(), windows.begin, windows.end)
+    return {"rtt_median_ms": median / NS_PER_MS, "rtt_samples": count}
 
 
 def _losses(windows: _Windows, segments: Segments | None) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.mobility.series import Samples, Steps
+from multitracer.analysis.mobility.series import Samples, Steps, medians
 from multitracer.errors import InputError
 from multitracer.mobility import EPOCHS
 from multitracer.tables import Table
@@ -105,12 +105,7 @@ def _values(series: Steps | Samples, begin: Times, end: Times) -> Array:
     if isinstance(series, Steps):
         mean, covered = series.mean(begin, end)
         return np.asarray(np.where(covered >= _LEAST_COVERED, mean, np.nan))
-    time, value = series
-    result = np.full(len(begin), np.nan)
-    first, last = np.searchsorted(time, begin), np.searchsorted(time, end)
-    for row in np.flatnonzero(last > first).tolist():
-        result[row] = np.median(value[first[row] : last[row]])
-    return result
+    return medians(series, begin, end)[0]
 
 
 def _means(values: Array, seed: int) -> dict[str, Array]:

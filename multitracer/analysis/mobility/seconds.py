@@ -30,6 +30,8 @@ _LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not
 _BEFORE_NS, _AFTER_NS = NS_PER_S, 3 * NS_PER_S
 """What belongs to a change of the cell: the failing link before it, and after it a retransmission timer (1 s,
 RFC 6298) that doubled once."""
+CERTAIN_S = 10.0
+"""A change whose two readings lie farther apart explains no second: its time is not known. Not measured."""
 _NO_SERVICE = (0, 2)
 """<stat> of TS 27.007, 7.2: not registered, and not searching or searching."""
 
@@ -204,6 +206,8 @@ def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:
 
 def _changes(handovers: Table, begin: Times, end: Times) -> Mask:
     low, high = bounds_ns(handovers)
+    certain = high - low <= round(CERTAIN_S * NS_PER_S)
+    low, high = low[certain], high[certain]
     started = np.searchsorted(np.sort(low) - _BEFORE_NS, end, side="left")
     over = np.searchsorted(np.sort(high) + _AFTER_NS, begin, side="right")
     return np.asarray(started > over)

@@ -82,8 +82,9 @@ class Serving:
         if not (channel >= 0).any():
             return np.asarray(np.maximum(physical, NA))
         known = (physical >= 0) & (channel >= 0)
-        _, pair = np.unique(np.stack([physical, channel]), axis=1, return_inverse=True)
-        return np.where(known, pair.reshape(-1), NA)
+        _, cells = np.unique(physical, return_inverse=True)
+        names, channels = np.unique(channel, return_inverse=True)
+        return np.asarray(np.where(known, cells * len(names) + channels, NA))
 
     @cached_property
     def technology_known(self) -> Mask:

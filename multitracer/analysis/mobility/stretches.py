@@ -124,20 +124,41 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 def _parts(first: int, cause: Numbers) -> list[_Part]:
     """Return the parts of a stretch: it is cut where its cause changes."""
     cause = _filled(cause)
-    while True:
-        edges = np.flatnonzero(np.diff(cause) != 0) + 1
-        begins, ends = np.append(0, edges), np.append(edges, len(cause))
-        lengths = ends - begins
-        if len(begins) == 1 or lengths.min() >= _LEAST_CAUSE_S:
-            break
-        short = int(np.argmin(lengths))
-        near = [each for each in (short - 1, short + 1) if 0 <= each < len(begins)]
-        longer = max(near, key=lambda each: int(lengths[each]))
-        cause[begins[short] : ends[short]] = cause[begins[longer]]
+    for least in range(2, _LEAST_CAUSE_S + 1):  # the shortest first
+        while _give_away(cause, least):
+            pass
+    begins, ends = _edges(cause)
     return [
         _Part(first + int(a), first + int(b) - 1, Cause(int(cause[a])))
         for a, b in zip(begins, ends, strict=True)
     ]
+
+
+def _edges(cause: Numbers) -> tuple[Numbers, Numbers]:
+    """Return where runs of one cause begin and end."""
+    edges = np.flatnonzero(np.diff(cause) != 0) + 1
+    return np.append(0, edges), np.append(edges, len(cause))
+
+
+def _give_away(cause: Numbers, least: int) -> bool:
+    """Give runs shorter than `least` to their longer neighbours, in place, and return whether there were any.
+
+    Of short runs in a row it is every second one, so each pass at least halves their number.
+    """
+    begins, ends = _edges(cause)
+    length, number = ends - begins, np.arange(len(begins))
+    short = length < least
+    if len(begins) == 1 or not short.any():
+        return False
+    group = np.maximum.accumulate(np.where(short, 0, number + 1))
+    rows = np.flatnonzero(short & ((number - group) % 2 == 0))
+    before = np.where(rows > 0, length[rows - 1], 0)
+    after = np.where(rows + 1 < len(begins), length[np.minimum(rows + 1, len(begins) - 1)], 0)
+    heirs = np.where(before >= after, rows - 1, rows + 1)
+    runs = cause[begins]
+    runs[rows] = runs[heirs]
+    cause[:] = np.repeat(runs, length)
+    return True
 
 
 def _filled(cause: Numbers) -> Numbers:

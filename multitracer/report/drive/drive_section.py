@@ -8,6 +8,9 @@ import numpy as np
 
 from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.errors import InputError
+from multitracer.figures.stack import Axis
+from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
@@ -123,20 +126,30 @@ def _markers(surroundings: Surroundings) -> list[Event]:
     ]
 
 
-def drive_figure_document(
+def drive_figure_documents(
     surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
-) -> Document:
-    """Return the figure of radio and road as JSON for `figure.js`."""
+) -> list[Document]:
+    """Return the figure of radio and road for `figure.js`: over time and, with a route, over distance."""
     panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
-    figure = embed(
-        panels,
-        [],
-        identity=identity,
-        origin_ns=surroundings.first_ns or 0,
-        budget_bytes=budget_bytes,
-        time_title=TIME_TITLE,
-    )
-    return figure | {"options": "", "filename": "drive", "point": "reading"}
+    origin_ns = surroundings.first_ns or 0
+    shown = [(panels, Axis(TIME_TITLE), origin_ns, "reading")]
+    try:
+        placed = over_distance(panels, surroundings.route)
+        shown.append((placed.panels, placed.axis, 0, "reading with a place"))
+    except InputError:  # no route, or none of these readings on it
+        pass
+    documents = []
+    for each, axis, zero_ns, point in shown:
+        figure = embed(
+            each,
+            [],
+            identity=f"{identity} {axis.unit}",
+            origin_ns=zero_ns,
+            budget_bytes=budget_bytes // len(shown),
+            x_axis=axis,
+        )
+        documents.append(figure | {"options": "", "filename": "drive", "point": point})
+    return documents
 
 
 ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."

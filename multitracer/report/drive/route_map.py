@@ -118,6 +118,7 @@ def map_document(drive: Drive) -> Document | None:
         "time": _on_axis(time_ns, drive) // _TICK_NS,
         "x": np.rint(east / _UNIT_M).astype(np.int64),
         "y": np.rint(north / _UNIT_M).astype(np.int64),
+        "along": np.rint(places.distance_m[known] / _UNIT_M).astype(np.int64),
         "joined": joined.astype(np.int64),
     }
     track = pack_columns(columns) | {"tick_s": _TICK_NS / NS_PER_S, "unit_m": _UNIT_M}
