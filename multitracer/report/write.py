@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,12 +110,15 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     first_ns = _first_ns(layers, surroundings)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
+    spent = 0 if route is None else len(json.dumps(route.document))
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
-        for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
+        for number, (shown, each, budget) in enumerate(
+            zip(layers, drawn, _budgets(len(drawn), spent), strict=True)
+        )
     ]
     if not drawn and surroundings.series:
-        figures = _of_surroundings(surroundings, request)
+        figures = _of_surroundings(surroundings, request, spent)
     where = None if route is None else map_section(route)
     shown = _figures(drawn, surroundings, figures)
     body = [
@@ -127,9 +131,8 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
         connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
         provenance_section(recording, command=request.command),
     ]
-    title = request.title.strip() or ", ".join(
-        Path(part.point.name).name or part.point.name for part in parts
-    )
+    names = ", ".join(Path(part.point.name).name or part.point.name for part in parts)
+    title = request.title.strip() or names or recording.name
     write(
         path,
         document(printable(title), body, figures=figures, route=None if route is None else route.document),
@@ -159,9 +162,9 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _of_surroundings(surroundings: Surroundings, request: Request) -> list[Document]:
-    view = View(request.from_ns, request.to_ns)
-    return drive_figure_documents(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
+def _of_surroundings(surroundings: Surroundings, request: Request, spent: int) -> list[Document]:
+    view, (budget_bytes,) = View(request.from_ns, request.to_ns), _budgets(1, spent)
+    return drive_figure_documents(surroundings, view, identity="drive", budget_bytes=budget_bytes)
 
 
 def _figures(drawn: list[Drawn], surroundings: Surroundings, figures: Sequence[Document]) -> Markup | None:
@@ -219,10 +222,11 @@ def _title(drawn: Drawn, *, several: bool) -> str:
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
 
 
-def _budgets(figures: int) -> list[int]:
-    """Return how many bytes of packed series each figure may have."""
+def _budgets(figures: int, spent: int) -> list[int]:
+    """Return how many bytes of packed series each figure may have, after those that the map has spent."""
+    first = max(FIRST_BYTES - spent, FIRST_BYTES // 2)
     further = FURTHER_BYTES // max(figures - 1, 1)
-    return [FIRST_BYTES, *[further] * (figures - 1)][:figures]
+    return [first, *[further] * (figures - 1)][:figures]
 
 
 def _clock(layers: Sequence[Layers]) -> str:
