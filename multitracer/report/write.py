@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -139,7 +140,9 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     ]
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
-        for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
+        for number, (shown, each, budget) in enumerate(
+            zip(layers, drawn, _budgets(len(drawn), _length(route)), strict=True)
+        )
     ]
     return _Page(sections, figures, route)
 
@@ -151,7 +154,9 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
     view = View(request.from_ns, request.to_ns)
     figures = (
-        drive_figure_documents(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
+        drive_figure_documents(
+            surroundings, view, identity="drive", budget_bytes=_budgets(1, _length(route))[0]
+        )
         if surroundings.series
         else []
     )
@@ -163,6 +168,11 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         *_of_phone(road, first_ns),
     ]
     return _Page(sections, figures, route)
+
+
+def _length(route: DrawnRoute | None) -> int:
+    """Return how many bytes of the page a map takes."""
+    return 0 if route is None else len(json.dumps(route.document))
 
 
 def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
@@ -242,10 +252,11 @@ def _title(drawn: Drawn, *, several: bool) -> str:
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
 
 
-def _budgets(figures: int) -> list[int]:
-    """Return how many bytes of packed series each figure may have."""
+def _budgets(figures: int, spent: int) -> list[int]:
+    """Return how many bytes of packed series each figure may have, after those that the map has spent."""
+    first = max(FIRST_BYTES - spent, FIRST_BYTES // 2)
     further = FURTHER_BYTES // max(figures - 1, 1)
-    return [FIRST_BYTES, *[further] * (figures - 1)][:figures]
+    return [first, *[further] * (figures - 1)][:figures]
 
 
 def _clock(layers: Sequence[Layers]) -> str:
