@@ -246,7 +246,7 @@ def test_no_line_leads_over_a_gap_of_the_route() -> None:
     position = table(
         POSITION, time_ns=START_NS + seconds * NS_PER_S, lat_deg=lat, lon_deg=np.full(60, 8.0)
     )
-    drawn = drawn_route(Drive(route_of(position), {}, origin_ns=START_NS))
-    assert drawn is not None
-    joined = unpacked_columns(drawn.document["track"])["joined"]
+    document = map_document(Drive(route_of(position), {}, origin_ns=START_NS))
+    assert document is not None
+    joined = unpacked_columns(document["track"])["joined"]
     assert [i for i, each in enumerate(joined) if not each] == [0, 30]
