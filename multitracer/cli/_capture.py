@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from collectors import collectors, installed
 from multitracer.cli._output import warn
-from multitracer.cli._rehearsal import TRAFFIC
 from multitracer.errors import InputError, PreflightError
 from multitracer.recorder.plan import CLAP_PORT, Plan, Source
 from multitracer.units import NS_PER_S
@@ -51,7 +50,9 @@ _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "la
 """Words of a declared session that are options under another name here."""
 
 
-def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Plan:
+def plan_of(
+    chosen: Options, command: tuple[str, ...], rehearsed: Options, traffic: tuple[str, ...] = ()
+) -> Plan:
     """Return what to record.
 
     Parameters
@@ -61,6 +62,8 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
     command : tuple of str
     rehearsed : dict
         Options that a rehearsal sets.
+    traffic : tuple of str
+        The program that makes a rehearsal's traffic.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
         sources=tuple(_sources(options)),
         duration_ns=None if duration is None else round(duration * NS_PER_S),
         command=command,
-        traffic=TRAFFIC if rehearsed else (),
+        traffic=traffic,
         ready_ns=round(options.get("ready", 5.0) * NS_PER_S),
         tail_ns=round(options.get("tail", 1.0) * NS_PER_S),
         clap_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),

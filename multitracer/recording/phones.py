@@ -56,14 +56,21 @@ class Phone:
 
         JUDGED_HANDOVERS; a leg has no verdict.
         """
+        return self._with_legs(self.handovers)
+
+    def changes_with(self, minimum_stay_s: float) -> Table:
+        """Return `changes` with another minimum time of stay, in s: a shorter stay makes a ping-pong."""
+        return self._with_legs(handovers_of(self.radio, self.signalling, minimum_stay_s=minimum_stay_s))
+
+    def _with_legs(self, handovers: Table) -> Table:
         legs = self.signalling.take(is_leg(self.signalling))
         no_verdict = Table.empty(JUDGED_HANDOVERS) if not len(legs) else _unjudged(legs)
-        both = Table.concatenate(JUDGED_HANDOVERS, [self.handovers, no_verdict])
+        both = Table.concatenate(JUDGED_HANDOVERS, [handovers, no_verdict])
         return both.take(np.argsort(both["time_ns"], kind="stable"))
 
     @cached_property
     def stays(self) -> Stays:
-        """In which cell it was when."""
+        """STAYS: which cell served at which time."""
         return stays_of(self.radio, self.handovers)
 
 

@@ -1,4 +1,4 @@
-"""What surrounded the connections of a recording: the radio, the road, and what the engineer marked.
+"""The surroundings of the connections of a recording: radio, road, and the marks of the engineer.
 
 A recording may hold several logs of each; every table here is that of one log of one host. All are put onto
 the clock of a capture point if the recording's clocks are known, otherwise they keep their host's own.
@@ -92,7 +92,7 @@ class Surroundings:
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded; of several logs the fuller."""
+        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded; of several logs the longest."""
         series = _fullest(_by_radio(self.radio), radio_series) | _fullest(self.position, speed_series)
         if self.drive is not None:
             placed, route = self.drive
@@ -110,6 +110,11 @@ class Surroundings:
         routes = [(placed, route_of(placed.table)) for placed in self.position]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)
         return longest if longest is not None and len(longest[1].table) else None
+
+    @property
+    def route(self) -> Route | None:
+        """Where it went; None without any position."""
+        return None if self.drive is None else self.drive[1]
 
     @property
     def zone_is_unknown(self) -> bool:

@@ -211,3 +211,29 @@ def test_another_quantity_changes_the_legend(browser: Browser, page: Path) -> No
         " s.dispatchEvent(new Event('change'))})()"
     )
     assert browser.evaluate("document.querySelector('.map .classes b').textContent") == "SINR, dB"
+
+
+CHOOSE_DISTANCE = (
+    "(() => {const s = document.querySelector('.figure select'); s.value = '1';"
+    " s.dispatchEvent(new Event('change'))})()"
+)
+
+
+@pytest.mark.browser
+def test_the_distance_axis_is_linked_with_the_map_too(browser: Browser, page: Path) -> None:
+    mounted(browser, page)
+    browser.evaluate(CHOOSE_DISTANCE)
+    browser.wait("document.querySelector('.figure .status').textContent.includes(' km to ')")
+    assert "every reading with a place" in browser.evaluate(
+        "document.querySelector('.figure .status').textContent"
+    )
+    browser.evaluate("window.report.then((shown) => shown.look(0.5, 1)).then(() => true)")
+    begin, end = browser.evaluate("window.routeMap.stretch()")
+    assert 0 < begin < end < 200
+    browser.evaluate(
+        "document.dispatchEvent(new CustomEvent('cursor', {detail: {metres: 700, from: 'figure'}}))"
+    )
+    assert begin <= browser.evaluate("window.routeMap.cursor()") <= end
+    pressed(browser, ".")
+    assert browser.evaluate("document.querySelector('.plot .cursor').hidden") is False
+    assert browser.complaints == []
