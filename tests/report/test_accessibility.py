@@ -126,3 +126,14 @@ def test_the_printed_page_holds_the_map_and_its_key_but_no_buttons(browser: Brow
     browser.evaluate("document.querySelector('.map canvas').remove()")
     without = len(base64.b64decode(browser.call("Page.printToPDF", printBackground=False)["data"]))
     assert whole > without
+
+
+def test_without_scripts_the_still_picture_takes_the_place_of_the_map(browser: Browser, page: Path) -> None:
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(page)
+        height = "document.querySelector('{}').getBoundingClientRect().height"
+        assert browser.evaluate(height.format(".map .still")) > 200
+        assert browser.evaluate(height.format(".map canvas")) == 0
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)

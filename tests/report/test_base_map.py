@@ -160,6 +160,7 @@ def test_the_still_picture_has_the_route_in_the_colours_of_the_first_quantity() 
     }
     heights = [np.mean(ends[colour]) for colour in falling]
     assert heights == sorted(heights, reverse=True)  # north is up, and power falls northwards
+    assert 'stroke="currentColor" stroke-width="6"' in route.still  # pale colours need an outline
     assert "-100 to -90" in route.still
     assert "200 m" in route.still or "500 m" in route.still
 

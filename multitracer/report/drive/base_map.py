@@ -201,13 +201,14 @@ def base_document(
 
 
 def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
-    """Return the steps of lines whose box meets that of the route and its margin."""
+    """Return the steps of lines whose box meets the square around the route: screens are of any shape."""
     inside = np.zeros(len(lines.east), dtype=bool)
     inside[1:] = lines.joined[1:]
     long_m = max(float(np.ptp(each)) for each in route)
-    margin = max(_MARGIN_M, _MARGIN_SHARE * long_m)
+    reach = long_m / 2 + max(_MARGIN_M, _MARGIN_SHARE * long_m)
     for metres, own in zip((lines.east, lines.north), route, strict=True):
-        low, high = float(own.min()) - margin, float(own.max()) + margin
+        middle = (float(own.min()) + float(own.max())) / 2
+        low, high = middle - reach, middle + reach
         inside[1:] &= (np.maximum(metres[1:], metres[:-1]) >= low) & (
             np.minimum(metres[1:], metres[:-1]) <= high
         )

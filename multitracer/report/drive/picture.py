@@ -55,9 +55,12 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
     paths = [
         element("path", d=steps, stroke=_colour(quantity, kind))
         for kind in np.unique(of_step).tolist()
-        if (steps := _steps(x[kept], y[kept], joined[kept], of_step[kept] == kind))
+        if (steps := _steps(x[kept], y[kept], joined[kept] & (of_step[kept] == kind)))
     ]
-    lines = element("g", paths, fill="none", stroke_width="4", stroke_linecap="round")
+    outline = element(
+        "path", d=_steps(x[kept], y[kept], joined[kept]), stroke="currentColor", stroke_width="6"
+    )
+    lines = element("g", outline, paths, fill="none", stroke_width="4", stroke_linecap="round")
     svg = element(
         "svg",
         element("title", f"The route, coloured by {quantity.title}"),
@@ -81,11 +84,11 @@ def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Ar
     return np.flatnonzero(keep)
 
 
-def _steps(x: Array, y: Array, joined: Mask, chosen: Mask) -> str:
+def _steps(x: Array, y: Array, chosen: Mask) -> str:
     """Return the steps to the chosen points from those before, as the path of an SVG."""
     words: list[str] = []
     last = -1
-    for i in np.flatnonzero(chosen & joined).tolist():
+    for i in np.flatnonzero(chosen).tolist():
         if last != i - 1:
             words.append(f"M{x[i - 1]:.1f} {y[i - 1]:.1f}")
         words.append(f"L{x[i]:.1f} {y[i]:.1f}")

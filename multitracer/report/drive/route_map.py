@@ -182,12 +182,17 @@ def map_section(drawn: DrawnRoute) -> Markup:
         element("p", "Point at the route for its value.", class_="status", role="status"),
         None if document["base"] is None else element("p", document["base"]["words"], class_="base"),
         element(
-            "noscript", drawn.still, element("p", "This picture does not move; the map needs JavaScript.")
+            "noscript",
+            element("style", _STILL),
+            drawn.still,
+            element("p", "This picture does not move; the map needs JavaScript."),
         ),
         class_="map",
     )
 
 
+_STILL = Markup(".map canvas, .map > .bar, .map > .classes, .map > .status, .map > .base { display: none; }")
+"""Without scripts the picture stands in the place of the map."""
 _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "along the route."
