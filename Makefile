@@ -86,5 +86,5 @@ $(VENV)/.user: pyproject.toml $(VENV)/.made
 
 $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@echo "Installing the test tools into $(VENV)..." >&2
-	@$(PIP_INSTALL) --group test --group lint >&2
+	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling]' >&2
 	@touch $@

@@ -71,6 +71,7 @@ RADIO = Schema(
             ("cqi", "channel quality indicator", ""),
             ("timing_advance", "timing advance that the network sent to the mobile", ""),
             ("sinr_raw", "SINR as the modem wrote it, where the unit depends on the firmware", ""),
+            ("modem", "which radio of a phone with several cards, from 0; missing if it has one", ""),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""What a phone and its network said to each other of the radio, as tables: messages, and changes of the cell.
+"""Tables of the signalling between a phone and its network: messages, and changes of the cell.
 
 `signalling` has a row for each message of radio resource control (RRC), mobility and session management (NAS)
 or the link layers below them. `handovers` has a row for each change of a serving cell. Its rows come from the
@@ -65,7 +65,7 @@ SIGNALLING = Schema(
         Column("frame", "uint32", "frame in the GSMTAP capture, from 1; several messages may share one"),
         Column("modem", "int64", "which radio of a phone with several cards, from 0", na=True),
         Column("rat", "U8", "GSM, UMTS, LTE, NR; empty if unknown"),
-        Column("layer", "U8", "rrc, nas, sms, rlc/mac, rr, ...; log for a line of the program that decoded"),
+        Column("layer", "U8", "rrc, nas, sms, rr (of GSM), rlc/mac; empty if unknown"),
         Column("direction", "U4", "up from the phone, down from the network; empty if the log does not say"),
         Column("logical_channel", "U20", "BCCH-DL-SCH, UL-DCCH, ...; empty if none"),
         Column("message", "U64", "its name in the standard; empty if tshark knows none"),
@@ -75,6 +75,7 @@ SIGNALLING = Schema(
         Column("channel", "int64", "ARFCN, UARFCN, EARFCN or NR-ARFCN of the downlink", na=True),
         Column("cell_id", "int64", "cell identity, in a message that broadcasts it", na=True),
         Column("area_code", "int64", "LAC or TAC, in a message that broadcasts it", na=True),
+        Column("clock", "int64", "number of the stretch in which the log's times follow one clock, from 0"),
         Column("encrypted", "int64", "1 if its content is ciphered and was not read, 0 if not", na=True),
     ),
 )

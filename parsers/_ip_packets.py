@@ -30,6 +30,8 @@ class IpPacket(NamedTuple):
     """From its IP header to where the capture cut it."""
     version: int
     """4 or 6, as the layer before said."""
+    frame: int
+    """Number of the packet in its file, from 1."""
 
 
 def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
@@ -44,11 +46,14 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
         fmt = format_of_capture(stream)
         if fmt.name not in BLOCKS:
             raise InputError(f"{stream.path}: this is {fmt.name}, not pcap or pcapng")
+        before = 0
         for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
-            yield from _packets(records)
+            yield from packets_of(records, before + 1)
+            before += len(records)
 
 
-def _packets(records: Records) -> Iterator[IpPacket]:
+def packets_of(records: Records, first_frame: int) -> Iterator[IpPacket]:
+    """Yield the outermost IP packets of a block, whose first record has the number `first_frame`."""
     if not len(records):
         return
     parts = []
@@ -60,4 +65,4 @@ def _packets(records: Records) -> Iterator[IpPacket]:
     for record, begin, end, version in sorted(parts):
         time_ns = times[record]
         data = records.data[begin:end].tobytes()
-        yield IpPacket(None if time_ns == NOT_A_TIME else time_ns, data, version)
+        yield IpPacket(None if time_ns == NOT_A_TIME else time_ns, data, version, first_frame + record)

@@ -2,7 +2,7 @@
 
 Each comes with the command that turns it into something that is read, where there is one. Sources: the magic
 numbers are those that Wireshark's wiretap library and file(1) know them by; NetMetrix, TSH and the classic
-EtherPeek header as tcptrace reads them; DIAG frames end in the check sequence of RFC 1662, appendix C.
+EtherPeek header as tcptrace reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _EDITCAP = "convert it: editcap -F pcapng {path} out.pcapng"
 _AS_ETHERNET = "convert it: editcap -T ether -F pcapng {path} out.pcapng"
 """Its packets may be of several links, which editcap does not write unless it is told one."""
 _TEXT2PCAP = "convert it: text2pcap {path} out.pcap"
-_SCAT = "convert it: scat -t qc -d {path} -F out.pcap (the package signalcat)"
 _NONE = "no command makes packets of it"
 _TCPTRACE = "no command makes packets of it, but tcptrace reads it"
 
@@ -127,26 +126,6 @@ def _is_tsh(head: bytes) -> bool:
     )
 
 
-def _is_diag(head: bytes) -> bool:
-    """Return whether frames between 0x7e, other than those of PPP, have valid check sequences."""
-    whole = head.split(b"\x7e")[:-1]
-    frames = [_unstuffed(frame) for frame in whole if len(frame) >= 6 and not frame.startswith(b"\xff")]
-    return sum(_check_holds(frame) for frame in frames) >= min(2, max(len(whole), 1))
-
-
-def _unstuffed(frame: bytes) -> bytes:
-    return re.sub(rb"\x7d(.)", lambda match: bytes([match[1][0] ^ 0x20]), frame, flags=re.DOTALL)
-
-
-def _check_holds(frame: bytes) -> bool:
-    register = 0xFFFF
-    for byte in frame:
-        register ^= byte
-        for _ in range(8):
-            register = register >> 1 ^ (0x8408 if register & 1 else 0)
-    return register == 0xF0B8
-
-
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (_is_mahimahi, "a link trace of Mahimahi", _NONE),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
@@ -154,5 +133,4 @@ _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (_is_text_like(_TCPDUMP_TEXT), "what tcpdump printed", "record again: tcpdump -w out.pcap"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),
-    (_is_diag, "a log of Qualcomm's DIAG (mi2log, QMDL)", _SCAT),
 )

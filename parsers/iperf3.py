@@ -11,13 +11,14 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.application import APPLICATION_RATE, APPLICATION_SUMS, LAYER
-from multitracer.endpoints import host_port
+from multitracer.endpoints import host_port, host_text
 from multitracer.errors import FormatError
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.json_log import documents, members, real, section, whole, words
 from parsers._text.lines import Lines
+from parsers._text.rows import address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,8 +142,12 @@ def _endpoints(connected: Document) -> tuple[str, str]:
     """Return the local and the remote end of a stream; each empty if it is not named."""
     texts = []
     for side in ("local", "remote"):
-        host, port = words(connected.get(f"{side}_host"), 45), whole(connected.get(f"{side}_port"))
-        texts.append(host_port(host, port) if host and port is not None and port <= _MOST_PORT else "")
+        host, port = words(connected.get(f"{side}_host"), 64), whole(connected.get(f"{side}_port"))
+        try:
+            text = host_text(*address(host))
+        except ValueError:  # a name, or damage
+            text = ""
+        texts.append(host_port(text, port) if text and port is not None and port <= _MOST_PORT else "")
     return texts[0], texts[1]
 
 

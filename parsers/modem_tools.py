@@ -15,6 +15,7 @@ from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.date_line import date_line
+from parsers._text.jumps import Jumps
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _QMICLI = re.compile(rb"^\[[^\]\n]{1,60}\] Successfully got signal info", re.MUL
 _UQMI = re.compile(
     rb'"type"\s*:\s*"(?:cdma|hdr|gsm|wcdma|tdma|lte|5gnr)"[^}]{0,200}"(?:rss[iq]|rsrp|signal|ecio)"'
 )
+_INFO3G = re.compile(rb'"conn_time"\s*:.{0,2000}"csq"\s*:', re.DOTALL)
+_GSMCTL = re.compile(rb"^RSSI: -?\d+\s*\nRSRP: -?\d+\s*\n(?:SINR|RSRQ): -?\d", re.MULTILINE)
+_GSMCTL_LINE = re.compile(r"(?:RSSI|RSRP|RSRQ|SINR):\s*-?\d")
 _QMICLI_LINE = re.compile(r"\s+\S|[A-Za-z0-9-]{2,8}:$|$")
 _MOST_LINES = 256
 _MOST_CHARACTERS = 1 << 16
@@ -36,6 +40,7 @@ class _Log:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self.rows = Sparse(RADIO)
+        self.jumps = Jumps()
         self._stamp_ns: int | None = None
         self._output: list[str] = []
         self._tool = ""
@@ -48,6 +53,7 @@ class _Log:
             if not stamp.rest:
                 self.flush()
             self._stamp_ns = stamp.time_ns
+            self.jumps.take(self._lines.number, stamp.time_ns)
             text = stamp.rest
             if stamp.doubt:
                 self._lines.warn(stamp.doubt)
@@ -62,19 +68,22 @@ class _Log:
         """Return which tool's output begins with a line; empty if none does."""
         if "] Successfully got signal info" in text:
             return "qmicli"
-        if self._tool in ("", "qmicli") and text[:1] in ("{", "[") and not text.startswith("[/"):
+        if self._tool != "gsmctl" and not self._output and _GSMCTL_LINE.match(text):
+            return "gsmctl"
+        if self._tool in ("", "qmicli", "gsmctl") and text[:1] in ("{", "[") and not text.startswith("[/"):
             return "uqmi"
         return ""
 
     def _add(self, text: str) -> None:
-        if self._tool == "qmicli" and self._output and not _QMICLI_LINE.match(text):
+        shape = {"qmicli": _QMICLI_LINE, "gsmctl": _GSMCTL_LINE}.get(self._tool)
+        if shape is not None and self._output and not shape.match(text):
             self.flush()
             return
         self._output.append(text)
         if len(self._output) > _MOST_LINES or sum(map(len, self._output)) > _MOST_CHARACTERS:
             self._lines.skip("output longer than any tool's")
             self._output, self._tool = [], ""
-        elif self._tool != "qmicli" and self._is_balanced():
+        elif shape is None and self._is_balanced():
             self.flush()
 
     def _is_balanced(self) -> bool:
@@ -89,6 +98,8 @@ class _Log:
             return
         if tool == "uqmi" and _MMCLI.search(output.encode()):
             tool = "mmcli"
+        elif tool == "uqmi" and _INFO3G.search(output.encode()):
+            tool = "3ginfo"
         decoded = decode(tool, output.encode())
         for reason in decoded.refused:
             self._lines.skip(reason)
@@ -100,8 +111,8 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for the output of one of the tools."""
     if head.startswith(b'{"kind":'):
         return "no"
-    match = _MMCLI.search(head) or _QMICLI.search(head) or _UQMI.search(head)
-    return "yes" if match else "no"
+    shapes = (_MMCLI, _QMICLI, _UQMI, _INFO3G, _GSMCTL)
+    return "yes" if any(shape.search(head) for shape in shapes) else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
@@ -119,16 +130,18 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if lines.cut:
         log.take(lines.cut.decode(errors="replace"))  # a document that is whole needs no line end
     log.flush()
+    for sentence in log.jumps.sentences():
+        lines.warn(sentence)
     if not len(log.rows):
-        raise FormatError(path, "no output of mmcli, qmicli or uqmi that reports a signal")
+        raise FormatError(path, "no output of mmcli, qmicli, uqmi, 3ginfo or gsmctl that reports a signal")
     return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
 
 
 FORMAT = Format(
     name="modem-tools",
     layer="radio",
-    description="signal as mmcli, qmicli or uqmi print it",
-    source="ModemManager, libqmi and uqmi; their --signal-get and --get-signal-info",
+    description="signal as mmcli, qmicli, uqmi, 3ginfo.sh or gsmctl print it",
+    source="ModemManager, libqmi, uqmi: --signal-get, --get-signal-info; OpenWrt's 3ginfo.sh, RUTOS",
     sniff=sniff,
     parse=parse,
 )

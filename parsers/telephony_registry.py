@@ -23,6 +23,7 @@ from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
 from parsers._text.date_line import date_line
+from parsers._text.jumps import Jumps
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class _Log:
         self._length = 0
         self._begin = 0
         self._in_events = False
+        self.jumps = Jumps()
         self.impossible: dict[str, int] = {}
         """Column -> values that cannot be."""
 
@@ -95,6 +97,7 @@ class _Log:
             if stamp is not None:
                 self.flush()
                 self._stamp_ns, text, self._in_events = stamp.time_ns, stamp.rest, False
+                self.jumps.take(self._lines.number, stamp.time_ns)
                 if stamp.doubt:
                     self._lines.warn(stamp.doubt)
         plain = text.strip()
@@ -136,7 +139,7 @@ class _Log:
             self.rows.append({"source": source, **known, **stamps})
 
     def _can_be(self, name: str, value: object) -> bool:
-        """Return whether a value is possible, and count it if not."""
+        """Return whether a value is possible; count it if it is not."""
         if name not in RANGES or not isinstance(value, int | float):
             return True
         least, most = RANGES[name]
@@ -197,13 +200,13 @@ class _Log:
 def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Yield the technology and the text of each object, up to the next one of its kind."""
     matches = list(start.finditer(text))[:_MOST_CELLS]
-    ends = [match.start() for match in matches[1:]] + [len(text)]
-    for match, end in zip(matches, ends, strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    for match, end in zip(matches, ends, strict=False):  # without a match there is but the end
         yield match[1], text[match.end() : end]
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Return the fields that have a number that is a value; of two of one name the first."""
+    """Return the fields with a number that means a value; of two fields of one name the first."""
     pairs = [(match[1], int(match[2])) for match in _PAIR.finditer(text)]
     return {name: number for name, number in reversed(pairs) if number not in _UNAVAILABLE}
 
@@ -265,6 +268,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for text in lines:
         log.take(text)
     log.flush()
+    for sentence in log.jumps.sentences():
+        lines.warn(sentence)
     if not len(log.rows):
         raise FormatError(path, "no mSignalStrength, mCellInfo or mServiceState with a value")
     table = log.rows.table({})

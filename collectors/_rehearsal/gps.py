@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from collectors._options import parser, rate_hz, run
 from collectors._rehearsal._terminal import Terminal, say_back
 from collectors._rehearsal.drive import place
+from collectors._rehearsal.journey import Journey
 from collectors._stop import Stop
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from collectors._rehearsal.drive import Place
     from multitracer.tables import Document
@@ -67,12 +68,15 @@ def _angle(value: float, digits: int, sides: str) -> str:
 class Rehearsal:
     """The receiver with its port."""
 
-    def __init__(self, link: Path, *, hz: float, speed: float) -> None:
+    def __init__(
+        self, link: Path, *, hz: float, where: Callable[[float], Place], zero_ns: int | None = None
+    ) -> None:
         self._link = link
         self._period_ns = round(NS_PER_S / hz)
-        self._speed = speed
+        self._where = where
         self._terminal: Terminal | None = Terminal(link)
         self._began_ns = time.monotonic_ns()
+        self._zero_ns = self._began_ns if zero_ns is None else zero_ns
         self._mood = "speak"
         self._control = b""
 
@@ -96,8 +100,8 @@ class Rehearsal:
             self._terminal = None
 
     def _speak(self) -> None:
-        elapsed_s = (time.monotonic_ns() - self._began_ns) / NS_PER_S * self._speed
-        nmea = sentences(place(elapsed_s), time.time_ns())
+        elapsed_s = (time.monotonic_ns() - self._zero_ns) / NS_PER_S
+        nmea = sentences(self._where(elapsed_s), time.time_ns())
         if self._mood == "damage":
             nmea = nmea.replace(b"GP", b"GQ")
         if self._terminal is not None and self._mood != "silent":
@@ -134,14 +138,22 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options.add_argument("--control", action="store_true", help="take events on standard input")
     options.add_argument("--hz", type=rate_hz, default=1.0, help="fixes a second; default 1")
     options.add_argument("--speed", type=float, default=1.0, help="of the drive; default 1")
+    options.add_argument("--journey", type=int, metavar="SEED", help="the drawn drive of this seed instead")
+    options.add_argument("--began", type=int, metavar="NS", help="its begin on CLOCK_MONOTONIC; default now")
     return options.parse_args(argv)
+
+
+def _route(seed: int | None, speed: float) -> Callable[[float], Place]:
+    """Return where the car is after some seconds."""
+    return Journey(seed).place if seed is not None else lambda elapsed_s: place(elapsed_s * speed)
 
 
 def main(argv: Sequence[str]) -> None:
     """Act as a receiver until stopped."""
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
-        rehearsal = Rehearsal(chosen.link, hz=chosen.hz, speed=chosen.speed)
+        where = _route(chosen.journey, chosen.speed)
+        rehearsal = Rehearsal(chosen.link, hz=chosen.hz, where=where, zero_ns=chosen.began)
         try:
             rehearsal.run(stop, control=chosen.control)
         finally:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 from collectors._options import parser, run
 from collectors._rehearsal._terminal import Terminal, say_back
 from collectors._rehearsal.drive import Drive, SetValues
+from collectors._rehearsal.journey import Journey
 from collectors._rehearsal.voices import VOICES, answer
 from collectors._stop import Stop
 from multitracer.errors import InputError
@@ -164,13 +165,15 @@ class FakeModem:
 class Rehearsal:
     """The modem with its port, and the events of both."""
 
-    def __init__(self, modem: FakeModem, values: SetValues, link: Path, stop: Stop) -> None:
+    def __init__(
+        self, modem: FakeModem, values: SetValues, link: Path, stop: Stop, *, zero_ns: int | None = None
+    ) -> None:
         self._modem = modem
         self._values = values
         self._link = link
         self._stop = stop
         self._terminal: Terminal | None = Terminal(link)
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = time.monotonic_ns() if zero_ns is None else zero_ns
         self._control = b""
 
     def run(self, events: list[Document], *, control: bool) -> None:
@@ -259,6 +262,8 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         "--told", dest="fixed", action="store_true", help="no drive: only the values that are set"
     )
     options.add_argument("--speed", type=float, default=1.0, help="of the drive; default 1")
+    options.add_argument("--journey", type=int, metavar="SEED", help="the drawn drive of this seed instead")
+    options.add_argument("--began", type=int, metavar="NS", help="its begin on CLOCK_MONOTONIC; default now")
     options.add_argument("--delay", type=float, nargs=2, default=(0.02, 0.08), help="seconds, least and most")
     options.add_argument("--baud", type=int, default=115_200, help="of the line; default 115200")
     options.add_argument("--chatter", type=float, default=0.0, help="probability of something unasked")
@@ -271,6 +276,11 @@ def main(argv: Sequence[str]) -> None:
     chosen = _options(argv)
     values = SetValues()
     provider: Provider = values if chosen.fixed else Drive(speed=chosen.speed)
+    events = _events(chosen.script)
+    if chosen.journey is not None:
+        journey = Journey(chosen.journey)
+        provider = journey
+        events = sorted([*events, *journey.calls()], key=lambda event: float(event["at_s"]))
     modem = FakeModem(
         chosen.profile,
         provider,
@@ -280,9 +290,9 @@ def main(argv: Sequence[str]) -> None:
         chatter=chosen.chatter,
     )
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
-        rehearsal = Rehearsal(modem, values, chosen.link, stop)
+        rehearsal = Rehearsal(modem, values, chosen.link, stop, zero_ns=chosen.began)
         try:
-            rehearsal.run(_events(chosen.script), control=chosen.control)
+            rehearsal.run(events, control=chosen.control)
         finally:
             rehearsal.close()
 

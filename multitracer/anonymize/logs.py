@@ -16,6 +16,8 @@ from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp.frame import is_information
 from multitracer.radio import POSITION, RADIO
+from multitracer.signalling import SIGNALLING
+from parsers._signalling.packets import gsmtap_datagram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +51,18 @@ class Written:
 def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the IP packets of a capture, each without addresses and payload."""
     name = f"{_stem(path)}.pcap.gz"
+    signalling = 0
     with _compressed(into / name) as stream:
         stream.write(pcap_header())
         for packet in parsers.read_ip_packets(path):
+            if gsmtap_datagram(packet) is not None:
+                signalling += 1
+                continue
             made = anonymous(packet.data, pseudonyms)
             if made is not None and packet.time_ns is not None:
                 stream.write(pcap_record(made, time_ns=packet.time_ns, original_bytes=_length(packet.data)))
-    return Written(name, "IP headers only")
+    more = f", {signalling:,} GSMTAP packets with signalling left out" if signalling else ""
+    return Written(name, f"IP headers only{more}")
 
 
 def _length(packet: bytes) -> int:
@@ -121,19 +128,21 @@ def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
 
 def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the readings of a radio log as a table, its cells mapped."""
-    table = _table(path, RADIO.name)
+    tables = _tables(path, RADIO.name)
+    table = tables[RADIO.name]
     for name in _CELL_COLUMNS:
         column = table.columns[name]
         known = ~table.missing(name)
-        column[known] = [pseudonyms.cell(int(number)) for number in column[known]]
-    return _as_csv(
-        table, pseudonyms, into / f"{_stem(path)}.csv.gz", "decoded readings; the raw answers stayed behind"
-    )
+        column[known] = [pseudonyms.of_cell(name, int(number)) for number in column[known]]
+    messages = tables.get(SIGNALLING.name)
+    raw = "the raw answers" if messages is None else f"the raw log and its {len(messages):,} messages"
+    why = f"decoded readings; {raw} stayed behind"
+    return _as_csv(table, pseudonyms, into / f"{_stem(path)}.csv.gz", why)
 
 
 def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the fixes of a position log as a table, rounded; what would tell the road is missing."""
-    table = _table(path, POSITION.name)
+    table = _tables(path, POSITION.name)[POSITION.name]
     for name in _ROAD_COLUMNS:
         table.columns[name][:] = np.nan
     for name in ("lat_deg", "lon_deg"):
@@ -142,11 +151,12 @@ def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     return _as_csv(table, pseudonyms, into / f"{_stem(path)}.csv.gz", why)
 
 
-def _table(path: Path, name: str) -> Table:
+def _tables(path: Path, name: str) -> dict[str, Table]:
+    """Return the tables of a log, which has one of this name."""
     _, parsed = parsers.read(path)
     if not isinstance(parsed, dict) or name not in parsed:
         raise FormatError(path, f"holds no {name}")
-    return parsed[name]
+    return parsed
 
 
 def _as_csv(table: Table, pseudonyms: Pseudonyms, path: Path, why: str) -> Written:

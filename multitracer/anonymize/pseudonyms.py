@@ -26,6 +26,7 @@ _ADDRESS = re.compile(f"{_MAC}|{_PTP_CLOCK}|{_IPV6}|{_IPV4}")
 _IDENTITY = re.compile(r"(?<!\d)\d{14,20}(?!\d)")
 """IMEI, IMSI, ICCID and MEID are runs of 14 to 20 digits (TS 23.003; ITU-T E.118)."""
 _KEY_BYTES = 32
+_PHYSICAL_CELLS = 1008  # TS 38.211, 7.4.2.1; LTE has 504, UMTS 512 scrambling codes
 
 
 class Pseudonyms:
@@ -79,6 +80,21 @@ class Pseudonyms:
     def cell(self, number: int) -> int:
         """Return a number of 28 bits for the identity of a cell or of its area."""
         return int.from_bytes(self._hash(b"cell", str(number).encode())[:4]) >> 4
+
+    def of_cell(self, column: str, number: int) -> int:
+        """Return a number for that of a column of the table radio, in the range in which readers take it."""
+        if column == "physical_cell_id":
+            return self.physical_cell(number)
+        return self.cell(number) >> 4 if column == "area_code" else self.cell(number)
+
+    def physical_cell(self, number: int) -> int:
+        """Return another physical identity of a cell; beyond the range of the standards it is `cell`'s."""
+        return self._physical_cells[number] if 0 <= number < _PHYSICAL_CELLS else self.cell(number)
+
+    @functools.cached_property
+    def _physical_cells(self) -> list[int]:
+        """A permutation: two cells stay two."""
+        return sorted(range(_PHYSICAL_CELLS), key=lambda n: self._hash(b"physical cell", str(n).encode()))
 
     def in_addresses(self, text: str) -> str:
         """Return text with every address in it mapped."""

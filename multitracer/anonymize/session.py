@@ -1,10 +1,10 @@
 """A whole session: which log becomes what.
 
 =============  ==========================================================================================
-packet         pcap of IP headers, `packets.py`
+packet         pcap of IP headers, `packets.py`; packets of GSMTAP are left out and counted
 link           as it is; left out if its frames hold what users sent
 tcp, clock     JSON lines and text with every address mapped
-radio          the readings as a table, cells mapped; the raw answers stay behind
+radio          the readings as a table, cells mapped; raw answers and diagnostic logs stay behind
 position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
                and altitude, which with the speed would tell the road
 claps          as they are, their destination mapped

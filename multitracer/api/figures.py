@@ -11,6 +11,7 @@ from multitracer.figures.connection import connection_figure
 from multitracer.figures.environment import overlay, panels
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
+from multitracer.figures.surroundings.epochs import epochs_figure
 from multitracer.figures.transaction_cdf import cdf_figure
 from multitracer.recording.transactions import source_of
 
@@ -59,6 +60,19 @@ class SessionFigures(Kept):
         True
         """
         return stacked(self._layers(connection, reverse), View(offset_bytes=offset_bytes), theme=theme)
+
+    def handovers_figure(self, of: str = "throughput", *, theme: ThemeName = "light") -> go.Figure:
+        """Return a quantity laid over all handovers, with 95 % intervals; `of` as `handover_epochs` has it.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> len(drive.handovers_figure("Radio_rssi").data) > 0
+        True
+        """
+        table, units = self._road.epochs(of), {"throughput": "bit/s", "rtt": "ns"}
+        unit = units.get(of) or str(self._surroundings.series[of].provenance["unit"])
+        return epochs_figure(table, title=of, unit=unit, theme=theme)
 
     def rtt_size(self, *others: SessionFigures) -> go.Figure:
         """Return the figure of transactions' RTT against message size, with other sessions for comparison.

@@ -84,7 +84,7 @@ def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form
                 writer.write_table(whole.cast(schema))
 
 
-def _framed(column: pd.Series[object], text: Callable[[str], str]) -> pa.Array:
+def _framed(column: pd.Series[str], text: Callable[[str], str]) -> pa.Array:
     if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
         missing = column.isna().tolist()
         words = [None if no else text(portable(str(each))) for each, no in zip(column, missing, strict=True)]

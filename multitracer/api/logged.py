@@ -9,9 +9,10 @@ import numpy as np
 
 from multitracer.api.frames import Piece, framed
 from multitracer.api.kept import Kept
+from multitracer.diagnosis.road import SEED
 from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.mobility import CELLS, JUDGED_HANDOVERS
+from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.signalling import SIGNALLING
@@ -123,6 +124,20 @@ class LoggedTables(Kept):
         pieces = [Piece(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
         return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
 
+    def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
+        """Return `handovers` with another minimum time of stay: a shorter one makes a ping-pong.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> bool((drive.handovers_with(minimum_stay_s=5)["ping_pong"] == 1).any())
+        False
+        """
+        pieces = [
+            Piece(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
+        ]
+        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+
     @cached_property
     def cells(self) -> pd.DataFrame:
         """The cells that served, the longest first (docs/mobility.md); `mt.columns("cells")`.
@@ -134,6 +149,66 @@ class LoggedTables(Kept):
         """
         pieces = [Piece(p.host, self._road.cells(p), ", ".join(p.paths)) for p in self._road.phones]
         return framed(CELLS, pieces)
+
+    @cached_property
+    def stretches(self) -> pd.DataFrame:
+        """Where a drive was bad, how bad and why, the costliest first; `mt.columns("stretches")`.
+
+        Examples
+        --------
+        >>> session.stretches.empty
+        True
+        """
+        return framed(STRETCHES, [Piece(self._phone, self._road.stretches, "the drive")])
+
+    @cached_property
+    def around_handovers(self) -> pd.DataFrame:
+        """Throughput, RTT and loss in windows around each handover; `mt.columns("around")`.
+
+        Examples
+        --------
+        >>> session.around_handovers.empty
+        True
+        """
+        return framed(AROUND, [Piece(self._phone, self._road.around[0], "the drive")])
+
+    @cached_property
+    def limits_around_handovers(self) -> pd.DataFrame:
+        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
+
+        Examples
+        --------
+        >>> session.limits_around_handovers.empty
+        True
+        """
+        return framed(AROUND_LIMITS, [Piece(self._phone, self._road.around[1], "the drive")])
+
+    def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
+        """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
+
+        Parameters
+        ----------
+        of : str
+            "throughput" (bit/s), "rtt" (ns), or the label of a series such as "Radio_rsrp".
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
+
+        Raises
+        ------
+        InputError
+            If there is no log of a phone's radio, or nothing of that quantity.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> int(drive.handover_epochs("Radio_rssi")["n"].max())
+        0
+        """
+        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of, seed=seed), "the drive")])
+
+    @property
+    def _phone(self) -> str:
+        return self._road.phones[0].host if self._road.phones else ""
 
     @property
     def drive_tables(self) -> dict[str, pd.DataFrame]:

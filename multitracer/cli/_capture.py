@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from collectors import collectors, installed
 from multitracer.cli._output import warn
-from multitracer.cli._rehearsal import TRAFFIC
 from multitracer.errors import InputError, PreflightError
 from multitracer.recorder.plan import CLAP_PORT, Plan, Source
 from multitracer.units import NS_PER_S
@@ -33,22 +32,27 @@ _STEMS = {
     "host_clock": "clocks",
 }
 """How the logs of a collector are named, where that is not its own name (docs/session.md)."""
-_WITH_NOTES = frozenset({"tcpdump", "sniffer"})
+_WITH_NOTES = frozenset({"tcpdump", "sniffer", "signalling"})
 _INSTEAD = {"sniffer": "tcpdump"}
 """Used only where the better one does not work."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Of one interface, of all, and of a tunnel; a filter may make sense for one of them only."""
-_PORTS = ("modem", "gps")
+_PORTS = ("modem", "gps", "signalling")
 """Collectors whose port can be given."""
+_ONLY_GIVEN = frozenset({"signalling"})
+"""Those that record nothing unless their port is given, or they are chosen: what a phone says of itself."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
-    "modem": str, "gps": str, "clap": str, "clap_every": float, "label": list, "ready": float, "tail": float,
+    "modem": str, "gps": str, "signalling": str, "clap": str, "clap_every": float, "label": list,
+    "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
 """Words of a declared session that are options under another name here."""
 
 
-def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Plan:
+def plan_of(
+    chosen: Options, command: tuple[str, ...], rehearsed: Options, traffic: tuple[str, ...] = ()
+) -> Plan:
     """Return what to record.
 
     Parameters
@@ -58,6 +62,8 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
     command : tuple of str
     rehearsed : dict
         Options that a rehearsal sets.
+    traffic : tuple of str
+        The program that makes a rehearsal's traffic.
 
     Raises
     ------
@@ -78,7 +84,7 @@ def plan_of(chosen: Options, command: tuple[str, ...], rehearsed: Options) -> Pl
         sources=tuple(_sources(options)),
         duration_ns=None if duration is None else round(duration * NS_PER_S),
         command=command,
-        traffic=TRAFFIC if rehearsed else (),
+        traffic=traffic,
         ready_ns=round(options.get("ready", 5.0) * NS_PER_S),
         tail_ns=round(options.get("tail", 1.0) * NS_PER_S),
         clap_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),
@@ -152,6 +158,8 @@ def _sources(options: Options) -> Iterator[Source]:
     for name in (*wanted, *unwanted):
         if name not in known:
             raise InputError(f"{name}: no such collector; there are {', '.join(known)}")
+    for name in _ONLY_GIVEN.intersection(wanted).difference(options):
+        raise InputError(f"{name}: records only from a port that is given; add --{name} PORT")
     names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
@@ -167,7 +175,8 @@ def _sources(options: Options) -> Iterator[Source]:
 def _names(options: Options) -> list[str]:
     """Return the collectors that shall record, whether they work here or not."""
     unwanted = options.get("unwanted", ())
-    return [name for name in options.get("wanted", ()) or collectors() if name not in unwanted]
+    usual = [name for name in collectors() if name not in _ONLY_GIVEN or name in options]
+    return [name for name in options.get("wanted", ()) or usual if name not in unwanted]
 
 
 def _working(

@@ -1,4 +1,4 @@
-"""What `inspect` and `analyze` tell people of logs that are no captures: which they are, and their times."""
+"""The lines that `inspect` and `analyze` print about logs that are no captures: names, rows and times."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
     from multitracer.cli._page import Page
     from multitracer.logs import ParsedLog
+    from multitracer.recording.application import Counted
     from multitracer.recording.recording import Recording
     from multitracer.tables import Table
 
 _MOST = 40
 """Logs that are listed; a session of a car has some ten."""
 _HEADER = ("host", "log", "format", "rows", "begin", "took")
+_STREAMS = ("stream", "path", "connection", "sender says", "receiver says", "captured")
 NO_PACKETS = "No packets were captured; what follows are the other logs."
 
 
@@ -31,6 +33,27 @@ def show_logs(sheet: Page, recording: Recording) -> None:
     sheet.table(_HEADER, [_row(log) for log in logs[:_MOST]], dispensable=(5, 0))
     if len(logs) > _MOST:
         sheet.line(f"and {len(logs) - _MOST:,} more")
+
+
+def show_streams(sheet: Page, recording: Recording) -> None:
+    """Write what a load program counted of each of its streams, and what the captures hold of it."""
+    from multitracer.recording.application import counted_streams
+
+    streams = counted_streams(recording)
+    if not streams:
+        return
+    sheet.line()
+    sheet.line(f"{count(len(streams), 'stream')} of a load program, in bytes", bold=True)
+    sheet.table(_STREAMS, [_stream(each) for each in streams[:_MOST]], right=(3, 4, 5), dispensable=(1,))
+    if len(streams) > _MOST:
+        sheet.line(f"and {len(streams) - _MOST:,} more")
+
+
+def _stream(each: Counted) -> tuple[str, ...]:
+    counts = (each.sender_bytes, each.receiver_bytes, each.captured_bytes)
+    shown = ("-" if number is None else f"{number:,}" for number in counts)
+    carried_by = "-" if each.connection is None else f"{each.connection}"
+    return f"{each.source} {each.series}", f"{each.sender} -> {each.receiver}", carried_by, *shown
 
 
 def _layers(recording: Recording) -> Sequence[str]:

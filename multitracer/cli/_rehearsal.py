@@ -9,7 +9,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from multitracer.cli._output import warn
+from multitracer.cli._rehearsed_drive import RehearsedDrive, own_network, stop, why_not
+from multitracer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +24,18 @@ _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"
 TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic", "--tags")
 """What makes the traffic: begun when the collectors are ready; the end of its standard input ends it."""
+DOWNLOAD = (*TRAFFIC, "--server")
+"""What makes it on a drawn drive."""
+_MODEM = ("--profile", "quectel")
+"""An LTE modem on a drawn drive."""
 
 
 @contextlib.contextmanager
-def rehearsal(*, wanted: bool) -> Iterator[Document]:
-    """Run a modem and a GPS receiver during the body, if wanted; yield the options that lead to them."""
+def rehearsal(*, wanted: bool, drive: RehearsedDrive | None = None) -> Iterator[Document]:
+    """Run a modem and a GPS receiver during the body, if wanted; yield the options that lead to them.
+
+    With a drive they are on it, and the body has a network of its own.
+    """
     if not wanted:
         yield {}
         return
@@ -32,8 +43,24 @@ def rehearsal(*, wanted: bool) -> Iterator[Document]:
         ports = stack.enter_context(_folder())
         links = {name: str(ports / name) for name in _DEVICES}
         for name, link in links.items():
-            stack.callback(_stop, _started(f"collectors._rehearsal.{name}", "--link", link))
+            words = () if drive is None else (*drive.options, *(_MODEM if name == "modem" else ()))
+            stack.callback(stop, _started(f"collectors._rehearsal.{name}", "--link", link, *words))
+        if drive is not None:
+            stack.enter_context(own_network())
         yield links
+
+
+def drive_of(chosen: dict[str, Any], command: tuple[str, ...]) -> RehearsedDrive | None:
+    """Return the drive that a rehearsal takes, None without one; warn why a rehearsal has none."""
+    if not chosen["rehearse"]:
+        if chosen["seed"] is not None:
+            raise InputError("--seed: chooses the drive of a rehearsal; give --rehearse, too")
+        return None
+    why = why_not(has_command=bool(command), interface=chosen["interface"], clap=chosen["clap"])
+    if why:
+        warn(f"the rehearsal sends over the loopback, whatever the radio is like: {why}")
+        return None
+    return RehearsedDrive.now(1 if chosen["seed"] is None else chosen["seed"])
 
 
 @contextlib.contextmanager
@@ -77,12 +104,3 @@ def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
     quiet = subprocess.DEVNULL
     command = [sys.executable, "-m", module, *options]
     return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
-    try:
-        child.wait(5)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.cli._logs import NO_PACKETS, show_logs
+from multitracer.cli._logs import NO_PACKETS, show_logs, show_streams
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -64,6 +64,7 @@ def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]
     if not recording.parts:
         sheet.line(NO_PACKETS)
         show_logs(sheet, recording)
+        show_streams(sheet, recording)
         return
     for file in (file for part in recording.parts for file in part.capture.files):
         took = ""
@@ -78,6 +79,7 @@ def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]
         show_connections(sheet, recording)
     for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
         show_connection(sheet, part, n)
+    show_streams(sheet, recording)
 
 
 def show_trust(sheet: Page, recording: Recording) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,11 @@ import click
 from multitracer.cli._options import debug_option, examples
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from multitracer.cli._rehearsed_drive import RehearsedDrive
+    from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import View
 
 
@@ -48,6 +52,10 @@ if TYPE_CHECKING:
 @click.option("--without", "unwanted", multiple=True, metavar="NAME", help="Leave a collector out.")
 @click.option("--modem", metavar="PORT", help="The modem's port. Default: detected.")
 @click.option("--gps", metavar="PORT|HOST:PORT", help="The GPS receiver's port, or gpsd. Default: gpsd here.")
+@click.option(
+    "--signalling", metavar="PORT",
+    help="A Qualcomm phone's diagnostic port: its signalling is recorded only with this.",
+)  # fmt: skip
 @click.option("--clap", metavar="HOST:PORT", help="Where the clapperboard's probes go: the other end.")
 @click.option("--clap-every", type=click.FloatRange(min=0), metavar="S", help="Default: 30; 0 for none.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Experiment variable; repeatable.")
@@ -56,7 +64,13 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The same options in a file; the command line overrides it.",
 )  # fmt: skip
-@click.option("--rehearse", is_flag=True, help="A whole drive without hardware: simulated modem and GPS.")
+@click.option(
+    "--rehearse", is_flag=True, help="A whole drive without hardware: simulated modem, GPS, and link."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N",
+    help="Which drive is rehearsed. Default: 1; on 0 nothing happens.",
+)  # fmt: skip
 @click.option("--plain", is_flag=True, help="One line per second instead of the live view.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
 @debug_option
@@ -70,22 +84,36 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     """
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
-    from multitracer.cli._rehearsal import rehearsal
+    from multitracer.cli._rehearsal import DOWNLOAD, TRAFFIC, drive_of, rehearsal
     from multitracer.errors import CollectorError
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 
     check_output(str(folder), [])
-    with rehearsal(wanted=chosen["rehearse"]) as ports:
-        plan = plan_of(chosen, command_line, ports)
+    drive = drive_of(chosen, command_line)
+    with rehearsal(wanted=chosen["rehearse"], drive=drive) as ports:
+        plan = plan_of(chosen, command_line, ports, (DOWNLOAD if drive else TRAFFIC) if ports else ())
         session = SessionFolder(folder, plan)
-        with _view(folder, plain=chosen["plain"]) as view:
+        with _path(drive, session), _view(folder, plain=chosen["plain"]) as view:
             supervisor = Supervisor(plan, session, view)
             reason = supervisor.run()
     if why := supervisor.lack_of_packets:
         raise CollectorError(f"{folder}: no packets were recorded: {why}; see `multitracer doctor`")
     _tell(folder, reason)
     raise click.exceptions.Exit(supervisor.status)
+
+
+@contextmanager
+def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None]:
+    """Lay the path of a rehearsed drive; the logs of its far end are part of the session afterwards."""
+    from multitracer.cli._rehearsed_drive import FIXED, rehearsed_path
+
+    if drive is None:
+        yield
+        return
+    with rehearsed_path(drive, session.folder):
+        yield
+    session.adopt(FIXED, rehearsed_seed=drive.seed)
 
 
 def _view(folder: Path, *, plain: bool) -> AbstractContextManager[View]:

@@ -36,7 +36,7 @@ def command(reading: Reading) -> None:
 
     For a session folder, each log is also compared with the checksum that the recording left.
     """
-    from multitracer.cli._logs import show_logs
+    from multitracer.cli._logs import show_logs, show_streams
     from multitracer.cli._page import page
     from multitracer.cli._reading import load
     from multitracer.cli._transactions import read_arms, show_transactions
@@ -55,6 +55,7 @@ def command(reading: Reading) -> None:
         _show_captures(sheet, recording, reading)
         sheet.line()
     show_logs(sheet, recording)
+    show_streams(sheet, recording)
 
 
 def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:

@@ -26,6 +26,7 @@ Theme = Literal["light", "dark"]
         "multitracer plot --series 'Radio_*,Gps_speed' -o radio.html sample_traces/rehearsal",
         "multitracer plot --axis distance --series 'Radio_*' -o route.html sample_traces/rehearsal",
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
+        "multitracer plot --figure handovers -o handovers.html sample_traces/rehearsal",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
     ),
 )
@@ -86,9 +87,10 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["rtt-size", "cdf", "environment", "panels"]),
+    type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers"]),
     help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
-    "what the radio was like, overlaid or in panels.",
+    "what the radio was like, overlaid or in panels. Of a drive: throughput around its handovers, or the "
+    "series that --series names.",
 )
 @click.option(
     "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
@@ -121,12 +123,31 @@ def command(
     if wish.of_time and wish.distance:
         raise click.UsageError("--trend and --mark are of seconds; leave them out with --axis distance")
     target = output or output_name(reading.inputs[0], ".html")
+    if kind == "handovers":
+        _plot_handovers(reading, target, wish, theme)
+        return
     if _of_transactions(reading, kind, size, target, theme=theme, pool=pool):
         click.echo(target)
         return
     if size is not None:
         raise click.UsageError("--size is for --figure environment and --figure panels")
     _plot_connection(reading, target, direction, stack, wish, theme)
+
+
+def _plot_handovers(reading: Reading, target: str, wish: Wish, theme: Theme) -> None:
+    """Draw a quantity laid over all handovers of a drive."""
+    from multitracer.api.session import Session
+    from multitracer.cli._output import replacing
+    from multitracer.cli._plotting import write
+    from multitracer.cli._reading import load
+
+    if len(wish.patterns) > 1:
+        raise click.UsageError("--figure handovers draws one quantity: name one with --series")
+    recording = load(reading, output=target)
+    figure = Session(recording).handovers_figure(*wish.patterns, theme=theme)
+    with replacing(target) as temporary:
+        write(figure, temporary, title=recording.name, theme=theme, as_json=target.endswith(".json"))
+    click.echo(target)
 
 
 def _of_transactions(

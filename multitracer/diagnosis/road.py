@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility import around as windows
 from multitracer.analysis.mobility.cells import cells_of
+from multitracer.analysis.mobility.epochs import epochs
+from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Samples, Steps
+from multitracer.analysis.mobility.stretches import stretches
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.tables import NOT_A_TIME
-from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.errors import InputError
+from multitracer.mobility import AROUND, AROUND_LIMITS, STRETCHES
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
@@ -25,7 +31,11 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
     from multitracer.recording.surroundings import Surroundings
-    from multitracer.tables import Table, Times
+    from multitracer.tables import Times
+
+
+SEED = 1
+"""Of the draws of intervals, unless another is given: the same recording gives the same picture."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +59,12 @@ class Road:
 
     @property
     def route(self) -> Route | None:
-        """Where it went; None without positions."""
+        """The route of the drive; None without positions."""
         return None if self.surroundings.drive is None else self.surroundings.drive[1]
 
     @cached_property
     def throughput(self) -> Steps | None:
-        """Throughput in bit/s; None if nothing says it."""
+        """Throughput in bit/s; None if it was not recorded."""
         recording = self.surroundings.recording
         if recording.parts:
             part = recording.parts[0] if self._part is None else self._part
@@ -66,7 +76,7 @@ class Road:
 
     @property
     def throughput_words(self) -> str:
-        """What the throughput is, in a sentence; empty if nothing says it."""
+        """Where the throughput is from, in a sentence; empty without a throughput."""
         if self.throughput is None:
             return ""
         if self.surroundings.recording.parts:
@@ -84,7 +94,10 @@ class Road:
 
     @cached_property
     def outages(self) -> tuple[Times, Times] | None:
-        """Begins and ends of the times in which nothing came through; None without a diagnosis."""
+        """Begins and ends of the times in which nothing came through; None without a diagnosis.
+
+        Both are int64, ns, shape (n,).
+        """
         if self.diagnosis is None:
             return None
         cells = self.diagnosis.limited.cells.joined()
@@ -97,18 +110,109 @@ class Road:
             phone.stays, route=self.route, throughput=self.throughput, rtt=self.rtt, outages=self.outages
         )
 
+    @cached_property
+    def limits(self) -> Limits | None:
+        """What limited the connections of the piece of work that is explained; None without a diagnosis."""
+        if self.diagnosis is None:
+            return None
+        members = self.diagnosis.group.members
+        tables = [each.limited.table for each in members]
+        shifts = [each.begin_ns - each.limited.begin_ns for each in members]
+        sends = [each.limited.transfer.layers.reverse for each in members]
+        begin, end = (
+            np.concatenate([table[name] + shift for table, shift in zip(tables, shifts, strict=True)])
+            for name in ("begin_ns", "end_ns")
+        )
+        limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
+        return Limits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
+
+    @cached_property
+    def around(self) -> tuple[Table, Table]:
+        """AROUND and AROUND_LIMITS: what passed in windows around each handover of the first phone."""
+        if not self.phones:
+            return Table.empty(AROUND), Table.empty(AROUND_LIMITS)
+        limits = self.limits
+        held = None if limits is None else windows.Limits(limits.begin_ns, limits.end_ns, limits.limit)
+        traffic = windows.Traffic(self.fine_throughput, self.rtt, self.segments, held)
+        return windows.around(self.phones[0].handovers, traffic)
+
+    def epochs(self, of: str, *, seed: int = SEED) -> Table:
+        """Return EPOCHS of a quantity over all handovers of the first phone.
+
+        Parameters
+        ----------
+        of : str
+            "throughput" (bit/s), "rtt" (ns), or the label of a series of the radio or the road.
+
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
+
+        Raises
+        ------
+        InputError
+            If the recording has no phone, or nothing of that quantity.
+        """
+        name = self.surroundings.recording.name
+        if not self.phones:
+            raise InputError(f"{name}: holds no log of a phone's radio; handovers are found in one")
+        series = self._quantity(of)
+        if series is None:
+            there = ", ".join(("throughput", "rtt", *self.surroundings.series))
+            raise InputError(f"{name}: has nothing of {of!r}; there may be {there}")
+        return epochs(self.phones[0].handovers, series, seed=seed)
+
+    def _quantity(self, of: str) -> Steps | Samples | None:
+        if of in ("throughput", "rtt"):
+            return self.fine_throughput if of == "throughput" else self.rtt
+        table = self.surroundings.series.get(of)
+        return None if table is None else Samples(table["time_ns"], table["value"])
+
+    @cached_property
+    def fine_throughput(self) -> Steps | None:
+        """Throughput in bit/s over tenths of a second; of a logger as it logs."""
+        recording = self.surroundings.recording
+        if not recording.parts:
+            return self.throughput
+        return payload_rate(recording.parts[0] if self._part is None else self._part, step_ns=_FINE_NS)
+
+    @cached_property
+    def segments(self) -> windows.Segments | None:
+        """The segments of the connection that is explained, and which were lost; None if nobody knows."""
+        seen = None if self.diagnosis is None else self.diagnosis.limited.seen
+        if seen is None:
+            return None
+        known = seen.sends.lost != NA
+        if not known.any():
+            return None
+        return windows.Segments(seen.sends.time_ns[known], seen.sends.lost[known] == 1)
+
+    @cached_property
+    def stretches(self) -> Table:
+        """STRETCHES: where it was bad, how bad, and why; the one that cost most time first."""
+        if not self.phones:
+            return Table.empty(STRETCHES)
+        phone = self.phones[0]
+        drive = Drive(phone.stays, phone.handovers, self.route, self.throughput, self.limits)
+        return stretches(drive)
+
     @property
     def _part(self) -> Part | None:
         return None if self.diagnosis is None else self.diagnosis.transfer.layers.part
 
 
-def payload_rate(part: Part) -> Steps | None:
-    """Return the TCP payload of a capture, both ways, for each second of it; None without a time.
+def payload_rate(part: Part, *, step_ns: int = NS_PER_S) -> Steps | None:
+    """Return the TCP payload of a capture, both ways, for each step of time; None without a time.
+
+    Parameters
+    ----------
+    part : Part
+    step_ns : int
+        Its length.
 
     Returns
     -------
     Steps
-        bit/s; a second without payload is 0.
+        bit/s; a step without payload is 0.
     """
     segments = part.capture.segments
     rows = np.flatnonzero((segments["time_ns"] != NOT_A_TIME) & (segments["payload_bytes"] > 0))
@@ -116,13 +220,15 @@ def payload_rate(part: Part) -> Steps | None:
         return None
     time_ns = segments["time_ns"][rows]
     first_ns = int(time_ns.min())
-    second = (time_ns - first_ns) // NS_PER_S
-    if int(second.max()) > _LONGEST_S:
+    number = (time_ns - first_ns) // step_ns
+    if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
         return None
-    payload = np.bincount(second, weights=segments["payload_bytes"][rows])
-    edges = first_ns + np.arange(len(payload)) * NS_PER_S
-    return Steps(edges, payload * BITS_PER_BYTE, NS_PER_S)
+    payload = np.bincount(number, weights=segments["payload_bytes"][rows])
+    edges = first_ns + np.arange(len(payload)) * step_ns
+    return Steps(edges, payload * BITS_PER_BYTE * (NS_PER_S / step_ns), step_ns)
 
 
-_LONGEST_S = 100 * 86_400
-"""A capture whose times span more than 100 days is not one of a drive, and would fill the memory."""
+_LONGEST_S = 10 * 86_400
+"""A capture whose times span more than ten days is not one of a drive, and would fill the memory."""
+_FINE_NS = 100 * NS_PER_MS
+"""A fifth of the bins that are laid over handovers: what passes in one is known to 20 %."""

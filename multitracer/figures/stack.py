@@ -32,6 +32,9 @@ TIME_TITLE = "seconds from the start of the capture"
 _GAP = 0.055
 _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
+_READING_PX = 3
+_LINE_LETTERS = 100
+"""Of a figure that is 1000 pixels wide."""
 _ROOM = 0.05
 """Free share of a value axis above and below what is drawn."""
 
@@ -179,6 +182,9 @@ def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: 
             "fillcolor": colour,
             "hovertemplate": f"{x_axis.hover}<extra>%{{fullData.name}}</extra>",
         }
+    if series.role.startswith("radio_"):  # a reading between two gaps would be no line
+        marker = {"color": colour, "size": _READING_PX, "symbol": "circle"}
+        return trace | {"mode": "lines+markers", "line": line, "marker": marker}
     return trace | {"mode": "lines", "line": line}
 
 
@@ -347,11 +353,16 @@ def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
         "text": f"<b>{plain(panel.title)}</b>",
     }
     if panel.shades and panel.drawn:
-        return [title, _key(panel, base, theme)]
+        return [title, *([_key(panel, base, theme)] if _fits_in_a_line(panel) else [])]
     if panel.drawn:
         return [title, *_bounds_above(panel, base)]
     muted = {"color": THEMES[theme].muted}
     return [title, base | {"x": 0.5, "y": 0.5, "text": plain(panel.empty), "font": muted, "name": "empty"}]
+
+
+def _fits_in_a_line(panel: Panel) -> bool:
+    """Return whether the names of a panel's series fit below it; otherwise the legend alone has them."""
+    return sum(len(series.label) + 3 for series in panel.drawn) <= _LINE_LETTERS
 
 
 def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:

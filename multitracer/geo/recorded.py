@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.handovers import handovers_of
+from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.seconds import Drive
-from multitracer.analysis.mobility.stays import stays_of
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.analysis.series.surroundings import GPS_SPEED, RADIO_SERIES
 from multitracer.errors import InputError
@@ -60,7 +59,7 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
 
 
 def writer_of(path: str) -> Callable[[Track], str]:
-    """Return what writes a track in the format that the ending of a file's name says.
+    """Return the function that writes a track in the format of a file name's ending.
 
     Raises
     ------
@@ -99,19 +98,17 @@ def _marks(surroundings: Surroundings, route: Route) -> Iterator[Mark]:
     for placed in surroundings.markers:
         notes = zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
         yield from (Mark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
-    radio = max((placed.table for placed in surroundings.radio), key=len, default=None)
-    if radio is not None:
-        handovers = handovers_of(radio)
-        bad = stretches(Drive(stays_of(radio, handovers), handovers, route))
-        yield from chain(_handovers(handovers), _stretches(bad))
+    for phone in surroundings.phones[:1]:  # the one that the report shows
+        bad = stretches(Drive(phone.stays, phone.handovers, route))
+        yield from chain(_handovers(phone.handovers), _stretches(bad))
 
 
 def _handovers(handovers: Table) -> Iterator[Mark]:
-    for row in handovers.rows():
-        between = (row["latest_ns"] - row["earliest_ns"]) / NS_PER_S
+    low, high = bounds_ns(handovers)
+    for row, took_s in zip(handovers.rows(), ((high - low) / NS_PER_S).tolist(), strict=True):
         rats = [name for name in (row["source_rat"], row["target_rat"]) if name]
         technology = f", {rats[0]} to {rats[1]}" if len(rats) == 2 and rats[0] != rats[1] else ""
-        words = f"shown by the {row['evidence']}, within {between:.3g} s{technology}"
+        words = f"{row['result']}, shown by the {row['evidence']}, within {took_s:.3g} s{technology}"
         yield Mark(row["time_ns"], "change of the cell", words)
 
 

@@ -87,10 +87,32 @@ class SessionFolder:
             If it cannot be written; the logs and the manifest of before stay.
         """
         os.close(self._reserve)
-        for path in self.host.glob("*.err"):
+        self._manifest.collectors = runs
+        self._finish()
+
+    def adopt(self, host: str, **facts: object) -> None:
+        """Enter what else was recorded on this machine into the completed manifest.
+
+        Parameters
+        ----------
+        host : str
+            Name of its folder.
+        **facts
+            About the recording.
+
+        Raises
+        ------
+        CollectorError
+            If the manifest cannot be written.
+        """
+        self._manifest.hosts[host] = _host()
+        self.add(**facts)
+        self._finish()
+
+    def _finish(self) -> None:
+        for path in self.folder.glob("*/*.err"):
             if not path.stat().st_size:
                 path.unlink()  # a collector that had nothing to say
-        self._manifest.collectors = runs
         self._manifest.files = [self._log_file(path) for path in self.log_paths()]
         try:
             write_manifest(self.folder, self._manifest)

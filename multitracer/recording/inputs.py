@@ -59,7 +59,7 @@ _COMPANIONS = frozenset(
 """Files that a recorder of ours writes beside the logs, and that hold no records of a log."""
 _COMPANION_FOLDERS = frozenset({"truth", "tables"})
 """What a model knows of a run, and the tables that `align` keeps."""
-_NOTES = re.compile(r"(tcpdump|sniffer)-\d+\.jsonl")
+_NOTES = re.compile(r"(tcpdump|sniffer|signalling)-\d+\.jsonl")
 """What these collectors say of themselves beside the capture: drops, readings of the clock."""
 _MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
 """Logs in which a short recording had nothing to write."""
@@ -273,7 +273,7 @@ class _Search:
         """Yield the logs of one host's folder, or of the session's own, with their formats."""
         for entry in _entries(place):
             path = place / entry.name
-            if self._is_companion(entry.name):
+            if self._is_companion(entry.name) or parsers.is_map(path):
                 continue
             relative = path.relative_to(self._folder).as_posix()
             self._seen.add(_COMPRESSED.sub("", relative))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import parsers
 from multitracer.analysis.trust.trust import VERDICTS
 from multitracer.endpoints import host_port
-from multitracer.errors import InputError
+from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
+from multitracer.recording.gsmtap import signalling_of_captures
 from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.part import Part
 from multitracer.words import count
@@ -141,12 +142,16 @@ class Recording:
             try:
                 with self.watched([log.path]):
                     _, parsed = parsers.read(log.path)
-            except UNREADABLE as error:
+            except (*UNREADABLE, PreflightError) as error:
                 self.pass_over(error)
                 continue
             if isinstance(parsed, dict):
                 self.notes += _losses(log, parsed)
                 yield ParsedLog(log, parsed)
+        if layer == "radio":
+            for each in signalling_of_captures(self):
+                self.notes += _losses(*each)
+                yield each
 
     @contextlib.contextmanager
     def watched(self, paths: Iterable[str]) -> Iterator[None]:

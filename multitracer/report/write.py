@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
@@ -29,6 +29,7 @@ from multitracer.report.drive.drive_section import (
     tcp_on_the_road,
 )
 from multitracer.report.drive.route_map import map_section
+from multitracer.report.drive.stretches_section import stretches_section
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.page import document, write
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
     from multitracer.report.drive.base_map import BaseMap
+    from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.report.markup import Markup
     from multitracer.tables import Document
 
@@ -100,43 +102,72 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     InputError
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
+    page = _of_captures(recording, request) if recording.parts else _of_logs(recording, request)
+    points = ", ".join(Path(part.point.name).name or part.point.name for part in recording.parts)
+    title = request.title.strip() or points or recording.name
+    sections = [*page.sections, provenance_section(recording, command=request.command)]
+    route = None if page.route is None else page.route.document
+    write(path, document(printable(title), sections, figures=page.figures, route=route))
+
+
+class _Page(NamedTuple):
+    """What a report shows, without where it comes from."""
+
+    sections: list[Markup | None]
+    figures: list[Document]
+    route: DrawnRoute | None
+
+
+def _of_captures(recording: Recording, request: Request) -> _Page:
+    """Return a report of captures: the answer, the largest connections, and the drive if there was one."""
     parts = recording.parts
     diagnosis = _explained(recording, request.connection) if len(recording) else None
     drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     surroundings = (layers[0].surroundings if layers else None) or Surroundings(recording)
-    road = Road(surroundings, _on_its_clock(layers, diagnosis))
-    first_ns = _first_ns(layers, surroundings)
+    road, first_ns = Road(surroundings, _on_its_clock(layers, diagnosis)), _first_ns(layers, surroundings)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
-    spent = 0 if route is None else len(json.dumps(route.document))
+    sections = [
+        stretches_section(road, origin_ns=first_ns, speed=recording.speed),
+        *_opening(recording, first, diagnosis),
+        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
+        _figures(drawn, several=len(parts) > 1),
+        None if route is None else map_section(route),
+        *_of_phone(road, first_ns),
+        connection_section(parts, drawn, most=MOST_ROWS),
+    ]
+    spent = _bytes_of(route)
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
         for number, (shown, each, budget) in enumerate(
             zip(layers, drawn, _budgets(len(drawn), spent), strict=True)
         )
     ]
-    if not drawn and surroundings.series:
-        figures = _of_surroundings(surroundings, request, spent)
-    where = None if route is None else map_section(route)
-    shown = _figures(drawn, surroundings, figures)
-    body = [
-        *(_opening(recording, first, diagnosis) if parts else []),
-        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed)
-        if parts
-        else drive_summary(surroundings),
-        *([where, shown] if not drawn else [shown, where]),
-        *_of_phone(road, first_ns),
-        connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
-        provenance_section(recording, command=request.command),
-    ]
-    names = ", ".join(Path(part.point.name).name or part.point.name for part in parts)
-    title = request.title.strip() or names or recording.name
-    write(
-        path,
-        document(printable(title), body, figures=figures, route=None if route is None else route.document),
+    return _Page(sections, figures, route)
+
+
+def _of_logs(recording: Recording, request: Request) -> _Page:
+    """Return a report of a recording without packets: its radio and its road."""
+    surroundings = Surroundings(recording)
+    road, first_ns = Road(surroundings), surroundings.first_ns or 0
+    route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
+    view = View(request.from_ns, request.to_ns)
+    (budget_bytes,) = _budgets(1, _bytes_of(route))
+    figures = (
+        drive_figure_documents(surroundings, view, identity="drive", budget_bytes=budget_bytes)
+        if surroundings.series
+        else []
     )
+    sections = [
+        stretches_section(road, origin_ns=first_ns, speed=1),
+        drive_summary(surroundings),
+        None if route is None else map_section(route),
+        drive_figure_section(len(figures)) if figures else None,
+        *_of_phone(road, first_ns),
+    ]
+    return _Page(sections, figures, route)
 
 
 def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
@@ -162,16 +193,10 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _of_surroundings(surroundings: Surroundings, request: Request, spent: int) -> list[Document]:
-    view, (budget_bytes,) = View(request.from_ns, request.to_ns), _budgets(1, spent)
-    return drive_figure_documents(surroundings, view, identity="drive", budget_bytes=budget_bytes)
-
-
-def _figures(drawn: list[Drawn], surroundings: Surroundings, figures: Sequence[Document]) -> Markup | None:
+def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
     """Return the section of the figures; None without any figure."""
     if not drawn:
-        return drive_figure_section(len(figures)) if figures else None
-    several = len(surroundings.recording.parts) > 1
+        return None
     titles = [_title(each, several=several) for each in drawn]
     return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
 
@@ -220,6 +245,11 @@ def _title(drawn: Drawn, *, several: bool) -> str:
     sender, receiver = drawn.ends
     where = f", captured at {printable(drawn.part.point.name)}" if several else ""
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
+
+
+def _bytes_of(route: DrawnRoute | None) -> int:
+    """Return how many bytes the map takes in the page."""
+    return 0 if route is None else len(json.dumps(route.document))
 
 
 def _budgets(figures: int, spent: int) -> list[int]:

@@ -15,7 +15,7 @@ from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import Endpoints, Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
-from parsers._packets.layers import UNTAGGED, Ledger, Packets
+from parsers._packets.layers import UNTAGGED, Ledger, Packets, u16
 from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
@@ -39,6 +39,12 @@ _FEWEST_SEGMENTS = 10
 """So many tell a file's rule from an odd packet."""
 _NEARLY_ALL = 0.9
 _NAMES = {each.value: each.name.lower() for each in IpProtocol}
+
+
+GSMTAP = "gsmtap"
+"""What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
+_GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
+_UDP = IpProtocol.UDP.value
 
 
 @dataclass(slots=True)
@@ -147,7 +153,9 @@ class Decoder:
 
     def _segments_of(self, datagrams: Datagrams, ledger: Ledger) -> Segments:
         is_tcp = datagrams.protocol == _TCP
-        ledger.count_each(datagrams.protocol[~is_tcp], _NAMES, "ip protocol {}")
+        is_gsmtap = _is_gsmtap(datagrams)
+        ledger.count_protocol(GSMTAP, int(np.count_nonzero(is_gsmtap)))
+        ledger.count_each(datagrams.protocol[~(is_tcp | is_gsmtap)], _NAMES, "ip protocol {}")
         tcp = segments(datagrams.keep(is_tcp), ledger)
         ledger.count_protocol("tcp", len(tcp.datagrams))
         return tcp
@@ -242,6 +250,15 @@ class Decoder:
         return Capture(
             self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish()
         )
+
+
+def _is_gsmtap(datagrams: Datagrams) -> Mask:
+    """Return which datagrams go to the UDP port of GSMTAP; both ports are captured of each."""
+    packets = datagrams.packets
+    mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
+    if mask.any():
+        mask[mask] = u16(packets.data, packets.at[mask] + 2) == _GSMTAP_PORT
+    return np.asarray(mask)
 
 
 def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple[Packets, int]]]:

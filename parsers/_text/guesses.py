@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import RANGES, SCHEMAS, ColumnMap
-from parsers._text.technology import WORDS
+from parsers._text.technology import RAT, WORDS
 from parsers._text.units import decimal_of, factor, is_unit, split_unit, without_unit
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ DEFAULT_MISSING = ColumnMap((), "iso", None, ()).missing
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """That a column of the log holds the values of one of ours."""
+    """A guess that a column of the log holds the values of a column of ours."""
 
     table: str
     column: str
@@ -151,28 +151,37 @@ def _guess(column: str, groups: Iterable[tuple[str, ...]], name: str, texts: Seq
 
 def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
     """Return the guess with the words that are known; None if none is."""
-    there = dict.fromkeys(texts)
-    words = tuple((text, WORDS[text]) for text in there if text in WORDS)
-    return Guess(guess.table, guess.column, guess.name, words=words) if words else None
+    there = [text for text in dict.fromkeys(texts) if text in WORDS]
+    words = tuple(
+        (text, WORDS[text]) for text in dict.fromkeys([*there, *RAT])
+    )  # later lines may hold others
+    return Guess(guess.table, guess.column, guess.name, words=words) if there else None
 
 
 def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess:
-    """Return the guess of a column with numbers: its unit, and whether its values can be."""
+    """Return the guess of a column with numbers: its unit, and whether its values are possible.
+
+    A rate without a unit is no guess: it may be a thousand times off.
+    """
     scale = factor(unit, own.unit) if unit else None
     doubt = ""
     if unit and scale is None and own.unit:
         doubt, unit = f"the unit {unit!r} is not known", ""
-    elif not unit and own.name in ("downlink_bps", "uplink_bps", "speed_mps"):
-        doubt = f"no unit is named; taken as {own.unit}"
+    is_open = scale is None and own.name in ("downlink_bps", "uplink_bps")
     unit = unit if scale is not None else ""
     is_hex = own.name in ("cell_id", "area_code") and _is_hexadecimal(texts)
     numbers = [int(text, 16) if is_hex else _decimal(text, own) for text in texts]
     least, most = RANGES[own.name]
     can_be = [number for number in numbers if number is not None and least <= number * (scale or 1.0) <= most]
-    possible = bool(texts) and len(can_be) >= _MOSTLY * len(texts)
-    if not possible:
-        shown = texts[0][:16] if texts else "nothing"
-        doubt = f"values such as {shown!r} cannot be: {least} to {most} {own.unit} can"
+    possible = len(can_be) >= _MOSTLY * len(texts) and not is_open
+    if is_open:
+        doubt = 'no unit is named; write { column = ..., unit = "kbit/s" } or the like'
+    elif not possible:
+        doubt = f"values such as {texts[0][:16]!r} cannot be: {least} to {most} {own.unit} can".replace(
+            "  ", " "
+        )
+    elif not texts:
+        doubt = "it has no value in these lines"
     return Guess(
         guess.table,
         guess.column,
@@ -194,5 +203,5 @@ def _decimal(text: str, own: Column) -> float | None:
 
 
 def _is_hexadecimal(texts: Sequence[str]) -> bool:
-    """Return whether all texts are numbers in base 16, and one of them in no other."""
+    """Return whether all texts are hexadecimal numbers, and at least one is no decimal number."""
     return all(map(_HEX.fullmatch, texts)) and not all(text.isdigit() for text in texts)

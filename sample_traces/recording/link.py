@@ -6,29 +6,26 @@ serializer, a constant delay, seeded random loss, and outages in which whatever 
 that it drops is a line of the log, so that a recording comes with the truth about its losses.
 
 A user-space link is used because the kernel's own (tc-netem) is not built everywhere, and because a queue
-inside the sender's kernel would hold TCP back (small queues), as a modem's does not.
+inside the sender's kernel would hold TCP back (small queues), as a modem's does not. The loop that carries
+the packets is that of a rehearsal (`collectors/_rehearsal/relay.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
 import random
 import select
 import signal
-import struct
 import sys
 import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from collectors._rehearsal.relay import Relay, open_tun
+
 NS_PER_S = 1_000_000_000
-_TUNSETIFF = 0x400454CA
-_IFF_TUN_NO_PI = 0x1001
-_LARGEST_PACKET = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,67 +92,33 @@ class Direction:
         return out
 
 
-def open_tun(name: str) -> int:
-    """Make a TUN device and return its file descriptor; the device may move to another namespace."""
-    fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH", name.encode(), _IFF_TUN_NO_PI))
-    return fd
-
-
-class Relay:
-    """The loop that carries packets between the two devices, against absolute deadlines."""
+class Link:
+    """The two directions, and the log of what they drop."""
 
     def __init__(self, log: Path) -> None:
         phone, core = open_tun("wwan0"), open_tun("core0")
-        self._way = {phone: Direction(UPLINK), core: Direction(DOWNLINK)}
-        self._other = {phone: core, core: phone}
+        self._ways = {phone: Direction(UPLINK), core: Direction(DOWNLINK)}
         self._name = {phone: "uplink", core: "downlink"}
         self._log = log.open("w", buffering=1)
-        self._first_ns: int | None = None
 
     def run(self) -> None:
         """Carry packets until the process is ended."""
-        while True:
-            readable, _, _ = select.select(list(self._way), [], [], self._patience_s())
-            now_ns = time.monotonic_ns()
-            for fd in readable:
-                self._read(fd, now_ns)
-            self._deliver(now_ns)
+        Relay(self._ways, _wait, self._write_drop).run()
 
-    def _patience_s(self) -> float | None:
-        due = [ns for way in self._way.values() if (ns := way.next_ns()) is not None]
-        if not due or self._first_ns is None:
-            return None
-        return max(0, min(due) + self._first_ns - time.monotonic_ns()) / NS_PER_S
-
-    def _read(self, fd: int, now_ns: int) -> None:
-        while True:
-            try:
-                packet = os.read(fd, _LARGEST_PACKET)
-            except BlockingIOError:
-                return
-            if self._first_ns is None:
-                self._first_ns = now_ns
-            reason = self._way[fd].accept(packet, now_ns=now_ns - self._first_ns)
-            if reason is not None:
-                self._write_drop(self._name[fd], reason, packet)
-
-    def _deliver(self, now_ns: int) -> None:
-        if self._first_ns is None:
-            return
-        for fd, way in self._way.items():
-            for packet in way.arrived(now_ns - self._first_ns):
-                os.write(self._other[fd], packet)
-
-    def _write_drop(self, direction: str, reason: str, packet: bytes) -> None:
+    def _write_drop(self, descriptor: int, reason: str, packet: bytes) -> None:
         record = {
             "entered_realtime_ns": time.time_ns(),
-            "direction": direction,
+            "direction": self._name[descriptor],
             "dropped": reason,
             "bytes": len(packet),
             "ip_id": int.from_bytes(packet[4:6]),
         }
         self._log.write(json.dumps(record) + "\n")
+
+
+def _wait(until_ns: int, readable: list[int]) -> bool:
+    select.select(readable, [], [], max(0, until_ns - time.monotonic_ns()) / NS_PER_S)
+    return True
 
 
 def main() -> None:
@@ -164,9 +127,9 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    relay = Relay(options.log)
+    link = Link(options.log)
     print("ready", flush=True)
-    relay.run()
+    link.run()
 
 
 if __name__ == "__main__":

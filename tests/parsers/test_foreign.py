@@ -57,26 +57,6 @@ def test_what_editcap_writes_is_named_with_the_command_that_works(kind: str, tmp
     assert detect(tmp_path / "out.pcapng").name == "pcapng"
 
 
-def diag_frame(body: bytes) -> bytes:
-    """Return a frame of DIAG: check sequence of RFC 1662, escaped."""
-    register = 0xFFFF
-    for byte in body:
-        register ^= byte
-        for _ in range(8):
-            register = register >> 1 ^ (0x8408 if register & 1 else 0)
-    whole = body + struct.pack("<H", register ^ 0xFFFF)
-    return whole.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e") + b"\x7e"
-
-
-@pytest.mark.parametrize("head", [b"\x10\0", b"\x98\x01\0\0\x01\0\0\0\x10\0"])
-def test_a_log_of_diag_is_named_even_if_its_first_frame_is_cut(head: bytes, tmp_path: Path) -> None:
-    rng = random.Random(5)
-    frames = [diag_frame(head + rng.randbytes(rng.randrange(20, 200))) for _ in range(60)]
-    told = of(tmp_path, b"".join(frames)[7:])
-    assert "DIAG" in told
-    assert f"scat -t qc -d '{tmp_path}/a file' -F out.pcap" in told
-
-
 def test_observers_are_named(tmp_path: Path) -> None:  # editcap 4.0 cannot read those that it writes
     assert "Observer" in of(tmp_path, b"ObserverPktBufferVersion=15.00" + bytes(500))
 

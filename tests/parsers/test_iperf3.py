@@ -146,6 +146,17 @@ def test_reverse_test_of_an_early_version_received() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("::ffff:10.0.0.1", "10.0.0.1:58430"), ("fe80::1%eth0", "[fe80::1]:58430"), ("phone.example", "")],
+)
+def test_end_is_an_address_or_nothing(host: str, shown: str) -> None:
+    test = sample_test()
+    test["start"]["connected"] = [CONNECTED[0] | {"local_host": host}]
+    table = parsed(iperf3.FORMAT, json.dumps(test).encode())["application_rate"]
+    assert table["local"][0] == shown
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

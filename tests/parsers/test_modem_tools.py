@@ -35,6 +35,33 @@ UQMI = b"""{
 """
 
 
+INFO3G = b"""{
+"conn_time":"0d, 01:02:03",
+"conn_time_sec":"3723",
+"rx":"1.2 GB",
+"modem":"Quectel EP06-E",
+"csq":"20",
+"signal":"64",
+"operator_name":"Plus",
+"operator_mcc":"260",
+"operator_mnc":"01",
+"mode":"LTE | B3 (1800 MHz)",
+"registration":"1",
+"imei":"860000000000000",
+"imsi":"260010000000000",
+"cid_dec":"8765432",
+"tac_dec":"58140",
+"pci":"423",
+"earfcn":"1300",
+"rsrp":"-95",
+"rsrq":"-12",
+"rssi":"-65",
+"sinr":"0"
+}
+"""
+GSMCTL = b"RSSI: -65\nRSRP: -95\nSINR: 8\nRSRQ: -12\n"
+
+
 def rows(data: bytes) -> list[dict[str, Any]]:
     assert parsers.recognise(data, path="x") is modem_tools.FORMAT
     return list(modem_tools.parse(io.BytesIO(data), path="x")["radio"].rows())
@@ -63,4 +90,31 @@ def test_tool_run_once_has_a_value_and_no_time() -> None:
 
 @given(data=damaged(b"2026-11-20T10:15:00Z\n" + MMCLI + QMICLI + UQMI))
 def test_damaged_output_gives_a_table_or_an_error(data: bytes) -> None:
+    survives(modem_tools.parse, data)
+
+
+def test_status_of_a_router_in_a_loop_is_read_without_its_numbers() -> None:
+    data = b"2026-11-20T10:15:00Z\n" + INFO3G + b"2026-11-20T10:15:01Z\n" + INFO3G.replace(b"-95", b"0")
+    first, second = rows(data)
+    assert (first["rat"], first["rssi_dbm"], first["rsrp_dbm"], first["rsrq_db"]) == ("LTE", -65, -95, -12)
+    assert first["sinr_db"] is None, "0 is what 3ginfo writes for what it does not know"
+    assert (first["cell_id"], first["area_code"], first["channel"]) == (8765432, 58140, 1300)
+    assert (first["physical_cell_id"], second["rsrp_dbm"]) == (423, None)
+    assert first["time_ns"] == 1_795_169_700 * S
+    assert "86000" not in repr(first)
+    (nsa,) = rows(INFO3G.replace(b"LTE |", b"5G NSA |"))
+    assert (nsa["rat"], nsa["rsrp_dbm"]) == ("", -95)
+
+
+def test_levels_of_gsmctl_in_a_loop() -> None:
+    data = b"".join(b"%d\n%s" % (1_795_169_700 + n, GSMCTL.replace(b"-95", b"-9%d" % n)) for n in range(3))
+    found = rows(data)
+    assert [row["rsrp_dbm"] for row in found] == [-90, -91, -92]
+    assert [row["time_ns"] // S for row in found] == [1_795_169_700 + n for n in range(3)]
+    assert (found[0]["rssi_dbm"], found[0]["sinr_db"], found[0]["rsrq_db"]) == (-65, 8, -12)
+    assert found[0]["source"] == "gsmctl"
+
+
+@given(data=damaged(b"1795169700\n" + INFO3G + b"1795169701\n" + GSMCTL))
+def test_damaged_status_of_a_router_gives_rows_or_an_error(data: bytes) -> None:
     survives(modem_tools.parse, data)

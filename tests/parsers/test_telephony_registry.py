@@ -50,6 +50,7 @@ DUMP = "last known state:\n  Phone Id=0\n    mCallState=0\n" + SERVICE + STRENGT
 EVENTS = (
     "  local logs:\n    2021-05-06T10:00:00.000 - mSignalStrength=SignalStrength:{mLte="
     "CellSignalStrengthLte: rsrp=-140}\n"
+    "    mSignalStrength=SignalStrength:{mLte=CellSignalStrengthLte: rsrp=-139}\n"
 )
 
 
@@ -110,10 +111,25 @@ def test_numbers_of_early_versions_are_read() -> None:
     assert (row["rssi_dbm"], row["rxqual"]) == (-73.0, 3)
 
 
+@pytest.mark.parametrize(
+    "empty", ["mSignalStrength=null\n", "mCellInfo=[]\n", "mSignalStrength=SignalStrength:{}\n"]
+)
+def test_statement_without_a_technology_says_nothing(empty: str) -> None:
+    assert len(rows(empty + STRENGTH)) == 2
+
+
 def test_values_that_cannot_be_are_counted() -> None:
     table = parsed(telephony_registry.FORMAT, STRENGTH.replace("rsrp=-65", "rsrp=65").encode())["radio"]
     assert table.provenance["missing"] == {"rsrp_dbm": 1}
     assert table.missing("rsrp_dbm").tolist() == [True, False]
+
+
+def test_times_of_a_loop_that_jump_are_named() -> None:
+    times = [1700000000, 1700000001, 1600000000, 1700000002]
+    table = parsed(telephony_registry.FORMAT, "".join(f"{at}\n{STRENGTH}" for at in times).encode())["radio"]
+    back, ahead = table.provenance["warnings"]
+    assert back.startswith("the times jump back 1 time, by up to 100,000,001 s, first at line 5")
+    assert ahead.startswith("the times jump ahead 1 time")
 
 
 def test_dump_without_a_value_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""Why a second was bad: a cause only with its evidence, else what is missing.
+"""Why a second was bad: its cause if there is evidence for one, otherwise what was not recorded.
 
 In this order: the server, if it had nothing to send; coverage, if the level is weak; interference, if the
 level is not weak and the quality is poor; a change of the cell near it; load, if level and quality are good
@@ -35,9 +35,9 @@ GOOD_RSRQ_DB = -12.0
 POOR_ECIO_DB, GOOD_ECIO_DB = -14.0, -10.0
 """Of UMTS, in operators' practice. Not measured."""
 BUSY_PCT = 80.0
-"""A shared channel that is busy so long makes each wait four times its service time (M/M/1). Not measured."""
+"""A shared channel this busy makes each wait four times its service time (M/M/1). Not measured."""
 LOADED_SHARE = 0.3
-"""Of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
+"""Part of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
 _TCP = (
     "recovery", "congestion-window", "slow-start", "receiver-window", "sender-buffer", "handshake",
     "application nagle",
@@ -47,7 +47,7 @@ _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 
 
 class Cause(IntEnum):
-    """Why it was bad."""
+    """Why a second was bad."""
 
     NONE = 0
     UNKNOWN = 1
@@ -65,8 +65,9 @@ class Cause(IntEnum):
 
 
 _WEAK = (Cause.NONE, Cause.UNKNOWN, Cause.TCP)
-"""What a cause before it overrules in seconds of repair."""
+"""Causes that the cause of the loss replaces in seconds of repair."""
 _REPAIRS = ("recovery", "congestion-window", "slow-start")
+_OF_THE_RADIO = (Cause.COVERAGE, Cause.INTERFERENCE)
 _OF_THE_AIR = (Cause.COVERAGE, Cause.INTERFERENCE, Cause.HANDOVER)
 
 
@@ -120,7 +121,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     nagle = seconds.limit == "application nagle"
     own = np.isin(limit, _TCP) | nagle
     losses = np.isin(limit, _OF_LOSSES)
-    fine = radio.level_known & ~radio.is_weak & radio.is_good
+    fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
     efficiency, typical = _efficiency(seconds)
     with np.errstate(invalid="ignore"):
         expected = (seconds.sinr_db < FAIR_SINR_DB) & (efficiency >= LOADED_SHARE * typical)
@@ -139,12 +140,13 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     return np.asarray(np.where(bad, cause, int(Cause.NONE)))
 
 
-def inherited(cause: Numbers, limit: Array, undecided: Mask) -> Numbers:
-    """Return the causes with those of losses passed on: what repairs a loss belongs to what lost it.
+def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Numbers:
+    """Return the causes, where seconds that repair a loss have the cause of the loss.
 
     A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
-    before it. An outage at the begin of a stretch takes that of the second after it, and so does a second of
-    undecided quality beside interference: levels swing around a threshold.
+    before it. An outage at the begin of a stretch takes that of the second after it. A second that was not
+    read, or whose quality is undecided, takes coverage or interference from its neighbours: levels swing
+    around a threshold. One that was not read takes any other cause of them, too.
 
     Parameters
     ----------
@@ -154,6 +156,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask) -> Numbers:
         As in Seconds.
     undecided : ndarray of bool, shape (n_seconds,)
         Where the quality is neither good nor poor.
+    unread : ndarray of bool, shape (n_seconds,)
+        Where the radio was not read.
     """
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
@@ -161,21 +165,27 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask) -> Numbers:
         (name in _OF_LOSSES and each in _WEAK) or (name in _REPAIRS and each == Cause.HANDOVER)
         for name, each in zip(names, result, strict=True)
     ]
-    between = [each == Cause.UNKNOWN and mid for each, mid in zip(result, undecided.tolist(), strict=True)]
+    between = [
+        each == Cause.UNKNOWN and mid for each, mid in zip(result, (undecided | unread).tolist(), strict=True)
+    ]
     for row in range(1, len(result)):
         before = result[row - 1]
-        if (repairs[row] and before not in _WEAK) or (between[row] and before == Cause.INTERFERENCE):
+        if (repairs[row] and before not in _WEAK) or (between[row] and before in _OF_THE_RADIO):
             result[row] = before
     for row in range(len(result) - 2, -1, -1):
         after = result[row + 1]
         is_begin = result[row] == Cause.UNKNOWN and names[row] == "outage" and after in _OF_THE_AIR
-        if is_begin or (between[row] and after == Cause.INTERFERENCE):
+        if is_begin or (between[row] and after in _OF_THE_RADIO):
             result[row] = after
+    for row in (*range(1, len(result)), *range(len(result) - 2, -1, -1)):
+        for near in (row - 1, row + 1):
+            if unread[row] and result[row] == Cause.UNKNOWN and 0 <= near < len(result):
+                result[row] = max(result[near], Cause.UNKNOWN)
     return np.array(result, dtype=np.int64)
 
 
 def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
-    """Return what would have to be recorded to tell the cause of some seconds, in words."""
+    """Return in words which recordings would show the cause of some seconds."""
     lacks = [
         ("a reading of the level (RSRP)", ~radio.level_known),
         ("a reading of the quality (SINR, or RSRQ)", ~radio.quality_known),
@@ -187,7 +197,7 @@ def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
 
 
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
-    """Return where the first column that is known is below its threshold, and where one is known."""
+    """Return where the first known column is below its threshold, and where any column is known."""
     below = np.zeros(len(columns[0][0]), dtype=bool)
     known = below.copy()
     for values, threshold in columns:

@@ -61,7 +61,7 @@ _UNSOLICITED_LINES = ("^RSSI",)
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
 """Commands, and the other names under which they answer."""
 _UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
-_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi)(?:\s|$)")
+_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
 
 
 class Decoded(NamedTuple):
@@ -155,6 +155,9 @@ def _attempt(name: str, read: Callable[[], list[Reading]], refused: list[str]) -
         return []
 
 
+_OF_JSON = {"mmcli": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
+
+
 def _of_tool(tool: str, raw: bytes) -> Decoded:
     refused: list[str] = []
     text = raw.decode(errors="replace")
@@ -162,7 +165,8 @@ def _of_tool(tool: str, raw: bytes) -> Decoded:
     def read() -> list[Reading]:
         if tool == "qmicli":
             return tools.qmicli(text.splitlines()[:MOST_LINES])
-        document = tools.loads(text)
-        return tools.mmcli(document) if tool == "mmcli" else tools.uqmi(document)
+        if tool == "gsmctl":
+            return tools.gsmctl(text.splitlines()[:MOST_LINES])
+        return _OF_JSON[tool](tools.loads(text))
 
     return Decoded(_attempt(tool, read, refused), refused)

@@ -1,6 +1,7 @@
-"""Output of tools: `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi --get-signal-info`.
+"""Output of tools: `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi`, and of routers.
 
-Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, uqmi's commands-nas.c.
+Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, uqmi's commands-nas.c; 3ginfo.sh of
+luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS as scripts on such routers read it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ _COLUMNS = {
     "sinr": "sinr_db", "rscp": "rscp_dbm", "ecio": "ecio_db",
 }  # fmt: skip
 _RANGES = {"rssi_dbm": (-150, 0), "rsrp_dbm": (-160, 0), "rscp_dbm": (-130, 0)}
+_MODES = {
+    "LTE": "LTE", "LTE_A": "LTE", "LTE-A": "LTE", "UMTS": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
+    "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
+}  # fmt: skip
+"""First word of `mode` of 3ginfo; under 5G NSA it does not say whose the levels are."""
+_CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
+_NUMBER = re.compile(r"[1-9]\d{0,10}")
+_GSMCTL = re.compile(r"\s*(RSSI|RSRP|RSRQ|SINR):\s*(-?\d{1,3}(?:\.\d{1,2})?)(?:\s*dBm?)?\s*")
 _QMI_SECTION = re.compile(r"([A-Za-z0-9-]{2,8}):")
 _QMI_VALUE = re.compile(r"\s+([A-Za-z]{2,5})(?: \(\d+\))?: '(-?\d{1,4}(?:\.\d{1,3})?) dBm?'")
 
@@ -100,6 +109,45 @@ def qmicli(lines: list[str]) -> list[Reading]:
     if not sections:
         raise AnswerError("no section of a technology in it; give `qmicli --nas-get-signal-info`")
     return sections
+
+
+def info3g(document: object) -> list[Reading]:
+    """Read the parsed JSON of 3ginfo.sh; 0 is what it writes for a level that it does not know.
+
+    Raises
+    ------
+    AnswerError
+        If it is another document.
+    """
+    if not isinstance(document, dict) or not {"conn_time", "mode", "rsrp"} <= document.keys():
+        raise AnswerError("no mode and rsrp in it; give the output of 3ginfo.sh")
+    known = {
+        column: _real(document.get(name))
+        for name, column in _COLUMNS.items()
+        if name not in ("snr", "signal")
+    }
+    levels = {column: _possible(column, value) for column, value in known.items() if value}
+    cell = {column: _NUMBER.fullmatch(str(document.get(name))) for name, column in _CELL.items()}
+    mode = str(document["mode"])[:64].split(" ")[0].split("|")[0]
+    return [
+        reported(rat=_MODES.get(mode), **levels)
+        | {column: int(match[0]) for column, match in cell.items() if match}
+    ]
+
+
+def gsmctl(lines: list[str]) -> list[Reading]:
+    """Read `gsmctl -q` of RUTOS: a level a line.
+
+    Raises
+    ------
+    AnswerError
+        If no line is a level.
+    """
+    pairs = [match.groups() for line in lines if (match := _GSMCTL.fullmatch(line))]
+    levels = {_COLUMNS[name.lower()]: float(value) for name, value in pairs}
+    if not levels:
+        raise AnswerError("no level in it; give `gsmctl -q`")
+    return [reported(**{name: _possible(name, value) for name, value in levels.items()})]
 
 
 def loads(text: str) -> object:

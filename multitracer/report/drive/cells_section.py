@@ -105,7 +105,7 @@ def _table(heads: Sequence[tuple[str, bool, str]], rows: list[Markup], caption: 
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", cells)),
         element("tbody", rows),
-        class_="sortable",
+        class_="sortable free",
     )
     return element("div", table, class_="scroll", tabindex="0", role="group", aria_label=caption)
 

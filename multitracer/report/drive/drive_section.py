@@ -87,10 +87,14 @@ def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
     return _goodput(acked) | rtt_series(samples, reverse=reverse)
 
 
+_LONGEST_NS = 10 * 86_400 * NS_PER_S
+"""A transfer whose times span more than ten days has two clocks, and its seconds would fill the memory."""
+
+
 def _goodput(acked: Table) -> dict[str, Table]:
     """Return TcpSnd_goodput, in bit/s: what was acknowledged in each second of the transfer."""
     time_ns, highest = acked["time_ns"], np.maximum.accumulate(acked["value"])
-    if len(time_ns) < 2:
+    if len(time_ns) < 2 or time_ns[-1] - time_ns[0] > _LONGEST_NS:
         return {}
     edges = np.arange(time_ns[0], time_ns[-1] + NS_PER_S, NS_PER_S)
     last = np.searchsorted(time_ns, edges, side="right") - 1

@@ -1,0 +1,167 @@
+"""The drive of `capture --rehearse` with privileges: real TCP over a link that follows the rehearsed radio.
+
+The phone is a network namespace of this program alone, so neither routes nor packets of the machine are
+touched, and nothing is left to remove. What was planted on the way is written beside the recording.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collectors._rehearsal.journey import CELL, Journey
+from collectors._rehearsal.service import BANDWIDTH_HZ, CLASSES, NO_SERVICE_DBM
+from multitracer.errors import PreflightError
+from multitracer.testbed.privileges import CLONE_NEWNET, namespaces
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Document
+
+TRUTH = Path("truth", "drive.json")
+"""Where in a session folder it is written what was planted."""
+DROPS = Path("truth", "link.jsonl")
+FIXED = "fixed"
+_PROGRAM = "collectors._rehearsal.path"
+_OWN_NAMESPACE = "/proc/self/ns/net"
+_PATIENCE_S = 20.0
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class RehearsedDrive:
+    """A drive of a seed, begun at an instant."""
+
+    seed: int
+    began_ns: int
+    """On CLOCK_MONOTONIC."""
+    began_realtime_ns: int
+
+    @classmethod
+    def now(cls, seed: int) -> RehearsedDrive:
+        """Begin the drive of a seed."""
+        return cls(seed, time.monotonic_ns(), time.time_ns())
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What modem and GPS receiver are started with."""
+        return ("--journey", str(self.seed), "--began", str(self.began_ns))
+
+    @property
+    def path_options(self) -> tuple[str, ...]:
+        """What the link is started with."""
+        return ("--seed", str(self.seed), "--began", str(self.began_ns))
+
+    def truth(self, ended_ns: int) -> Document:
+        """Return what had begun by an instant of CLOCK_MONOTONIC, with times and places."""
+        journey, ended_s = Journey(self.seed), (ended_ns - self.began_ns) / NS_PER_S
+        return {
+            "seed": self.seed,
+            "began_ns": self.began_realtime_ns,
+            "ended_ns": self.began_realtime_ns + ended_ns - self.began_ns,
+            "speed_mps": journey.speed_mps,
+            "map": {
+                "bandwidth_hz": BANDWIDTH_HZ,
+                "no_service_dbm": NO_SERVICE_DBM,
+                "classes": [{"least_sinr_db": least, "bits_per_s_per_hz": bits} for least, bits in CLASSES],
+            },
+            "events": [
+                self._event(journey, number)
+                for number, event in enumerate(journey.events)
+                if event.begin_s < ended_s
+            ],
+            "route": [self._place(journey, float(second)) for second in range(int(max(ended_s, 0.0)) + 1)],
+        }
+
+    def _event(self, journey: Journey, number: int) -> Document:
+        event = journey.events[number]
+        cells = {"source_cell_id": CELL + event.cell, "target_cell_id": CELL + event.cell + 1}
+        return {
+            "kind": event.kind,
+            "begin": self._place(journey, event.begin_s),
+            "end": self._place(journey, event.end_s),
+            **(cells if event.kind == "handover" else {"cell_id": CELL + event.cell}),
+        }
+
+    def _place(self, journey: Journey, at_s: float) -> Document:
+        place = journey.place(at_s)
+        time_ns = self.began_realtime_ns + round(at_s * NS_PER_S)
+        return {"time_ns": time_ns, "lat_deg": round(place.lat_deg, 7), "lon_deg": round(place.lon_deg, 7)}
+
+
+def why_not(*, has_command: bool, interface: str | None, clap: str | None) -> str:
+    """Return why the traffic of a rehearsal cannot take the rehearsed path; empty if it can."""
+    if has_command or interface or clap:
+        given = "COMMAND" if has_command else "--interface" if interface else "--clap"
+        return f"{given} needs this machine's own network"
+    ability = namespaces()
+    return "" if ability.works else f"{ability.why_not}; run as root for the rehearsed link"
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, then kill it."""
+    child.terminate()
+    try:
+        child.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[None]:
+    """Let this thread, and what it starts, live in a network namespace of its own during the body."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.unshare(CLONE_NEWNET) != 0:
+            raise PreflightError(f"network namespace: {os.strerror(ctypes.get_errno())}; run as root")
+        yield
+    finally:
+        libc.setns(before, CLONE_NEWNET)
+        os.close(before)
+
+
+@contextlib.contextmanager
+def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
+    """Run link and server of a drive during the body; what was planted is in the folder afterwards.
+
+    Raises
+    ------
+    PreflightError
+        If the path cannot be laid.
+    """
+    (folder / FIXED).mkdir()
+    drops = folder / DROPS
+    drops.parent.mkdir()
+    with contextlib.ExitStack() as stack, drops.open("wb") as log:
+        words = stack.enter_context((folder / FIXED / "path.err").open("w+b"))
+        child = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAM, *drive.path_options, "--fixed", folder / FIXED],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=words, start_new_session=True,
+        )  # fmt: skip
+        stack.callback(stop, child)
+        _wait_until_ready(child, drops, Path(words.name))
+        yield
+    ended_ns = time.monotonic_ns()
+    (folder / TRUTH).write_text(json.dumps(drive.truth(ended_ns), indent=1) + "\n")
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], output: Path, words: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not output.stat().st_size:
+        if child.poll() is not None or time.monotonic() > deadline:
+            lines = words.read_text(errors="replace").strip().splitlines()
+            why = lines[-1].removeprefix("Error: ") if lines else "it was silent"
+            raise PreflightError(f"rehearsed link: {why}; `multitracer testbed doctor` says what is missing")
+        time.sleep(_LOOK_S)

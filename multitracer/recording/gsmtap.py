@@ -1,0 +1,42 @@
+"""The signalling that captures of a recording hold beside their packets: GSMTAP of SCAT or QCSuper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.errors import PreflightError
+from multitracer.logs import Log, ParsedLog
+from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
+from parsers._packets.decode import GSMTAP
+from parsers._signalling.packets import LINKTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.capture import SourceFile
+    from multitracer.recording.recording import Recording
+
+
+def signalling_of_captures(recording: Recording) -> Iterator[ParsedLog]:
+    """Yield `signalling`, `radio` and `handovers` of each capture file that holds packets of GSMTAP.
+
+    A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
+    """
+    from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
+
+    for part in recording.parts:
+        for file in filter(holds_gsmtap, part.capture.files):
+            if file.path == STANDARD_INPUT:
+                recording.warn_once("-: the signalling in it is not read; name a file, which is read twice")
+                continue
+            try:
+                tables = read_signalling(file.path)
+            except (PreflightError, *UNREADABLE) as error:
+                recording.warn_once(f"{file.path}: the signalling in it is not read: {error}")
+                continue
+            yield ParsedLog(Log(part.point.name, file.path, GSMTAP, "radio"), tables)
+
+
+def holds_gsmtap(file: SourceFile) -> bool:
+    """Return whether packets of a capture file are GSMTAP's, by its port or by its link type."""
+    return GSMTAP in file.protocols or not LINKTYPES.isdisjoint(file.link_types)

@@ -1,0 +1,147 @@
+"""Where a drive was bad, how bad, and why: what a report of a drive shows first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.figures.surroundings.cells import cell_name
+from multitracer.report.drive.drive_section import ZONE_DOUBT
+from multitracer.report.markup import Markup, element
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+from multitracer.words import duration, printable, rate
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.road import Road
+    from multitracer.tables import Document, Row
+
+_FIRST = 5
+"""Stretches that are seen at once; the others unfold."""
+_MOST = 100
+_KILOMETRE_M = 1000.0
+_ROOM_S = 5.0
+"""Seconds before and after a stretch that its button shows."""
+_CAUSES = {
+    "coverage": "weak signal (coverage)",
+    "interference": "signal strong enough, but disturbed (interference)",
+    "handover": "a change of the cell",
+    "load": "good radio, but the cell was loaded",
+    "server": "the server had nothing to send",
+    "TCP": "TCP itself",
+    "unknown": "not known",
+}
+_SHORT = {
+    "coverage": "weak coverage",
+    "interference": "interference",
+    "handover": "changes of the cell",
+    "load": "a loaded cell",
+    "server": "the server",
+    "TCP": "TCP itself",
+}
+
+
+def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | None:
+    """Return the ranked list of bad stretches; None where no phone logged its radio.
+
+    Parameters
+    ----------
+    road : Road
+    origin_ns : int
+        What the page's figure calls 0.
+    speed : float
+        Seconds of the figure in a second of the recording.
+    """
+    if not road.phones:
+        return None
+    table = road.stretches
+    cells = [cell_name(row) for row in road.cells(road.phones[0]).rows()]
+    shown = table.take(np.arange(min(len(table), _MOST)))
+    items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
+    rest = element("li", f"and {len(table) - _MOST:,} more") if len(table) > _MOST else None
+    return element(
+        "section",
+        element("h2", "Where was it bad, and why?"),
+        element("p", printable(_lead(road)), class_="lead"),
+        element("ol", items[:_FIRST], class_="findings") if items else None,
+        element(
+            "details",
+            element("summary", f"{len(items) - _FIRST} more that cost less"),
+            element("ol", items[_FIRST:], rest, class_="findings", start=_FIRST + 1),
+        )
+        if len(items) > _FIRST
+        else None,
+        element("p", _how(table.provenance), class_="muted"),
+        class_="stretches long",
+    )
+
+
+def _lead(road: Road) -> str:
+    """Return the answer in a sentence: how much time was bad, and what caused most of it."""
+    table = road.stretches
+    judged = table.provenance.get("judged_s", {})
+    seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
+    if not seconds:
+        return "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio."
+    if not len(table):
+        return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
+    bad = float(table["seconds"].sum())
+    weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
+    first = max(weights, key=weights.__getitem__)
+    share = f"{weights[first] / bad:.0%} of that "
+    share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
+    what = "It was bad" if judged.get("by rate") else "The radio was bad"
+    doubt = f" {ZONE_DOUBT}" if road.surroundings.zone_is_unknown else ""
+    return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}.{doubt}"
+
+
+def _how(facts: Document) -> str:
+    """Return how a second was judged."""
+    judged = facts.get("judged_s", {})
+    words = []
+    if judged.get("by rate"):
+        poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
+        words.append(
+            f"{judged['by rate']:,} seconds were judged by their rate: below {poor}, a fifth of what is "
+            f"typical here ({typical}), is bad."
+        )
+    if judged.get("by radio"):
+        words.append(
+            f"{judged['by radio']:,} seconds were judged by the radio alone: no rate was wanted or known."
+        )
+    if judged.get("not"):
+        words.append(f"{judged['not']:,} seconds cannot be judged.")
+    return " ".join(words)
+
+
+def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup]:
+    begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
+    ends = {"data_from": f"{begin_s - _ROOM_S:.3f}", "data_to": f"{end_s + _ROOM_S:.3f}"}
+    return [
+        element("strong", _CAUSES[row["cause"]]),
+        element("span", f" {duration(row['seconds'] * NS_PER_S)} from {begin_s:.0f} s on ", class_="muted"),
+        element("button", "Show", type="button", data_show="0", **ends),
+        element("p", printable(_place(row, cells))),
+        element("p", printable(_evidence(row))),
+    ]
+
+
+def _place(row: Row, cells: list[str]) -> str:
+    words = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
+    if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
+        length = row["end_m"] - row["begin_m"]
+        words.append(f"{row['begin_m'] / _KILOMETRE_M:.1f} km along the route, {length:.0f} m long")
+    words += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
+    if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
+        words.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
+    return "; ".join(words)
+
+
+def _evidence(row: Row) -> str:
+    shown = f"Evidence: {row['evidence']}." if row["evidence"] else ""
+    return shown + (f" To tell, record: {row['missing']}." if row["missing"] else "")
+
+
+def _is_known(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))

@@ -1,0 +1,391 @@
+"""The rows of `handovers` in messages: commands of the network, replies and own changes of the phone.
+
+One `Tracker` follows one radio of the phone. It takes each message once, in the order of the log. A change
+that the messages do not show for certain is left out: a release of an NR leg that was never seen, or a
+channel reconfiguration of UMTS that names no other frequency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from multitracer.signalling import Kind, Result
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+from parsers._signalling.change import Cell, Change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from parsers._signalling.change import Seen
+    from parsers._signalling.measurements import Reading
+
+_OF_LEG = (Kind.SECONDARY_ADDED, Kind.SECONDARY_CHANGED, Kind.SECONDARY_RELEASED, Kind.ACTIVE_SET)
+"""Changes that leave the serving cell as it is."""
+_LONGEST_NS = 12 * NS_PER_S
+"""From a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2), the reply comes later."""
+_REDIRECTED_NS = 60 * NS_PER_S
+"""From a release to the first message elsewhere: a phone that found nothing by then was not redirected. Not
+measured."""
+_TARGETS = {0: "UMTS", 1: "GSM", 2: "CDMA", 3: "EVDO", 4: "NR", 5: "LTE"}
+"""Of MobilityFromEUTRACommand (TS 36.331, 6.2.2)."""
+_TARGETS_OF_NR = {0: "LTE", 1: "UMTS"}
+"""Of MobilityFromNRCommand (TS 38.331, 6.2.2)."""
+_REDIRECTIONS = dict(enumerate(("LTE", "GSM", "UMTS", "UMTS", "EVDO", "CDMA", "UMTS", "UMTS", "NR")))
+"""Of RedirectedCarrierInfo (TS 36.331, 6.2.2)."""
+_RECONFIGURATIONS = (
+    *("PhysicalChannelReconfiguration", "TransportChannelReconfiguration"),
+    *("RadioBearerReconfiguration", "RadioBearerSetup", "RadioBearerRelease"),
+)
+"""Of UMTS, which may order a hard handover (TS 25.331, 8.3.5)."""
+
+
+class Tracker:
+    """Follows the serving cells of one radio of a phone.
+
+    Parameters
+    ----------
+    modem : int
+        Its number, NA if there is one alone.
+    """
+
+    def __init__(self, modem: int) -> None:
+        self.modem = modem
+        self.serving = Cell()
+        self._leg: Cell | None = None
+        self._pending: Change | None = None
+        self._leg_pending: Change | None = None
+        self._trigger = NA
+        self._done: list[Change] = []
+
+    def finish(self) -> None:
+        """Forget what is under way: the log ends, or its clock changes."""
+        self._pending = self._leg_pending = self._leg = None
+        self.serving, self._trigger = Cell(), NA
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Yield the rows of `handovers`, in the order of their commands."""
+        for change in self._done:
+            yield change.row(self.modem)
+
+    def take_reading(self, reading: Reading, time_ns: int, frame: int) -> None:
+        """Take what the phone says of the cell that serves it."""
+        if reading.get("role") != "serving" or "cell_id" not in reading:
+            return
+        cell = Cell(*(reading.get(name, NA) for name in Cell.__slots__))  # type: ignore[arg-type]
+        pending = self._pending
+        if pending is not None and pending.kind is Kind.REDIRECTION:
+            self._redirected(cell, time_ns, frame)
+        elif self.serving.rat and not self.serving.may_be(cell) and pending is None:
+            change = Change(Kind.RESELECTION, time_ns, NA, self.serving, cell, evidence="cell id")
+            change.result, change.complete_ns, change.complete_line = Result.COMPLETE, time_ns, frame
+            self._done.append(change)
+        elif self._last is not None and self._last.target.may_be(cell):
+            self._last.target = self._last.target.completed(cell)
+        if pending is None or pending.kind is Kind.REDIRECTION:
+            self.serving = cell if not self.serving.may_be(cell) else cell.completed(self.serving)
+
+    @property
+    def _last(self) -> Change | None:
+        """The last change of the serving cell itself."""
+        return next((each for each in reversed(self._done) if each.kind not in _OF_LEG), None)
+
+    def _redirected(self, cell: Cell, time_ns: int, frame: int) -> None:
+        change = self._pending
+        assert change is not None
+        if change.target.may_be(cell) and time_ns - change.time_ns <= _REDIRECTED_NS:
+            change.target = change.target.completed(cell)
+            change.result, change.complete_ns, change.complete_line = Result.COMPLETE, time_ns, frame
+        self._pending = None
+
+    def take(self, seen: Seen) -> None:
+        """Take a message of RRC, or of radio resources of GSM."""
+        self._expire(seen)
+        name = seen.named.name
+        if name in ("MeasurementReport", "Measurement Report"):
+            self._trigger = seen.frame
+            return
+        self._locate(seen)
+        handler = _HANDLERS.get((seen.named.rat, name))
+        if handler is not None:
+            handler(self, seen)
+
+    def _expire(self, seen: Seen) -> None:
+        """Give up commands whose reply cannot come any more."""
+        for slot in ("_pending", "_leg_pending"):
+            change: Change | None = getattr(self, slot)
+            if change is None:
+                continue
+            longest = _REDIRECTED_NS if change.kind is Kind.REDIRECTION else _LONGEST_NS
+            if seen.time_ns - change.time_ns > longest:
+                setattr(self, slot, None)
+
+    def _locate(self, seen: Seen) -> None:
+        """Take from a message with its network which cell serves, as far as it says."""
+        message = seen.dissected.numbered.message
+        is_gsm = seen.named.rat == "GSM" and message.uplink is True
+        if seen.named.contained or not (is_gsm or message.logical_channel.endswith(("DCCH", "CCCH"))):
+            return
+        here = Cell(seen.named.rat, seen.cell, seen.channel)
+        if self._pending is not None and self._pending.kind is not Kind.REDIRECTION:
+            return
+        if not self.serving.rat or here.may_be(self.serving):
+            self.serving = self.serving.completed(here)
+        elif self._pending is not None:
+            self._redirected(here, seen.time_ns, seen.frame)
+            self.serving = here
+        elif seen.named.name.endswith(("ConnectionRequest", "SetupRequest")) or is_gsm:
+            evidence = "technology" if self.serving.rat != here.rat else "PCI"
+            change = Change(Kind.RESELECTION, seen.time_ns, NA, self.serving, here, evidence=evidence)
+            change.end(seen, Result.COMPLETE)
+            self._done.append(change)
+            self.serving = here
+        elif here.rat == self.serving.rat:
+            self.serving = here
+
+    # --- commands ---
+
+    def _order(self, seen: Seen, kind: Kind, target: Cell, cause: str = "") -> Change:
+        """Take note of a command to change the serving cell."""
+        transaction = seen.named.transaction
+        change = Change(kind, seen.time_ns, seen.frame, self.serving, target, cause, transaction)
+        change.trigger, self._trigger = self._trigger, NA
+        self._pending = change
+        self._done.append(change)
+        return change
+
+    def _order_leg(self, seen: Seen, kind: Kind, source: Cell, target: Cell, cause: str = "") -> Change:
+        change = Change(kind, seen.time_ns, seen.frame, source, target, cause, seen.named.transaction)
+        if kind is not Kind.SECONDARY_RELEASED:
+            change.trigger = self._trigger
+        self._leg_pending = change
+        self._done.append(change)
+        return change
+
+    def _complete(self, seen: Seen) -> None:
+        """Take note of a reply that all was done."""
+        change = self._pending
+        if change is not None and _is_reply(seen.named.transaction, change.transaction):
+            change.end(seen, Result.COMPLETE)
+            self.serving, self._pending = change.target, None
+        leg = self._leg_pending
+        if leg is not None and _is_reply(seen.named.transaction, leg.transaction):
+            leg.end(seen, Result.COMPLETE)
+            self._leg_pending = None
+            self._leg = None if leg.kind is Kind.SECONDARY_RELEASED else leg.target
+
+    def _refuse(self, seen: Seen) -> None:
+        """Take note of a reply that it could not be done: the phone stays where it is."""
+        if self._pending is not None:
+            self._pending.end(seen, Result.FAILED, seen.named.cause)
+            self._pending = None
+
+    def _release(self, seen: Seen) -> None:
+        """Take note of the end of a connection."""
+        if self._leg is not None:
+            self._order_leg(
+                seen, Kind.SECONDARY_RELEASED, self._leg, Cell(), "release of the connection"
+            ).end(seen, Result.COMPLETE)
+        self._leg = self._leg_pending = self._pending = None
+        self._trigger = NA
+
+    # --- LTE ---
+
+    def lte_reconfiguration(self, seen: Seen) -> None:
+        """Take RRCConnectionReconfiguration (TS 36.331, 5.3.5)."""
+        if seen.first("mobility_control") != NA:
+            extended, plain = seen.first("target_channel_extended"), seen.first("target_channel")
+            channel = extended if extended != NA else plain
+            channel = self.serving.channel if channel == NA else channel
+            self._order(seen, Kind.HANDOVER, Cell("LTE", seen.first("target_cell"), channel))
+        if seen.first("nr_config") == 0 and self._leg is not None:
+            self._order_leg(seen, Kind.SECONDARY_RELEASED, self._leg, Cell())
+        elif seen.first("nr_config") == 1 and seen.first("with_sync") != NA:
+            target = Cell("NR", seen.first("nr_cell"), seen.first("nr_channel"))
+            kind = Kind.SECONDARY_ADDED if self._leg is None else Kind.SECONDARY_CHANGED
+            self._order_leg(seen, kind, self._leg or Cell(), target)
+
+    def lte_release(self, seen: Seen) -> None:
+        """Take RRCConnectionRelease (TS 36.331, 5.3.8), which may redirect."""
+        self._release(seen)
+        choice = seen.first("redirected")
+        if choice == NA:
+            return
+        rat = _REDIRECTIONS.get(choice, "")
+        fields = {"LTE": "redirected_lte", "UMTS": "redirected_umts", "NR": "redirected_nr"}
+        channel = seen.first(fields[rat]) if rat in fields else NA
+        self._order(seen, Kind.REDIRECTION, Cell(rat, NA, channel), seen.named.cause)
+
+    def lte_mobility(self, seen: Seen) -> None:
+        """Take MobilityFromEUTRACommand (TS 36.331, 5.4.3)."""
+        rat = _TARGETS.get(seen.first("target_rat"), "")
+        self._order(seen, Kind.INTER_RAT, self._other(seen, rat))
+
+    def nr_failure(self, seen: Seen) -> None:
+        """Take SCGFailureInformationNR (TS 36.331, 5.6.13a): the leg is lost until the network mends it."""
+        if self._leg_pending is not None and self._leg_pending.kind is not Kind.SECONDARY_RELEASED:
+            self._leg_pending.end(seen, Result.FAILED, seen.named.cause)
+        elif self._leg is not None:
+            change = self._order_leg(seen, Kind.SECONDARY_RELEASED, self._leg, Cell(), seen.named.cause)
+            change.end(seen, Result.FAILED)
+        self._leg = self._leg_pending = None
+
+    # --- re-establishment ---
+
+    def re_establish(self, seen: Seen) -> None:
+        """Take a request to go on with a connection (TS 36.331, 5.3.7; TS 38.331, 5.3.7)."""
+        rat = seen.named.rat
+        lost = Cell(rat, seen.first("lte_cell" if rat == "LTE" else "nr_cell"))
+        before = self._pending
+        source = lost.completed(self.serving) if lost.may_be(self.serving) else lost
+        if before is not None and before.kind is not Kind.REDIRECTION:
+            before.end(seen, Result.RE_ESTABLISHED)
+            source = before.source
+        self._leg = self._leg_pending = self._pending = None
+        self._trigger = NA
+        self.serving = source
+        target = Cell(rat, seen.cell, seen.channel)
+        self._order(seen, Kind.RE_ESTABLISHMENT, target, seen.named.cause).transaction = NA
+
+    def reestablished(self, seen: Seen) -> None:
+        """Take its end."""
+        if self._pending is not None and self._pending.kind is Kind.RE_ESTABLISHMENT:
+            self._pending.end(seen, Result.COMPLETE)
+            self.serving, self._pending = self._pending.target, None
+
+    def rejected(self, seen: Seen) -> None:
+        """Take a refusal of it, or a new connection instead."""
+        if self._pending is not None and self._pending.kind is Kind.RE_ESTABLISHMENT:
+            self._pending.end(seen, Result.FAILED)
+            self.serving, self._pending = self._pending.target, None
+
+    # --- NR ---
+
+    def nr_reconfiguration(self, seen: Seen) -> None:
+        """Take RRCReconfiguration (TS 38.331, 5.3.5); one that LTE carries was taken with that."""
+        if not seen.named.contained and seen.first("with_sync") != NA:
+            channel = seen.first("nr_channel")
+            channel = self.serving.channel if channel == NA else channel
+            self._order(seen, Kind.HANDOVER, Cell("NR", seen.first("nr_cell"), channel))
+
+    def nr_complete(self, seen: Seen) -> None:
+        """Take RRCReconfigurationComplete."""
+        if not seen.named.contained:
+            self._complete(seen)
+
+    def nr_release(self, seen: Seen) -> None:
+        """Take RRCRelease (TS 38.331, 5.3.8)."""
+        self._release(seen)
+        if (choice := seen.first("nr_redirected")) != NA:
+            rat = {0: "NR", 1: "LTE"}.get(choice, "")
+            self._order(seen, Kind.REDIRECTION, Cell(rat), seen.named.cause)
+
+    def nr_mobility(self, seen: Seen) -> None:
+        """Take MobilityFromNRCommand (TS 38.331, 5.4.3)."""
+        rat = _TARGETS_OF_NR.get(seen.first("nr_target_rat"), "")
+        self._order(seen, Kind.INTER_RAT, self._other(seen, rat))
+
+    # --- UMTS and GSM ---
+
+    def umts_reconfiguration(self, seen: Seen) -> None:
+        """Take a message that is a hard handover if it names another frequency (TS 25.331, 8.3.5)."""
+        channel = seen.first("umts_channel")
+        if channel != NA and self.serving.channel not in (NA, channel):
+            self._order(seen, Kind.HANDOVER, Cell("UMTS", seen.first("umts_scrambling"), channel))
+
+    def umts_active_set(self, seen: Seen) -> None:
+        """Take ActiveSetUpdate (TS 25.331, 8.3.4)."""
+        added = seen.first("umts_scrambling") if seen.first("umts_added") > 0 else NA
+        self._order(seen, Kind.ACTIVE_SET, Cell("UMTS", added, self.serving.channel))
+
+    def umts_active_set_done(self, seen: Seen) -> None:
+        """Take ActiveSetUpdateComplete; the serving cell stays."""
+        if self._pending is not None and self._pending.kind is Kind.ACTIVE_SET:
+            self._pending.end(seen, Result.COMPLETE)
+            self._pending = None
+
+    def umts_cell_update(self, seen: Seen) -> None:
+        """Take CellUpdate (TS 25.331, 8.3.1), after a radio link failure or a reselection."""
+        causes = {"radiolinkFailure": Kind.RE_ESTABLISHMENT, "cellReselection": Kind.RESELECTION}
+        if (kind := causes.get(seen.named.cause)) is not None:
+            self._order(seen, kind, Cell("UMTS", seen.cell, seen.channel), seen.named.cause)
+
+    def leave_umts(self, seen: Seen) -> None:
+        """Take a command to another technology (TS 25.331, 8.3.7 and 8.3.11)."""
+        rat = "LTE" if seen.named.name.endswith("EUTRA") else "GSM"
+        self._order(seen, Kind.INTER_RAT, self._other(seen, rat))
+
+    def gsm_handover(self, seen: Seen) -> None:
+        """Take HANDOVER COMMAND (TS 44.018, 9.1.15)."""
+        ncc, bcc = seen.first("gsm_ncc"), seen.first("gsm_bcc")
+        color = NA if NA in (ncc, bcc) else ncc * 8 + bcc
+        target = Cell("GSM", color, seen.first("gsm_target_channel"))
+        change = self._order(seen, Kind.HANDOVER, target, seen.named.cause)
+        change.source = replace(self.serving, rat="GSM")
+
+    @staticmethod
+    def _other(seen: Seen, rat: str) -> Cell:
+        """Return the target in another technology, as the command that is carried names it."""
+        if rat == "UMTS":
+            return Cell(rat, seen.first("umts_scrambling"), seen.first("umts_channel"))
+        if rat == "LTE":
+            return Cell(rat, seen.first("target_cell"), seen.first("target_channel"))
+        if rat == "NR":
+            return Cell(rat, seen.first("nr_cell"), seen.first("nr_channel"))
+        return Cell(rat, NA, seen.first("gsm_target_channel") if rat == "GSM" else NA)
+
+    def enter(self, seen: Seen) -> None:
+        """Take a reply in the new technology."""
+        if self._pending is not None and self._pending.kind is Kind.INTER_RAT:
+            self._pending.end(seen, Result.COMPLETE)
+            self.serving, self._pending = self._pending.target, None
+
+
+def _is_reply(reply: int, command: int) -> bool:
+    return NA in (reply, command) or reply == command
+
+
+def _finish_or_enter(tracker: Tracker, seen: Seen) -> None:
+    tracker.enter(seen)
+    tracker._complete(seen)
+
+
+_T = Tracker
+_HANDLERS: dict[tuple[str, str], Callable[[Tracker, Seen], None]] = {
+    ("LTE", "RRCConnectionReconfiguration"): _T.lte_reconfiguration,
+    ("LTE", "RRCConnectionReconfigurationComplete"): _finish_or_enter,
+    ("LTE", "RRCConnectionRelease"): _T.lte_release,
+    ("LTE", "MobilityFromEUTRACommand"): _T.lte_mobility,
+    ("LTE", "SCGFailureInformationNR"): _T.nr_failure,
+    ("LTE", "RRCConnectionReestablishmentRequest"): _T.re_establish,
+    ("LTE", "RRCConnectionReestablishmentComplete"): _T.reestablished,
+    ("LTE", "RRCConnectionReestablishmentReject"): _T.rejected,
+    ("LTE", "RRCConnectionRequest"): _T.rejected,
+    ("NR", "RRCReconfiguration"): _T.nr_reconfiguration,
+    ("NR", "RRCReconfigurationComplete"): _T.nr_complete,
+    ("NR", "RRCRelease"): _T.nr_release,
+    ("NR", "MobilityFromNRCommand"): _T.nr_mobility,
+    ("NR", "RRCReestablishmentRequest"): _T.re_establish,
+    ("NR", "RRCReestablishmentComplete"): _T.reestablished,
+    ("NR", "RRCSetup"): _T.rejected,
+    ("NR", "RRCSetupRequest"): _T.rejected,
+    **{("UMTS", name): _T.umts_reconfiguration for name in _RECONFIGURATIONS},
+    **{("UMTS", f"{name}Complete"): _T._complete for name in _RECONFIGURATIONS},
+    **{("UMTS", f"{name}Failure"): _T._refuse for name in _RECONFIGURATIONS},
+    ("UMTS", "ActiveSetUpdate"): _T.umts_active_set,
+    ("UMTS", "ActiveSetUpdateComplete"): _T.umts_active_set_done,
+    ("UMTS", "ActiveSetUpdateFailure"): _T._refuse,
+    ("UMTS", "CellUpdate"): _T.umts_cell_update,
+    ("UMTS", "CellUpdateConfirm"): _T._complete,
+    ("UMTS", "HandoverFromUTRANCommand-EUTRA"): _T.leave_umts,
+    ("UMTS", "HandoverFromUTRANCommand-GSM"): _T.leave_umts,
+    ("UMTS", "CellChangeOrderFromUTRAN"): _T.leave_umts,
+    ("UMTS", "HandoverFromUTRANFailure"): _T._refuse,
+    ("UMTS", "CellChangeOrderFromUTRANFailure"): _T._refuse,
+    ("UMTS", "HandoverToUTRANComplete"): _T.enter,
+    ("UMTS", "RRCConnectionRelease"): _T._release,
+    ("GSM", "Handover Command"): _T.gsm_handover,
+    ("GSM", "Handover Complete"): _finish_or_enter,
+    ("GSM", "Handover Failure"): _T._refuse,
+}

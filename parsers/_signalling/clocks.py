@@ -1,0 +1,107 @@
+"""Where the clock of a diagnostic log jumps: stretches between which times cannot be compared.
+
+A modem counts from 1980 until it has heard the time of a network; then it may count GPS time, which is ahead
+of UTC by the leap seconds since 1980 (18 s from 2017 on), until it has heard these, too.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
+from multitracer.words import moment
+
+if TYPE_CHECKING:
+    from multitracer.tables import Numbers, Times
+
+_BACK_NS = 5 * NS_PER_S
+"""A log holds messages of several tasks, each stamped when it was made: SCAT's packets are up to 1 s out of
+order in the recordings at hand. Beyond it, the clock was set."""
+_FORWARD_NS = 86_400 * NS_PER_S
+"""A phone that hears a network logs a message at least at each periodic update, at most some hours apart."""
+_FIRST_NETWORK_NS = 631_152_000 * NS_PER_S
+"""1990-01-01: before GSM (1991). A modem that has not heard the time counts from 1980-01-06."""
+_SAME_NS = 3 * NS_PER_S // 2
+"""Two jumps between the same clocks, with the pauses between messages in them; not measured."""
+_MOST_SHOWN = 4
+
+
+def stretches(time_ns: Times) -> Numbers:
+    """Return the number of the clock of each row, from 0, in the order of the log.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n,)
+        In the order of the log; NOT_A_TIME where missing, which is of the clock of the row before.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    known = np.flatnonzero(time_ns != NOT_A_TIME)
+    number = np.zeros(len(time_ns), np.int64)
+    if len(known) < 2:
+        return number
+    steps = np.diff(time_ns[known])
+    jumps = (steps < -_BACK_NS) | (steps > _FORWARD_NS)
+    jumps[_returns(steps)] = True
+    number[known[1:][jumps]] = 1
+    return np.cumsum(number)
+
+
+def _returns(steps: Times) -> list[int]:
+    """Return the steps forward that lead back to a clock that the log had left.
+
+    Between two jumps back by the same amount there was one forward by it: tasks of a modem that take up a new
+    clock one after the other log both in turn.
+    """
+    back = np.flatnonzero(steps < -_BACK_NS)
+    chosen = []
+    for first, second in pairwise(back.tolist()):
+        amount_ns = -int(steps[first])
+        if abs(amount_ns + int(steps[second])) > _SAME_NS or second - first < 2:
+            continue
+        between = np.abs(steps[first + 1 : second] - amount_ns)
+        if between.min() <= _SAME_NS:
+            chosen.append(first + 1 + int(between.argmin()))
+    return chosen
+
+
+def without_network(time_ns: Times, clock: Numbers) -> Times:
+    """Return the times, missing where they count from 1980 although others of the log do not."""
+    early = (time_ns != NOT_A_TIME) & (time_ns < _FIRST_NETWORK_NS)
+    if not len(clock) or clock[-1] == 0 or early.all():
+        return time_ns
+    return np.where(early, NOT_A_TIME, time_ns)
+
+
+def sentences(time_ns: Times, clock: Numbers) -> list[str]:
+    """Return what there is to say of the clocks; nothing if there is one that is right."""
+    if not len(clock):
+        return []
+    count = int(clock[-1]) + 1
+    early = int(np.count_nonzero((time_ns != NOT_A_TIME) & (time_ns < _FIRST_NETWORK_NS)))
+    if count == 1:
+        if not early:
+            return []
+        return ["its times count from 1980: the modem had not heard the time of a network; all are relative"]
+    parts = []
+    for number in range(min(count, _MOST_SHOWN)):
+        of_it = time_ns[(clock == number) & (time_ns != NOT_A_TIME)]
+        parts.append(f"{moment(int(of_it.min()))} to {moment(int(of_it.max()))}")
+    more = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
+    of_modem = (
+        f"; {early:,} messages count from 1980, before the modem heard the time of a network, and have none"
+        if early
+        else ""
+    )
+    jumps = "once" if count == 2 else f"{count - 1} times"
+    sentence = (
+        f"its times jump {jumps} from one clock to another ({'; '.join(parts)}{more}); column clock of "
+        f"signalling says which, and no handover is taken across a jump{of_modem}"
+    )
+    return [sentence]

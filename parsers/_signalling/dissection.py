@@ -1,0 +1,265 @@
+"""Has tshark dissect messages, all in one process, and yields the few fields that the tables need.
+
+Columns give the names of messages and causes in tshark's own words, fields the numbers. None of them is an
+identity of a subscriber or of a phone, or text of a short message: what is not named here never gets here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
+from parsers._signalling.programs import Bounds, program, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from parsers._signalling.packets import Numbered
+
+_RAW, _UPPER_PDU = 101, 252
+"""LINKTYPE_RAW, and LINKTYPE_WIRESHARK_UPPER_PDU for what no link carries (IANA link types)."""
+_MOST_MESSAGES = 1_000_000
+"""Of one capture; a drive of eight hours has half of that (15 a second). The rest is counted."""
+_LONGEST_BYTES = 1 << 16  # of a UDP packet
+_LEAST_S, _MESSAGES_PER_S = 60.0, 500
+"""tshark dissects 8,000 messages a second on one core of 2020: a machine 16 times slower may finish."""
+_BYTES_PER_MESSAGE = 4096
+"""Of the output; a measurement report of NR with eight cells takes 600."""
+
+COLUMNS = {
+    "lte": "lte-rrc.c1",
+    "lte_extended": "lte-rrc.c2 or lte-rrc.c3",
+    "nr": "nr-rrc.c1",
+    "nr_extended": "nr-rrc.c2",
+    "umts": "rrc.message",
+    "emm": "nas_eps.nas_msg_emm_type",
+    "esm": "nas_eps.nas_msg_esm_type",
+    "mm_5g": "nas_5gs.mm.message_type",
+    "sm_5g": "nas_5gs.sm.message_type",
+    "rr": "gsm_a.dtap.msg_rr_type",
+    "dtap": " or ".join(f"gsm_a.dtap.msg_{each}_type" for each in ("mm", "gmm", "cc", "sm", "ss")),
+    "sms": "gsm_a.dtap.msg_sms_type",
+    "rlc_mac": "gsm_rlcmac.dl.message_type or gsm_rlcmac.ul.message_type",
+    "rrc_cause": " or ".join(
+        (
+            "lte-rrc.releaseCause",
+            "lte-rrc.reestablishmentCause",
+            "lte-rrc.establishmentCause",
+            "nr-rrc.reestablishmentCause",
+            "nr-rrc.establishmentCause",
+            "rrc.releaseCause",
+            "rrc.cellUpdateCause",
+            "rrc.failureCause",
+            "rrc.establishmentCause",
+            "gsm_a.rr.RRcause",
+        )
+    ),
+    "scg_failure": "lte-rrc.failureType_r15 or lte-rrc.failureType_r12 or nr-rrc.failureType",
+    "nas_cause": " or ".join(
+        (
+            "nas_eps.emm.cause",
+            "nas_eps.esm.cause",
+            "nas_5gs.mm.5gmm_cause",
+            "nas_5gs.sm.5gsm_cause",
+            "gsm_a.gm.gmm.cause",
+            "gsm_a.gm.sm.cause",
+            "gsm_a.dtap.rej_cause",
+        )
+    ),
+}
+"""Name, and the fields of tshark whose values it shows in words."""
+FIELDS = {
+    "number": "frame.number",
+    "protocols": "frame.protocols",
+    "lte_extension": "lte-rrc.messageClassExtension",
+    "nr_extension": "nr-rrc.messageClassExtension",
+    "lte_transaction": "lte-rrc.rrc_TransactionIdentifier",
+    "nr_transaction": "nr-rrc.rrc_TransactionIdentifier",
+    "umts_transaction": "rrc.rrc_TransactionIdentifier",
+    "nr_reconfiguration": "nr-rrc.RRCReconfiguration_element",
+    "nr_complete": "nr-rrc.RRCReconfigurationComplete_element",
+    "mobility_control": "lte-rrc.mobilityControlInfo_element",
+    "target_cell": "lte-rrc.targetPhysCellId",
+    "target_channel": "lte-rrc.dl_CarrierFreq",
+    "target_channel_extended": "lte-rrc.dl_CarrierFreq_v1090",
+    "nr_config": "lte-rrc.nr_Config_r15",
+    "with_sync": "nr-rrc.reconfigurationWithSync_element",
+    "nr_cell": "nr-rrc.physCellId",
+    "nr_channel": "nr-rrc.absoluteFrequencySSB",
+    "redirected": "lte-rrc.redirectedCarrierInfo",
+    "redirected_lte": "lte-rrc.eutra",
+    "redirected_umts": "lte-rrc.utra_FDD",
+    "redirected_nr": "lte-rrc.carrierFreq_r15",
+    "nr_redirected": "nr-rrc.redirectedCarrierInfo",
+    "target_rat": "lte-rrc.targetRAT_Type",
+    "nr_target_rat": "nr-rrc.targetRAT_Type",
+    "lte_cell": "lte-rrc.physCellId",
+    "lte_rsrp": "lte-rrc.rsrpResult",
+    "lte_rsrq": "lte-rrc.rsrqResult",
+    "secondary_rsrp": "lte-rrc.rsrpResultSCell_r10",
+    "secondary_rsrq": "lte-rrc.rsrqResultSCell_r10",
+    "nr_serving_count": "nr-rrc.measResultServingMOList",
+    "nr_rsrp": "nr-rrc.measQuantityResults.rsrp",
+    "nr_rsrq": "nr-rrc.measQuantityResults.rsrq",
+    "nr_sinr": "nr-rrc.measQuantityResults.sinr",
+    "nr_beams": "nr-rrc.resultsSSB_Indexes",
+    "lte_cell_id": "lte-rrc.cellIdentity",
+    "lte_area": "lte-rrc.trackingAreaCode",
+    "nr_cell_id": "nr-rrc.cellIdentity",
+    "nr_area": "nr-rrc.trackingAreaCode",
+    "umts_scrambling": "rrc.primaryScramblingCode",
+    "umts_channel": "rrc.uarfcn_DL",
+    "umts_added": "rrc.rl_AdditionInformationList",
+    "umts_removed": "rrc.rl_RemovalInformationList",
+    "umts_rscp": "rrc.cpich_RSCP",
+    "umts_ecno": "rrc.cpich_Ec_N0",
+    "umts_frequency": "rrc.frequencyInfo_element",
+    "gsm_rxlev": "gsm_a.rr.rxlev_full_serv_cell",
+    "gsm_rxlev_valid": "gsm_a.rr.meas_valid",
+    "gsm_target_channel": "gsm_a.rr.bcch_arfcn",
+    "gsm_ncc": "gsm_a.rr.ncc",
+    "gsm_bcc": "gsm_a.rr.bcc",
+}
+"""Name, and the field of tshark."""
+_UNKNOWN = re.compile(r"^\s+([\w.-]+)$", re.MULTILINE)
+
+
+class Dissected(NamedTuple):
+    """What tshark says of one message: name of a column or of a field -> its value; absent if it has none."""
+
+    numbered: Numbered
+    values: dict[str, str]
+
+    def integers(self, name: str) -> list[int]:
+        """Return the values of a field in their order in the message; empty if it has none."""
+        return [int(each, 0) for each in self.values.get(name, "").split(",") if each.lstrip("-").isalnum()]
+
+    def first(self, name: str) -> int | None:
+        """Return the first value of a field; None if it has none."""
+        values = self.integers(name)
+        return values[0] if values else None
+
+    def bits(self, name: str, bits: int) -> int | None:
+        """Return the first value of a field that is a string of bits, shown in hexadecimal."""
+        text = self.values.get(name, "").split(",")[0].replace(":", "")
+        if not text or not re.fullmatch("[0-9a-fA-F]{1,16}", text):
+            return None
+        return int(text, 16) >> max(len(text) * 4 - bits, 0)
+
+
+class Dissection:
+    """The messages of a capture with what tshark says of them.
+
+    Attributes
+    ----------
+    warnings : list of str
+        What went wrong, a sentence each; whole when the iteration has ended.
+    left_out : int
+        Messages behind the bound on their number.
+    """
+
+    def __init__(self, messages: Iterable[Numbered]) -> None:
+        self._messages = messages
+        self.warnings: list[str] = []
+        self.left_out = 0
+
+    def __iter__(self) -> Iterator[Dissected]:
+        """Yield the messages in order, those that tshark did not get to without any value.
+
+        Raises
+        ------
+        PreflightError
+            If tshark is not installed.
+        """
+        tshark = program("tshark")
+        with TemporaryDirectory(prefix="multitracer-") as folder:
+            written = self._written(Path(folder))
+            yield from self._dissected(tshark, Path(folder), written)
+
+    def _written(self, folder: Path) -> list[Numbered]:
+        """Write the messages as a capture for tshark, and return them."""
+        written: list[Numbered] = []
+        with (folder / "messages.pcapng").open("wb") as file:
+            file.write(section_header() + interface_block(link_type=_RAW))
+            file.write(interface_block(link_type=_UPPER_PDU))
+            for each in self._messages:
+                if len(written) >= _MOST_MESSAGES:
+                    self.left_out += 1
+                    continue
+                packet = each.message.packet()[:_LONGEST_BYTES]
+                file.write(packet_block(packet, time_ns=0, interface=int(bool(each.message.exported))))
+                written.append(each)
+        if self.left_out:
+            self.warnings.append(
+                f"holds {len(written) + self.left_out:,} messages of signalling; the first {len(written):,} "
+                "are used; cut it into files"
+            )
+        return written
+
+    def _dissected(self, tshark: str, folder: Path, written: list[Numbered]) -> Iterator[Dissected]:
+        bounds = Bounds(
+            _LEAST_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written)
+        )
+        output, env = folder / "fields.txt", _environment(folder)
+        failure = ""
+        if written:
+            fields = _known_fields(tshark, folder, env)
+            command = _command(tshark, folder, [FIELDS[name] for name in fields])
+            failure = run(command, into=output, bounds=bounds, env=env)
+        done = 0
+        if output.exists():
+            for numbered, values in zip(written, _lines(output, fields), strict=False):
+                if values.get("number") != str(done + 1):
+                    break  # the line that was being written when it ended
+                done += 1
+                yield Dissected(numbered, values)
+        for numbered in written[done:]:
+            yield Dissected(numbered, {})
+        if failure or done < len(written):
+            self.warnings.append(
+                f"tshark {failure or 'ended early'}; it dissected {done:,} of {len(written):,} messages, the "
+                "others have no name"
+            )
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which tshark has no settings but ours."""
+    empty = str(folder / "settings")
+    return {"WIRESHARK_CONFIG_DIR": empty, "WIRESHARK_DATA_DIR": "", "HOME": empty, "LC_ALL": "C"}
+
+
+def _command(tshark: str, folder: Path, fields: list[str]) -> list[str]:
+    columns = ",".join(f'"{name}","%Cus:{source}:0:R"' for name, source in COLUMNS.items())
+    command = [tshark, "-n", "-r", str(folder / "messages.pcapng"), "-o"]
+    command += [f'gui.column.format:{columns},"info","%i"']
+    command += ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"]
+    for name in (*(f"_ws.col.{each}" for each in (*COLUMNS, "info")), *fields):
+        command += ["-e", name]
+    return command
+
+
+def _known_fields(tshark: str, folder: Path, env: dict[str, str]) -> list[str]:
+    """Return the names of `FIELDS` that this tshark has: one that is refused names those that it lacks."""
+    empty = folder / "none.pcapng"
+    empty.write_bytes(section_header() + interface_block(link_type=_RAW))
+    command = [tshark, "-r", str(empty), "-T", "fields"]
+    for field in FIELDS.values():
+        command += ["-e", field]
+    failure = run(command, into=folder / "none.txt", bounds=Bounds(_LEAST_S, 1 << 20), env=env)
+    if not failure:
+        return list(FIELDS)
+    words = (folder / "none.err").read_text(errors="replace")
+    lacking = set(_UNKNOWN.findall(words.partition("aren't valid")[2]))
+    return [name for name, field in FIELDS.items() if field not in lacking]
+
+
+def _lines(output: Path, fields: list[str]) -> Iterator[dict[str, str]]:
+    """Yield name and value of what is there, for each message."""
+    names = [*COLUMNS, "info", *fields]
+    with output.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for line in file:
+            cells = line.removesuffix("\n").split("\t")
+            yield {name: cell for name, cell in zip(names, cells, strict=False) if cell}

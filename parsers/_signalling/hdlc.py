@@ -1,0 +1,126 @@
+"""Frames of Qualcomm's diagnostic protocol: taken apart, checked and counted, and not interpreted further.
+
+A frame ends in 0x7e; in it 0x7d stands before 0x7d and 0x7e, with bit 5 turned (RFC 1662, section 4.2). Its
+last two octets are the check sequence of RFC 1662, appendix C. The first octet of the others is the command:
+0x10 is a record of the log with its code and its time, 0x98 carries a frame of one of several radios.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from multitracer.tables import NOT_A_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+FLAG = b"\x7e"
+LOG, SEVERAL_RADIOS = 0x10, 0x98
+"""Commands."""
+_ESCAPE = b"\x7d"
+_GOOD = 0x1D0F
+"""What is left of the register over a whole frame, 0xF0B8 (RFC 1662, C.2), its bits turned."""
+_TURNED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
+"""Each octet with its bits in the other order: the sequence is that of `binascii.crc_hqx`, turned."""
+_CHUNK_BYTES = 1 << 16
+_LONGEST_BYTES = 1 << 17
+"""Without a flag: a record of the log has a length of 16 bits, and each octet may be escaped."""
+_RADIO_BYTES = 8
+_GPS_EPOCH_NS = 315_964_800 * 1_000_000_000
+"""1980-01-06 in ns since 1970."""
+_TICK_NS = 1_250_000
+"""The upper 48 bits of a time count 1.25 ms, the lower 16 its 49,152nd parts, 1/32 of a chip of CDMA."""
+_PARTS = 49_152
+
+
+@dataclass(slots=True)
+class Frames:
+    """Walks the frames of a diagnostic log.
+
+    Attributes
+    ----------
+    whole, damaged : int
+        Frames whose check sequence holds, and others.
+    cut_bytes : int
+        Octets behind the last flag: a frame that was being written.
+    commands, log_codes : Counter of int
+        Whole frames by command; those of command LOG by the code of the record.
+    inner_codes : Counter of int
+        Records in frames of SEVERAL_RADIOS, by code.
+    first_ns, last_ns : int
+        Smallest and largest time of a record, as the modem counts it; NOT_A_TIME without any.
+    """
+
+    stream: BinaryIO
+    whole: int = 0
+    damaged: int = 0
+    cut_bytes: int = 0
+    commands: Counter[int] = field(default_factory=Counter)
+    log_codes: Counter[int] = field(default_factory=Counter)
+    inner_codes: Counter[int] = field(default_factory=Counter)
+    first_ns: int = NOT_A_TIME
+    last_ns: int = NOT_A_TIME
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield each whole frame as it is in the log, with its flag."""
+        rest = b""
+        while chunk := self.stream.read(_CHUNK_BYTES):
+            *ended, rest = (rest + chunk).split(FLAG)
+            yield from (each + FLAG for each in ended if self._is_whole(each))
+            if len(rest) > _LONGEST_BYTES:
+                self.damaged += 1
+                rest = b""
+        self.cut_bytes = len(rest)
+
+    def _is_whole(self, raw: bytes) -> bool:
+        """Count a frame, and return whether its check sequence holds."""
+        if not raw:
+            return False  # two flags in a row
+        frame = unescaped(raw)
+        if len(frame) < 3 or not holds(frame):
+            self.damaged += 1
+            return False
+        self.whole += 1
+        self.commands[frame[0]] += 1
+        if frame[0] == LOG:
+            self._count(frame, self.log_codes)
+        elif frame[0] == SEVERAL_RADIOS and frame[_RADIO_BYTES : _RADIO_BYTES + 1] == bytes([LOG]):
+            self._count(frame[_RADIO_BYTES:], self.inner_codes)
+        return True
+
+    def _count(self, frame: bytes, codes: Counter[int]) -> None:
+        if len(frame) < 18:
+            return
+        codes[int.from_bytes(frame[6:8], "little")] += 1
+        time_ns = stamp_ns(int.from_bytes(frame[8:16], "little"))
+        if time_ns is not None:
+            self.first_ns = time_ns if self.first_ns == NOT_A_TIME else min(self.first_ns, time_ns)
+            self.last_ns = max(self.last_ns, time_ns)
+
+
+def unescaped(raw: bytes) -> bytes:
+    """Return a frame without its escapes; no other octets than 0x7d and 0x7e are escaped."""
+    return raw.replace(b"\x7d\x5e", FLAG).replace(b"\x7d\x5d", _ESCAPE)
+
+
+def holds(frame: bytes) -> bool:
+    """Return whether the check sequence at the end of a frame is that of its octets."""
+    return binascii.crc_hqx(frame.translate(_TURNED), 0xFFFF) == _GOOD
+
+
+def escaped(payload: bytes) -> bytes:
+    """Return a frame with its check sequence and its flag."""
+    register = binascii.crc_hqx(payload.translate(_TURNED), 0xFFFF)
+    check = int(f"{register:016b}"[::-1], 2) ^ 0xFFFF
+    frame = payload + check.to_bytes(2, "little")
+    return frame.replace(_ESCAPE, b"\x7d\x5d").replace(FLAG, b"\x7d\x5e") + FLAG
+
+
+def stamp_ns(stamp: int) -> int | None:
+    """Return a time of the log in ns since 1970, as the modem counts; None if it is beyond the year 2200."""
+    time_ns = _GPS_EPOCH_NS + (stamp >> 16) * _TICK_NS + (stamp & 0xFFFF) * _TICK_NS // _PARTS
+    return time_ns if time_ns < 7_258_118_400 * 1_000_000_000 else None

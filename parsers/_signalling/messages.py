@@ -1,0 +1,175 @@
+"""The rows of `signalling`: the names that the standards give messages, from what tshark says of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.tables import NA
+from parsers._signalling.gsmtap import LTE_NAS, LTE_RRC, NAS_5GS, NR_RRC, UMTS_RRC
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from parsers._signalling.dissection import Dissected
+
+_VERSION = re.compile(r"-[rv]\d+$")
+_ABBREVIATION = re.compile(r"^(rrc|ue|ul|dl|scg|mcg|csfb|mbms|rn|wlan|ura|utran|etws|pur)(?=[A-Z])")
+_TOKEN = re.compile(r"[A-Za-z][\w-]*")
+_NOT_PRINTABLE = re.compile(r"[^ -~]")
+_CIPHERED = "Ciphered message"
+"""What tshark shows of a NAS message whose content is encrypted."""
+_WITHOUT_TYPE = "Service request"
+"""The one message of NAS that has no type (TS 24.301, 8.2.25): its security header says what it is."""
+_RATS = {
+    1: "GSM",
+    2: "GSM",
+    3: "GSM",
+    8: "GSM",
+    9: "GSM",
+    LTE_RRC: "LTE",
+    LTE_NAS: "LTE",
+    NR_RRC: "NR",
+    NAS_5GS: "NR",
+    UMTS_RRC: "UMTS",
+}
+"""By GSMTAP type: UM, ABIS, bursts, LLC and SNDCP are of GSM."""
+_RRC = {LTE_RRC: "LTE", NR_RRC: "NR", UMTS_RRC: "UMTS"}
+_CONTAINED = {"LTE": "lte", "NR": "nr", "UMTS": "umts"}
+_LONGEST_NAME = 64
+
+
+class Named(NamedTuple):
+    """A message with its name."""
+
+    rat: str
+    layer: str
+    name: str
+    """As the standard has it; "" if it is not known."""
+    cause: str
+    transaction: int
+    """NA without one."""
+    encrypted: int
+    contained: bool
+    """Whether another RRC message of another technology carries it."""
+
+
+def names(dissected: Dissected, unknown: Counter[str]) -> Iterator[Named]:
+    """Yield the messages that one packet holds, RRC before NAS.
+
+    Parameters
+    ----------
+    dissected : Dissected
+    unknown : Counter of str
+        Counts the packets that tshark did not dissect, by their GSMTAP type.
+    """
+    kind = dissected.numbered.message.type
+    count = 0
+    for named in (*_rrc(dissected, kind), *_nas(dissected, _RATS.get(kind, ""))):
+        count += 1
+        yield named
+    if not count:
+        if is_undissected(dissected):
+            unknown[dissected.numbered.message.type_name] += 1
+        layer = "rrc" if kind in _RRC else ""
+        yield Named(_RATS.get(kind, ""), layer, "", "", NA, NA, contained=False)
+
+
+def is_undissected(dissected: Dissected) -> bool:
+    """Return whether tshark shows the payload as octets alone."""
+    protocols = dissected.values.get("protocols", "").split(":")
+    return not protocols[0] or protocols[-1] in ("data", "gsmtap", "exported_pdu", "udp")
+
+
+def _rrc(dissected: Dissected, kind: int) -> Iterator[Named]:
+    values = dissected.values
+    outer = _RRC.get(kind)
+    if outer is None:
+        return
+    name = _rrc_name(dissected, outer) or _first_word(values.get("info", ""))
+    if name:
+        cause = values.get("scg_failure") if name.startswith("SCGFailure") else values.get("rrc_cause")
+        yield Named(outer, "rrc", name, _word(cause), _transaction(dissected, outer), 0, contained=False)
+    for rat, column in _CONTAINED.items():
+        if rat == outer:
+            continue
+        inner = _rrc_name(dissected, rat) if column in values else ""
+        if rat == "NR" and not inner:
+            inner = "RRCReconfiguration" if "nr_reconfiguration" in values else ""
+            inner = "RRCReconfigurationComplete" if "nr_complete" in values else inner
+        if inner:
+            yield Named(rat, "rrc", inner, "", _transaction(dissected, rat), 0, contained=True)
+
+
+def _rrc_name(dissected: Dissected, rat: str) -> str:
+    """Return the name of the RRC message of a technology, outermost if one holds another."""
+    column = _CONTAINED[rat]
+    extended = f"{column}_extended" if f"{column}_extension" in dissected.values else ""
+    text = dissected.values.get(extended) or dissected.values.get(column, "")
+    plain = [_VERSION.sub("", each) for each in text.split(",") if each and not each.startswith("spare")]
+    different = list(dict.fromkeys(plain))
+    if len(different) > 1:  # tshark's order depends on its version; its summary begins with the outermost
+        summary = _bare(dissected.values.get("info", ""))
+        fitting = [each for each in different if summary.startswith(_bare(each))]
+        different = sorted(fitting, key=len)[-1:] or different
+    return standard_name(different[0]) if different else ""
+
+
+def _bare(text: str) -> str:
+    return re.sub("[^a-z0-9]", "", text.lower())
+
+
+def standard_name(field: str) -> str:
+    """Return the name of a message for the name of its field in ASN.1.
+
+    Examples
+    --------
+    >>> standard_name("rrcConnectionReconfiguration")
+    'RRCConnectionReconfiguration'
+    >>> standard_name("measurementReport")
+    'MeasurementReport'
+    """
+    name = _ABBREVIATION.sub(lambda match: match[1].upper(), _VERSION.sub("", field))
+    return (name[:1].upper() + name[1:])[:_LONGEST_NAME]
+
+
+def _first_word(text: str) -> str:
+    match = _TOKEN.match(text)
+    return _VERSION.sub("", match[0])[:_LONGEST_NAME] if match else ""
+
+
+def _transaction(dissected: Dissected, rat: str) -> int:
+    number = dissected.first(f"{_CONTAINED[rat]}_transaction")
+    return NA if number is None else number
+
+
+def _nas(dissected: Dissected, rat: str) -> Iterator[Named]:
+    values = dissected.values
+    cause = _word(values.get("nas_cause"))
+    layers = (
+        ("nas", "LTE", "emm"),
+        ("nas", "LTE", "esm"),
+        ("nas", "NR", "mm_5g"),
+        ("nas", "NR", "sm_5g"),
+        ("nas", rat, "dtap"),
+        ("sms", rat, "sms"),
+        ("rr", rat, "rr"),
+        ("rlc/mac", rat, "rlc_mac"),
+    )
+    count = 0
+    for layer, technology, column in layers:
+        for name in filter(None, values.get(column, "").split(",")):
+            count += 1
+            of_it = cause if layer == "nas" else _word(values.get("rrc_cause")) if layer == "rr" else ""
+            yield Named(technology, layer, _word(name), of_it, NA, 0, contained=False)
+    info = values.get("info", "")
+    if not count and info.rpartition(", ")[2].startswith(_WITHOUT_TYPE):
+        yield Named(rat, "nas", _WITHOUT_TYPE, "", NA, 0, contained=False)
+    elif not count and _CIPHERED in info:
+        yield Named(rat, "nas", "", "", NA, 1, contained=False)
+
+
+def _word(text: str | None) -> str:
+    """Return a name of tshark as it can be shown; of several the first."""
+    return _NOT_PRINTABLE.sub("", (text or "").split(",")[0])[:_LONGEST_NAME]

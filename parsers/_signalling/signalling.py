@@ -1,0 +1,196 @@
+"""From the GSMTAP packets of one capture to `signalling`, `radio` and `handovers`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.radio import RADIO
+from multitracer.signalling import HANDOVERS, SIGNALLING
+from multitracer.tables import NA, NOT_A_TIME, Table
+from parsers._signalling.change import Seen
+from parsers._signalling.changes import Tracker
+from parsers._signalling.clocks import sentences, stretches, without_network
+from parsers._signalling.dissection import Dissection
+from parsers._signalling.gsmtap import LOG
+from parsers._signalling.measurements import Lines, readings
+from parsers._signalling.messages import names
+from parsers._signalling.packets import Messages
+from parsers._text.collector_log import Sparse
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from multitracer.tables import Document
+    from parsers._signalling.dissection import Dissected
+    from parsers._signalling.measurements import Reading
+    from parsers._signalling.messages import Named
+    from parsers._signalling.packets import Numbered
+
+_CELL_COLUMNS = {"LTE": ("lte_cell_id", 28, "lte_area", 16), "NR": ("nr_cell_id", 36, "nr_area", 24)}
+"""Fields of SIB1 and their lengths in bits (TS 36.331 and TS 38.331, 6.3.4 and 6.3.2)."""
+_BROADCASTS = ("SystemInformationBlockType1", "SIB1")
+
+
+def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
+    """Return what the GSMTAP packets of a capture hold: `signalling`, `radio` and `handovers`.
+
+    Parameters
+    ----------
+    *paths : path
+        Of a capture that this program reads, or of several in order, whose packets are numbered through;
+        other packets in them are passed over. Without any the tables are empty.
+
+    Returns
+    -------
+    dict of str to Table
+        In the order of the capture. Their provenance counts messages that have no name (`unknown`, by
+        GSMTAP type), malformed ones, and packets that were skipped, and holds what else there is to say.
+
+    Raises
+    ------
+    PreflightError
+        If tshark is not installed.
+    InputError, UnknownFormatError, FormatError
+        If the capture cannot be read.
+    """
+    messages = Messages(*paths)
+    tables = tables_of(messages, {"source": ", ".join(map(str, paths)), "format": "gsmtap"})
+    for table in tables.values():
+        table.provenance["skipped"] = dict(messages.skipped)
+    return tables
+
+
+def tables_of(messages: Messages | list[Numbered], provenance: Document) -> dict[str, Table]:
+    """Return the tables of messages in the order of their log."""
+    dissection = Dissection(messages)
+    reader = _Reader()
+    all_of_it = list(dissection)
+    time_ns = np.array([each.numbered.time_ns for each in all_of_it], np.int64)
+    clock = stretches(time_ns)
+    shown_ns = without_network(time_ns, clock)
+    for i, dissected in enumerate(all_of_it):
+        reader.take(dissected, int(shown_ns[i]), int(clock[i]))
+    warnings = [*dissection.warnings, *sentences(time_ns, clock), *reader.warnings()]
+    facts = provenance | {
+        "warnings": [*provenance.get("warnings", ()), *warnings],
+        "messages": len(all_of_it),
+        "program_lines": reader.lines,
+        "unknown": dict(reader.unknown),
+        "malformed": reader.malformed,
+        "left_out": dissection.left_out,
+    }
+    return reader.tables(facts)
+
+
+class _Reader:
+    """Takes one packet after the other, and collects rows."""
+
+    def __init__(self) -> None:
+        self.unknown: Counter[str] = Counter()
+        self.malformed = 0
+        self.lines = 0
+        self._messages = Sparse(SIGNALLING)
+        self._radio = Sparse(RADIO)
+        self._trackers: dict[int, Tracker] = {}
+        self._lines: dict[int, Lines] = {}
+        self._clock = 0
+
+    def take(self, dissected: Dissected, time_ns: int, clock: int) -> None:
+        """Take the messages of a packet, or the line of a program's log."""
+        if clock != self._clock:
+            self._clock = clock
+            for tracker in self._trackers.values():
+                tracker.finish()
+        numbered = dissected.numbered
+        tracker = self._trackers.setdefault(numbered.modem, Tracker(numbered.modem))
+        if numbered.message.type == LOG:
+            self._take_line(numbered, tracker, time_ns)
+            return
+        self.malformed += "_ws.malformed" in dissected.values.get("protocols", "")
+        for named in names(dissected, self.unknown):
+            self._messages.append(_row(dissected, named, time_ns, clock))
+            if named.layer not in ("rrc", "rr"):
+                continue
+            for reading in readings(dissected, named.name, named.rat):
+                self._append(_placed(reading, dissected, tracker), time_ns, numbered)
+            if time_ns != NOT_A_TIME:
+                tracker.take(Seen(time_ns, numbered.frame, named, dissected))
+
+    def _take_line(self, numbered: Numbered, tracker: Tracker, time_ns: int) -> None:
+        self.lines += 1
+        reading = self._lines.setdefault(numbered.modem, Lines()).reading(numbered.message.text())
+        if reading is None:
+            return
+        self._append(reading, time_ns, numbered)
+        if time_ns != NOT_A_TIME:
+            tracker.take_reading(reading, time_ns, numbered.frame)
+
+    def _append(self, reading: Reading, time_ns: int, numbered: Numbered) -> None:
+        place = {"time_ns": time_ns, "line": numbered.frame}
+        modem = None if numbered.modem == NA else numbered.modem
+        self._radio.append({**reading, **place, "modem": modem})
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what could not be named, in words."""
+        if self.unknown:
+            kinds = ", ".join(f"{name} {n:,}" for name, n in self.unknown.most_common())
+            yield f"tshark does not dissect {self.unknown.total():,} of its GSMTAP packets, by type: {kinds}"
+
+    def tables(self, provenance: Document) -> dict[str, Table]:
+        """Return the tables in the order of the log."""
+        handovers = Sparse(HANDOVERS)
+        rows = [row for tracker in self._trackers.values() for row in tracker.rows()]
+        for row in sorted(rows, key=_order):
+            handovers.append(row)
+        made = {SIGNALLING: self._messages, RADIO: self._radio, HANDOVERS: handovers}
+        return {schema.name: Table(schema, rows.columns(), dict(provenance)) for schema, rows in made.items()}
+
+
+def _order(row: dict[str, object]) -> int:
+    line, complete = row["command_line"], row["complete_line"]
+    assert isinstance(line, int)
+    assert isinstance(complete, int)
+    return line if line != NA else complete
+
+
+def _row(dissected: Dissected, named: Named, time_ns: int, clock: int) -> dict[str, object]:
+    message = dissected.numbered.message
+    is_contained = named.contained
+    row: dict[str, object] = {
+        "time_ns": time_ns,
+        "frame": dissected.numbered.frame,
+        "modem": dissected.numbered.modem,
+        "rat": named.rat,
+        "layer": named.layer,
+        "direction": {True: "up", False: "down", None: ""}[message.uplink],
+        "logical_channel": "" if is_contained else message.logical_channel,
+        "message": named.name,
+        "cause": named.cause,
+        "transaction": named.transaction,
+        "physical_cell_id": NA if is_contained else message.physical_cell_id,
+        "channel": NA if is_contained else message.channel,
+        "clock": clock,
+        "encrypted": named.encrypted,
+    }
+    if named.name in _BROADCASTS and named.rat in _CELL_COLUMNS:
+        identity, bits, area, area_bits = _CELL_COLUMNS[named.rat]
+        row |= {"cell_id": dissected.bits(identity, bits), "area_code": dissected.bits(area, area_bits)}
+    return row
+
+
+def _placed(reading: Reading, dissected: Dissected, tracker: Tracker) -> Reading:
+    """Return a reading of a report, which does not name the serving cell, with that if it is known."""
+    if reading.get("role") != "serving" or "physical_cell_id" in reading:
+        return reading
+    message, serving = dissected.numbered.message, tracker.serving
+    channel, cell = message.channel, message.physical_cell_id
+    known = {"channel": channel, "physical_cell_id": cell}
+    is_same = serving.rat == reading["rat"] and (channel == NA or serving.channel in (NA, channel))
+    if is_same and cell in (NA, serving.physical_cell_id):
+        known |= {"channel": channel if channel != NA else serving.channel}
+        known |= {"physical_cell_id": serving.physical_cell_id, "cell_id": serving.cell_id}
+    return {**reading, **{name: value for name, value in known.items() if value != NA}}

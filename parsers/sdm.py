@@ -1,0 +1,162 @@
+"""Samsung's diagnostic log (SDM), as its phones write it (`.sdm`) or as SCAT records it (`.sdmraw`).
+
+Only the lengths of its frames are checked here; the program `scat` decodes them, tshark the messages in them.
+A frame of a phone's own log has the time at which it was logged; those that SCAT recorded have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from parsers._format import Format, Match
+from parsers._signalling.diagnostic_log import tables_of_log, untimed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Table
+
+_BEGIN, _END = 0x7F, 0x7E
+"""Octets around a frame; behind the first a length of 16 bits, an octet, and the same length less three."""
+_LOGGED = b"\x39\x7f"
+"""What each record of a phone's log begins with, behind its length."""
+_CHUNK_BYTES = 1 << 16
+_LEAST_LENGTH = 13  # the header behind the first octet has 14 octets
+_NO_TIMES = (
+    "frames of SDM hold no time: nothing in it can be put on an axis; let the phone write the log (.sdm), or "
+    "record with multitracer"
+)
+
+
+@dataclass(slots=True)
+class _Raw:
+    """The frames that SCAT records."""
+
+    stream: BinaryIO
+    whole: int = 0
+    damaged: int = 0
+    rest: int = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        data = b""
+        while chunk := self.stream.read(_CHUNK_BYTES):
+            data += chunk
+            at = 0
+            while (end := _frame_end(data, at)) is not None:
+                if end > at:
+                    self.whole += 1
+                    yield data[at:end]
+                    at = end
+                    continue
+                begin = data.find(bytes([_BEGIN]), at + 1)
+                self.damaged += 1
+                at = len(data) if begin < 0 else begin
+            data = data[at:]
+        self.rest = len(data)
+
+
+def _frame_end(data: bytes, at: int) -> int | None:
+    """Return where a frame ends; `at` if none begins there, None if more octets are needed."""
+    if len(data) < at + 6:
+        return None
+    outer = int.from_bytes(data[at + 1 : at + 3], "little")
+    inner = int.from_bytes(data[at + 4 : at + 6], "little")
+    if data[at] != _BEGIN or outer < _LEAST_LENGTH or inner + 3 != outer:
+        return at
+    if len(data) < at + outer + 2:
+        return None
+    return at + outer + 2 if data[at + outer + 1] == _END else at
+
+
+@dataclass(slots=True)
+class _Logged:
+    """The records of a phone's own log: a length, then the mark, the time and the frame without its ends."""
+
+    stream: BinaryIO
+    whole: int = 0
+    damaged: int = 0
+    rest: int = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        data = b""
+        while chunk := self.stream.read(_CHUNK_BYTES):
+            data += chunk
+            at = 0
+            while len(data) >= at + 2:
+                end = at + 2 + int.from_bytes(data[at : at + 2], "little")
+                if end > len(data):
+                    break
+                if data[at + 2 : at + 4] == _LOGGED:
+                    self.whole += 1
+                else:
+                    self.damaged += 1  # the first one describes the file
+                yield data[at:end]
+                at = end
+            data = data[at:]
+        self.rest = len(data)
+
+
+def sniff(head: bytes) -> Match:
+    """Return "yes" if two frames, or two records, follow each other."""
+    end = _frame_end(head, 0)
+    if end and (_frame_end(head, end) or 0) > end:
+        return "yes"
+    return "yes" if _records(head) >= 2 else "no"
+
+
+def _records(head: bytes) -> int:
+    at = marks = 0
+    while at + 4 <= len(head):
+        marks += head[at + 2 : at + 4] == _LOGGED
+        if at and head[at + 2 : at + 4] != _LOGGED:
+            break
+        at += 2 + int.from_bytes(head[at : at + 2], "little")
+    return marks
+
+
+def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
+    """Return `signalling`, `radio` and `handovers`.
+
+    Raises
+    ------
+    FormatError
+        If no frame in it is whole.
+    PreflightError
+        If scat or tshark is not installed.
+    """
+    begin = stream.read(1)
+    is_raw = begin == bytes([_BEGIN])
+    rest = _Behind(begin, stream)
+    frames = _Raw(rest) if is_raw else _Logged(rest)  # type: ignore[arg-type]
+    suffix = ".sdmraw" if is_raw else ".sdm"
+    tables = tables_of_log(frames, {}, path=path, arguments=("-t", "sec"), suffix=suffix)
+    warnings = [f"{frames.damaged:,} parts of it are no frames and left out"] if frames.damaged > 1 else []
+    if frames.rest:
+        warnings.append(f"ends within a frame: its last {frames.rest:,} bytes are left out")
+    for table in tables.values():
+        facts = {"format": FORMAT.name, "frames": frames.whole, "damaged_frames": frames.damaged}
+        table.provenance |= facts | {"warnings": [*warnings, *table.provenance["warnings"]]}
+    return untimed(tables, _NO_TIMES) if is_raw else tables
+
+
+@dataclass(slots=True)
+class _Behind:
+    """A stream whose first octets were read already."""
+
+    begin: bytes
+    stream: BinaryIO
+
+    def read(self, size: int) -> bytes:
+        begin, self.begin = self.begin, b""
+        return begin or self.stream.read(size)
+
+
+FORMAT = Format(
+    name="sdm",
+    layer="radio",
+    description="diagnostic log of a Samsung modem (SDM), read with scat and tshark",
+    source="SCAT's reader (its samsungparser.py)",
+    sniff=sniff,
+    parse=parse,
+)

@@ -1,0 +1,98 @@
+"""A capture, a log of the radio and one of positions, together: where it was bad, and around the handovers.
+
+The packets are those of the bundled upload, which an outage of 1.4 s interrupts. The radio is written here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.road import Road
+from multitracer.errors import InputError
+from multitracer.recording.open import open_recording
+from multitracer.recording.surroundings import Surroundings
+from multitracer.units import NS_PER_S
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGIN_NS = 1_795_252_742_144_988_755
+"""First SYN of the upload."""
+OUTAGE_S = 17.0
+"""After it; the outage lasts from here until 18.3 s."""
+
+
+def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0, 0)) -> Road:
+    """Return a drive of 30 s with one reading a second; `cells` is which cell serves from when on."""
+    shutil.copy(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", folder)
+    radio = ["time_ns,source,role,rat,rsrp_dbm,sinr_db,cell_id"]
+    places = ["time_ns,lat_deg,lon_deg,speed_mps"]
+    for t in range(30):
+        time_ns = BEGIN_NS + t * NS_PER_S
+        cell = next(cell for begin, cell in reversed(cells.items()) if t >= begin)
+        rsrp = -118 if weak_s[0] <= t < weak_s[1] else -85
+        radio.append(f"{time_ns},csv,serving,LTE,{rsrp},18.0,{cell}")
+        places.append(f"{time_ns},{48 + 0.0001 * t},11.0,11.1")
+    (folder / "radio.csv").write_text("\n".join(radio) + "\n")
+    (folder / "position.csv").write_text("\n".join(places) + "\n")
+    recording = open_recording(str(folder))
+    diagnosis = explain(recording)
+    point = diagnosis.transfer.layers.view.sender.host
+    return Road(Surroundings(recording, point), diagnosis)
+
+
+def near_outage(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    at = BEGIN_NS + round((OUTAGE_S + 0.6) * NS_PER_S)
+    return [row for row in rows if row["begin_ns"] <= at <= row["end_ns"]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "weak_s", "cause"),
+    [
+        ({0: 1}, (15, 20), "coverage"),
+        ({0: 1, 17: 2}, (0, 0), "handover"),
+        ({0: 1}, (0, 0), "unknown"),
+    ],
+)
+def test_outage_has_the_cause_that_the_radio_shows(
+    tmp_path: Path, cells: dict[float, int], weak_s: tuple[float, float], cause: str
+) -> None:
+    drive = road(tmp_path, cells, weak_s)
+    (row,) = near_outage(list(drive.stretches.rows()))
+    assert row["cause"] == cause
+    assert row["lat_deg"] == pytest.approx(48.0018, abs=0.0003)
+    assert 1 < row["lost_s"] <= row["seconds"]
+
+
+def test_limits_are_those_of_all_connections(tmp_path: Path) -> None:
+    drive = road(tmp_path, {0: 1})
+    limits = drive.limits
+    assert limits is not None
+    assert {"link", "outage", "handshake"} <= set(limits.limit.tolist())
+    assert 0 < limits.server_sends.mean() < 1  # one upload, two downloads
+
+
+def test_handover_in_the_outage_is_compared_with_the_time_before(tmp_path: Path) -> None:
+    drive = road(tmp_path, {0: 1, 17: 2})
+    table, shares = drive.around
+    by_window = {row["window"]: row for row in table.rows()}
+    assert by_window["during"]["throughput_bps"] < 0.5 * by_window["before"]["throughput_bps"]
+    assert by_window["baseline"]["throughput_bps"] is None  # a minute before, nothing was captured
+    assert by_window["before"]["sent"] is None  # from the sender alone nobody knows which were lost
+    after = {row["limit"]: row["share"] for row in shares.rows() if row["window"] == "after"}
+    assert 0.1 < after["outage"] < 0.4  # 0.8 s of 5
+    assert sum(after.values()) == pytest.approx(1.0)
+
+
+def test_epochs_of_the_recorded_quantities(tmp_path: Path) -> None:
+    drive = road(tmp_path, {0: 1, 8: 2, 17: 1})
+    assert drive.epochs("throughput")["n"].max() == 2
+    assert np.nanmax(drive.epochs("rtt")["median"]) > 1e6
+    with pytest.raises(InputError, match="has nothing of 'jitter'; there may be throughput, rtt"):
+        drive.epochs("jitter")

@@ -1,0 +1,1 @@
+"""Rehearsed drives, recorded and judged: `python -m tests.drives`; too long for the suite."""

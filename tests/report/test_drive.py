@@ -1,0 +1,84 @@
+"""What a report of a drive says first: where it was bad, how bad, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import multitracer as mt
+from multitracer.recording.open import open_recording
+from multitracer.report.write import write_report
+from tests.cli.program import call
+from tests.cli.test_without_capture import CSV
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECONDS = 300
+HOLE = range(100, 130)
+DISTURBED = range(200, 220)
+
+
+def drive(path: Path, *, planted: bool = True) -> Path:
+    """Write a drive of five minutes with a hole in the coverage and a disturbed stretch, or with neither."""
+    head = CSV.splitlines()[0].replace("Operatorname", "Operatorname,CellID")
+    lines = []
+    for i in range(SECONDS):
+        rsrp = -118 if planted and i in HOLE else -85
+        sinr = -6 if planted and i in DISTURBED else 18
+        time = f"2026.11.20_10.{i // 60:02d}.{i % 60:02d}"
+        place = f"{-8.4958 + 2e-4 * i:.6f},51.895500"
+        lines.append(f"{time},{place},50,A,{1 + (i >= 150)},LTE,{rsrp},-9,{sinr},12,0,0")
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return path
+
+
+def test_planted_stretches_come_first_with_their_causes(tmp_path: Path) -> None:
+    log = drive(tmp_path / "drive.csv")
+    bad = mt.open(log).stretches
+    begin = (bad["begin_ns"] - bad["begin_ns"].min()).dt.total_seconds()
+    assert bad["cause"].tolist() == ["coverage", "interference"]
+    assert bad["seconds"].tolist() == pytest.approx([len(HOLE), len(DISTURBED)], abs=1)
+    assert begin.tolist() == pytest.approx([0, 100], abs=1)
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert html.index("Where was it bad, and why?") < html.index("Where it was") < html.index("serving cell")
+    assert "The radio was bad for" in html
+
+
+def test_a_good_drive_has_no_bad_stretch(tmp_path: Path) -> None:
+    log = drive(tmp_path / "drive.csv", planted=False)
+    assert mt.open(log).stretches.empty
+    write_report(open_recording(log), tmp_path / "report.html")
+    assert "none of the 300 seconds that can be judged was bad" in (tmp_path / "report.html").read_text()
+
+
+def test_the_change_of_the_cell_is_listed(tmp_path: Path) -> None:
+    log = drive(tmp_path / "drive.csv", planted=False)
+    (change,) = mt.open(log).handovers.to_dict("records")
+    assert (change["source_cell_id"], change["target_cell_id"], change["evidence"]) == (1, 2, "cell id")
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "1 change of the serving cell" in html
+    assert 'data-show="0"' in html
+
+
+def test_handovers_are_laid_over_each_other(tmp_path: Path) -> None:
+    """RSRP falls from -85 to -95 dBm at each change of the cell, every thirty seconds."""
+    log = drive(tmp_path / "drive.csv", planted=False)
+    lines = log.read_text().splitlines()
+    for i in range(SECONDS):
+        cells = lines[i + 1].split(",")
+        cells[5], cells[7] = str(i // 30), str(-85 if i % 30 < 15 else -95)
+        lines[i + 1] = ",".join(cells)
+    log.write_text("\n".join(lines) + "\n")
+    session = mt.open(log)
+    epochs = session.handover_epochs("Radio_rsrp").set_index("begin_s")
+    assert epochs["n"].max() == SECONDS // 30 - 1
+    assert epochs["mean"].dropna().loc[:-1].tolist() == pytest.approx([-95] * 9)
+    assert epochs["mean"].dropna().loc[1:].tolist() == pytest.approx([-85] * 9, abs=0.1)
+    around = session.around_handovers
+    assert set(around["window"]) == {"baseline", "before", "during", "after"}
+    call("plot", "--figure", "handovers", "--series", "Radio_rsrp", "-o", tmp_path / "figure.html", log)
+    assert "has nothing of" in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
