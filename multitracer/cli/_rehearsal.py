@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.cli._output import warn
 from multitracer.cli._rehearsed_drive import RehearsedDrive, own_network, stop, why_not
@@ -18,6 +18,7 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.cli._capture import Options
     from multitracer.tables import Document
 
 _DEVICES = ("modem", "gps")
@@ -50,7 +51,7 @@ def rehearsal(*, wanted: bool, drive: RehearsedDrive | None = None) -> Iterator[
         yield links
 
 
-def drive_of(chosen: dict[str, Any], command: tuple[str, ...]) -> RehearsedDrive | None:
+def drive_of(chosen: Options, command: tuple[str, ...]) -> RehearsedDrive | None:
     """Return the drive that a rehearsal takes, None without one; warn why a rehearsal has none."""
     if not chosen["rehearse"]:
         if chosen["seed"] is not None:

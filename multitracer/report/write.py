@@ -138,11 +138,10 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         *_of_phone(road, first_ns),
         connection_section(parts, drawn, most=MOST_ROWS),
     ]
-    spent = _bytes_of(route)
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
         for number, (shown, each, budget) in enumerate(
-            zip(layers, drawn, _budgets(len(drawn), spent), strict=True)
+            zip(layers, drawn, _budgets(len(drawn), _length(route)), strict=True)
         )
     ]
     return _Page(sections, figures, route)
@@ -154,9 +153,10 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     road, first_ns = Road(surroundings), surroundings.first_ns or 0
     route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
     view = View(request.from_ns, request.to_ns)
-    (budget_bytes,) = _budgets(1, _bytes_of(route))
     figures = (
-        drive_figure_documents(surroundings, view, identity="drive", budget_bytes=budget_bytes)
+        drive_figure_documents(
+            surroundings, view, identity="drive", budget_bytes=_budgets(1, _length(route))[0]
+        )
         if surroundings.series
         else []
     )
@@ -168,6 +168,11 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         *_of_phone(road, first_ns),
     ]
     return _Page(sections, figures, route)
+
+
+def _length(route: DrawnRoute | None) -> int:
+    """Return how many bytes of the page a map takes."""
+    return 0 if route is None else len(json.dumps(route.document))
 
 
 def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
@@ -245,11 +250,6 @@ def _title(drawn: Drawn, *, several: bool) -> str:
     sender, receiver = drawn.ends
     where = f", captured at {printable(drawn.part.point.name)}" if several else ""
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
-
-
-def _bytes_of(route: DrawnRoute | None) -> int:
-    """Return how many bytes the map takes in the page."""
-    return 0 if route is None else len(json.dumps(route.document))
 
 
 def _budgets(figures: int, spent: int) -> list[int]:

@@ -56,7 +56,7 @@ _MOSTLY, _NOT_FULL = 0.5, 0.85
 """If so many of the runs of losses were at a full queue, it drops only then: a managed one drops at any wait.
 Below this part of the longest wait it was not full, and did not lose what was lost."""
 _STEADY, _LEAST_PIECES, _AROUND = 1.2, 8, 5
-"""By so much the link's time for a segment, the median of a few pieces, may vary between losses: else a full
+"""By so much the link's time for a segment, the median of a few pieces, may vary in a transfer: else a full
 queue does not always take as long."""
 _LEAST_SHARE = 0.02
 """Of all runs of losses that were repaired."""
@@ -78,8 +78,8 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     is_deep = longest_ns >= _DEEPER * limit_ns
     few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
     in_a_row = last - first >= _LEAST_RUN
-    few |= in_a_row & _is_below(case, delays, lost[first], waited)
-    if _is_drop_tail(case, delays, lost[first], waited, longest_ns):
+    few |= _unless_alike(waited, in_a_row & _is_below(case, delays, lost[first], waited))
+    if _is_drop_tail(case, delays, waited, longest_ns):
         few |= _far(delays, waited, longest_ns)
         if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
             few |= _most_ns(case, delays, lost[first], lost[last - 1]) <= _NOT_FULL * longest_ns
@@ -98,13 +98,18 @@ def _far(delays: Delays, waited: Array, longest_ns: float) -> Array:
     """Return which waits are far from the longest; none if they are alike, as at another full queue."""
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
     far &= _rank(delays, waited) <= _CHANCE_RANK
-    if not far.any():
-        return np.asarray(far)
-    low, middle, high = np.quantile(waited[far], (0.25, 0.5, 0.75))
-    return np.asarray(far & (high - low >= _ALIKE * middle))
+    return _unless_alike(waited, far)
 
 
-def _is_drop_tail(case: Case, delays: Delays, place: Array, waited: Array, longest_ns: float) -> bool:
+def _unless_alike(waited: Array, chosen: Array) -> Array:
+    """Return what was chosen; none if so many waits are alike as at another full queue."""
+    if np.count_nonzero(chosen) < _LEAST_RUNS:
+        return np.asarray(chosen)
+    low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
+    return np.asarray(chosen & (high - low >= _ALIKE * middle))
+
+
+def _is_drop_tail(case: Case, delays: Delays, waited: Array, longest_ns: float) -> bool:
     """Return whether losses show a queue that drops when it is full, of one length all the time.
 
     Then it is no managed queue, and what it was far from full with was not lost to it.
@@ -116,9 +121,7 @@ def _is_drop_tail(case: Case, delays: Delays, place: Array, waited: Array, longe
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False
     middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
-    near = np.searchsorted(pieces.time_ns, case.carried.sent_ns[place]) - _AROUND // 2
-    at_losses = middle[np.clip(near, 0, len(middle) - 1)]
-    return bool(at_losses.max() <= _STEADY * at_losses.min())
+    return bool(middle.max() <= _STEADY * middle.min())
 
 
 def _is_repaired(case: Case, place: Array) -> Array:

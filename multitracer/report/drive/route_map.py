@@ -131,6 +131,7 @@ def drawn_route(drive: Drive) -> DrawnRoute | None:
     plane = _Plane.around(places.lat_deg[known], places.lon_deg[known])
     joined = np.append(False, known[1:] & known[:-1])[known]
     time_ns = time_ns[known]
+    joined[1:] &= np.diff(np.searchsorted(drive.route.gaps["end_ns"], time_ns, side="right")) == 0
     east, north = plane.metres(places.lat_deg[known], places.lon_deg[known])
     columns = {
         "time": _on_axis(time_ns, drive) // _TICK_NS,

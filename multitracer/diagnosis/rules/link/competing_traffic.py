@@ -63,9 +63,9 @@ def find(case: Case) -> Iterator[Finding]:
         return
     gaps = arrival_gaps(case)
     watched = None if gaps is None else _watched(gaps)
-    found = None if watched is None else _shared(watched)
-    if watched is not None and found is not None:
-        yield _finding(case, watched, *found)
+    shared = None if watched is None else _shared(watched)
+    if watched is not None and shared is not None:
+        yield _finding(case, watched, *shared)
 
 
 def _shared(watched: _Watched) -> tuple[Array, Array] | None:
