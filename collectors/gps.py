@@ -1,6 +1,6 @@
-"""Records where it is: the reports of gpsd, or the NMEA sentences of a receiver on a serial port.
+"""Records positions: the reports of gpsd, or the NMEA sentences of a receiver on a serial port.
 
-By default gpsd on this host is asked, where it answers, otherwise the serial ports are looked through.
+By default it asks gpsd on this host; if gpsd does not answer, it tries the serial ports.
 Sentences with a wrong checksum are kept apart. A receiver that is unplugged, silent, or without a fix ends
 nothing.
 

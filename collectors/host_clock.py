@@ -1,4 +1,4 @@
-"""Reads the clocks of this host together every few seconds, and at once when somebody sets one.
+"""Reads the clocks of this host together every few seconds, and immediately after one is set.
 
 CLOCK_REALTIME and CLOCK_BOOTTIME stand between two readings of CLOCK_MONOTONIC, so that stamps of any of them
 can be placed on another; what NTP, chrony or PTP told the kernel of its error stands beside. Needs no root.
@@ -188,7 +188,7 @@ def check() -> None:
 COLLECTOR = Collector(
     name="host_clock",
     layer="clock",
-    description="realtime, monotonic and boottime together, their discipline, and steps at once",
+    description="realtime, monotonic and boottime, read together; their discipline; steps of a clock at once",
     log_format="clocks",
     suffix=".jsonl",
     check=check,

@@ -1,4 +1,4 @@
-"""Asks a modem for its radio, once a second: signal, cell, technology, whatever its vendor's commands tell.
+"""Reads a modem once a second: signal, cell, technology, and what its vendor's commands report besides.
 
 A serial port is taken for this program alone. Which commands are asked is data (collectors/profiles); the
 profile is found by what the modem says of itself. Where ModemManager owns the port, `--tool mmcli` or

@@ -1,4 +1,4 @@
-"""Writes down the GSMTAP packets that a base station or a phone's diagnostics send, RLP frames among them.
+"""Records the GSMTAP packets that a base station or a phone's diagnostics send, with RLP frames.
 
 osmo-bts (`gsmtap-remote-host`) and SCAT send them over UDP to port 4729. They go as they came, with the
 kernel's stamp of their arrival, into a pcapng file of raw IP, which Wireshark dissects; the RLP frames
@@ -202,7 +202,7 @@ def check() -> None:
 COLLECTOR = Collector(
     name="rlp",
     layer="link",
-    description="RLP frames and whatever else comes as GSMTAP over UDP (osmo-bts, SCAT)",
+    description="RLP frames and all other GSMTAP packets over UDP (osmo-bts, SCAT)",
     log_format="rlpdump",
     suffix=".pcapng",
     check=check,

@@ -1,4 +1,4 @@
-"""Records what a phone's modem logs of its signalling: SCAT asks for it and keeps it as the modem sent it.
+"""Records the signalling log of a phone's modem: SCAT requests the log and stores it unchanged.
 
 `-o signalling.qmdl` is the modem's own log (Qualcomm), `-o signalling.sdmraw` that of Samsung; `--notes` gets
 one JSON object a line: `header`, each second `clock` with the octets on disk so far, `clap`, `end`. The phone
@@ -180,7 +180,7 @@ def check() -> None:
 COLLECTOR = Collector(
     name="signalling",
     layer="radio",
-    description="signalling of a phone with a diagnostic port, with SCAT: the modem's log as it comes",
+    description="signalling of a phone with a diagnostic port: the modem's log, stored unchanged by SCAT",
     log_format="diag",
     suffix=".qmdl",
     check=check,

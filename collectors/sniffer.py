@@ -1,4 +1,4 @@
-"""Records packets with scapy's filters, where tcpdump is missing: slower, so it loses packets sooner.
+"""Records packets where tcpdump is missing, with scapy's filters; slower, so it loses packets sooner.
 
 The capture is a pcap of IP packets without the headers of their link, with the kernel's nanosecond stamps and
 headers only by default. `--notes` gets JSON lines as those of `collectors.tcpdump`; what the kernel had no
@@ -205,7 +205,7 @@ def check() -> None:
 COLLECTOR = Collector(
     name="sniffer",
     layer="packet",
-    description="packets, with scapy: where tcpdump is missing; slower",
+    description="packets, with scapy, where tcpdump is missing; slower than tcpdump",
     log_format="pcap",
     suffix=".pcap",
     check=check,

@@ -1,4 +1,4 @@
-"""Records packets with tcpdump: nanosecond stamps, headers only, every packet on disk at once.
+"""Records packets with tcpdump: nanosecond stamps, headers only, each packet written to disk at once.
 
 `-o tcp-0.pcap` is tcpdump's own file; `--notes` gets one JSON object a line: `header`, each second `clock`,
 every five seconds `counts` (how many packets tcpdump took, and how many the kernel dropped), `clap`, `end`.

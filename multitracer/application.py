@@ -1,4 +1,4 @@
-"""What programs that load a path hand over: the rate of each of their streams, their sums, and their pings.
+"""Results of programs that load a path: the rate of each stream, sums, and pings.
 
 These are the program's own words, at its own places: bytes that it wrote or read, not bytes on the path.
 Times are those of the host that it ran on.

@@ -1,4 +1,4 @@
-"""What a phone and its network said to each other of the radio, as tables: messages, and changes of the cell.
+"""Tables of the signalling between a phone and its network: messages, and changes of the cell.
 
 `signalling` has a row for each message of radio resource control (RRC), mobility and session management (NAS)
 or the link layers below them. `handovers` has a row for each change of a serving cell. Its rows come from the

@@ -16,6 +16,7 @@ from parsers._ip_packets import IpPacket, read_ip_packets
 from parsers._propose import propose_map
 from parsers._read import detect, read, read_capture, read_lines
 from parsers._registry import bundled_maps, formats, installed, recognise
+from parsers._text.sidecar import is_map
 
 __all__ = [
     "HEAD_BYTES",
@@ -26,6 +27,7 @@ __all__ = [
     "detect",
     "formats",
     "installed",
+    "is_map",
     "propose_map",
     "read",
     "read_capture",

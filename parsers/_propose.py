@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def propose_map(path: str | os.PathLike[str]) -> str:
-    """Return a map for a CSV as TOML, which is read by it when it lies beside the file.
+    """Return a map for a CSV as TOML; if the map lies beside the CSV, the reader uses it.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _OTHER_CLOCKS = 315_964_800 * 1_000_000_000  # 1980-01-06: a stamp of 0
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" if the check sequences of frames between flags hold that are not PPP's."""
+    """Return "yes" for frames between flags whose check sequences are right, and that are not PPP's."""
     ended = [unescaped(each) for each in head.split(FLAG)[:-1] if each and not each.startswith(_PPP)]
     good = sum(len(frame) > 3 and holds(frame) for frame in ended)
     if good >= 2 and 2 * good >= len(ended):

@@ -68,7 +68,7 @@ class _Result:
         }
 
     def _sample(self, run: int, series: str, unit: str, sample: Document) -> bool:
-        """Use one sample; return whether it says something."""
+        """Use one sample; return whether it holds a value."""
         at_s = real(sample.get("t"), most=_LATEST_S)
         if at_s is None:
             return False

@@ -33,7 +33,7 @@ _THIRD_GENERATION = ("UMTS", "HSPA")
 _SERVING: Wanted = {
     "rat": ({"column": "NetworkMode", "words": WORDS}, {"column": "NetworkTech", "words": WORDS}),
     "operator": ("Operatorname",),
-    "cell_id": ("CellID",),
+    "cell_id": ("RAWCELLID", "CellID"),  # CellID alone is only the sector under LTE and 5G
     "rsrp_dbm": ("RSRP", "Level"),
     "rsrq_db": ("RSRQ", "Qual"),
     "sinr_db": ("SNR", "SINR"),

@@ -86,9 +86,8 @@ class _Reader:
         self._fed += len(piece)
         self._parser.Parse(piece, not piece)
         self._lines.number = self._parser.CurrentLineNumber
-        if (
-            self._fed - max(self._parser.CurrentByteIndex, 0) > _LONGEST_TAG_BYTES
-        ):  # expat keeps what is not whole
+        kept = self._fed - max(self._parser.CurrentByteIndex, 0)  # expat keeps a tag that is not whole
+        if kept > _LONGEST_TAG_BYTES:
             raise _Refused(f"one tag or comment is longer than {_LONGEST_TAG_BYTES >> 20} MiB")
 
     def _refuse(self, *_declared: object) -> None:
@@ -141,7 +140,7 @@ class _Reader:
             self.positions.append({**stamps, **self._values(point)})
 
     def _values(self, point: Document) -> Document:
-        """Return what a point says; a value that cannot be is missing and counted."""
+        """Return the values of a point; an impossible value is missing and counted."""
         values: Document = {"fix": _FIX.get(str(point.get("fix") or "").casefold())}
         for name in ("lat_deg", "lon_deg", *dict.fromkeys(_NUMBERS.values())):
             if point.get(name):

@@ -139,7 +139,7 @@ class _Log:
             self.rows.append({"source": source, **known, **stamps})
 
     def _can_be(self, name: str, value: object) -> bool:
-        """Return whether a value is possible, and count it if not."""
+        """Return whether a value is possible; count it if it is not."""
         if name not in RANGES or not isinstance(value, int | float):
             return True
         least, most = RANGES[name]
@@ -200,13 +200,13 @@ class _Log:
 def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Yield the technology and the text of each object, up to the next one of its kind."""
     matches = list(start.finditer(text))[:_MOST_CELLS]
-    ends = [match.start() for match in matches[1:]] + [len(text)]
-    for match, end in zip(matches, ends, strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    for match, end in zip(matches, ends, strict=False):  # without a match there is but the end
         yield match[1], text[match.end() : end]
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Return the fields that have a number that is a value; of two of one name the first."""
+    """Return the fields with a number that means a value; of two fields of one name the first."""
     pairs = [(match[1], int(match[2])) for match in _PAIR.finditer(text)]
     return {name: number for name, number in reversed(pairs) if number not in _UNAVAILABLE}
 

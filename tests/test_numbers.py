@@ -1,4 +1,4 @@
-"""Each number of clocks and protocols has a reason beside it: a standard, a sweep, or "not measured"."""
+"""Each number of four rooms has a reason beside it: a standard, a sweep, or "not measured"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "multitracer"
-MODULES = [path for room in ("clock", "protocols") for path in sorted((ROOT / room).rglob("*.py"))]
+ROOMS = ("analysis", "clock", "diagnosis", "protocols")
+MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -147,14 +147,14 @@ class Journey:
 
     def calls(self) -> list[Document]:
         """Return what the modem says of each new cell, as events of its script."""
-        changes = [event for event in self.events if event.kind == "handover"]
+        handovers = [event for event in self.events if event.kind == "handover"]
         return [
             {
                 "at_s": event.end_s,
                 "do": "say",
                 "text": f'+CEREG: 1,"{AREA:04X}","{CELL + event.cell + 1:08X}",7',
             }
-            for event in changes
+            for event in handovers
         ]
 
     def _nearness(self, at_s: float) -> float:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _FTP_DATA = 20  # RFC 959, 3.2
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768
+"""RFC 6335, section 6; the end of old BSD's range; the begin of Linux' range (ip_local_port_range)."""
 _LISTENED_ON = (
     1080, 1194, 1433, 1521, 1723, 1883, 1935, 2049, 2181, 3128, 3268, 3306, 3389, 3478, 4433, 5000,
     5001, 5060, 5201, 5222, 5223, 5228, 5432, 5555, 5671, 5672, 5900, 5984, 6379, 6443, 6667, 7000,
@@ -37,7 +38,7 @@ _LISTENED_ON = (
     9100, 9200, 9418, 9999, 10_000, 11_211, 25_565, 27_017,
 )  # fmt: skip
 """Registered with IANA for a service or its usual port: proxies, databases, mail of phones, measurements."""
-_UNTOLD = np.int8(-1)
+_UNTOLD = np.int8(-1)  # neither side: both have the same rank
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, TAOCP 3, 6.4)."""
 

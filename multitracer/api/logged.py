@@ -9,6 +9,7 @@ import numpy as np
 
 from multitracer.api.frames import Piece, framed
 from multitracer.api.kept import Kept
+from multitracer.diagnosis.road import SEED
 from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
@@ -123,6 +124,20 @@ class LoggedTables(Kept):
         pieces = [Piece(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
         return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
 
+    def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
+        """Return `handovers` with another minimum time of stay: a shorter one makes a ping-pong.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> bool((drive.handovers_with(minimum_stay_s=5)["ping_pong"] == 1).any())
+        False
+        """
+        pieces = [
+            Piece(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
+        ]
+        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+
     @cached_property
     def cells(self) -> pd.DataFrame:
         """The cells that served, the longest first (docs/mobility.md); `mt.columns("cells")`.
@@ -158,23 +173,25 @@ class LoggedTables(Kept):
         return framed(AROUND, [Piece(self._phone, self._road.around[0], "the drive")])
 
     @cached_property
-    def around_limits(self) -> pd.DataFrame:
-        """What limited the transfers in the same windows; `mt.columns("around_limits")`.
+    def limits_around_handovers(self) -> pd.DataFrame:
+        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
 
         Examples
         --------
-        >>> session.around_limits.empty
+        >>> session.limits_around_handovers.empty
         True
         """
         return framed(AROUND_LIMITS, [Piece(self._phone, self._road.around[1], "the drive")])
 
-    def handover_epochs(self, of: str = "throughput") -> pd.DataFrame:
+    def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
         """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
 
         Parameters
         ----------
         of : str
             "throughput" (bit/s), "rtt" (ns), or the label of a series such as "Radio_rsrp".
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
 
         Raises
         ------
@@ -187,7 +204,7 @@ class LoggedTables(Kept):
         >>> int(drive.handover_epochs("Radio_rssi")["n"].max())
         0
         """
-        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of), "the drive")])
+        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of, seed=seed), "the drive")])
 
     @property
     def _phone(self) -> str:

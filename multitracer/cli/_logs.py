@@ -1,4 +1,4 @@
-"""What `inspect` and `analyze` tell people of logs that are no captures: which they are, and their times."""
+"""The lines that `inspect` and `analyze` print about logs that are no captures: names, rows and times."""
 
 from __future__ import annotations
 

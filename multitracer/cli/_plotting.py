@@ -13,7 +13,8 @@ from multitracer.errors import InputError
 from multitracer.figures.connection import connection_figure
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
-from multitracer.figures.surroundings.figure import drive_figure, drive_panels
+from multitracer.figures.surroundings.distance import over_distance
+from multitracer.figures.surroundings.figure import drive_figure, drive_panels, figure_over_distance
 from multitracer.figures.trends import Fit
 from multitracer.recording.layers import Layers
 from multitracer.recording.surroundings import Surroundings
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import Reading
     from multitracer.cli._spans import Span
     from multitracer.figures.palette import ThemeName
+    from multitracer.figures.stack import Panel
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
 
@@ -87,7 +89,15 @@ class Plot:
         if wish.trends:
             self.notes += [s.label for panel in panels for s in panel.series if s.role == "trend"]
         self._warn_if_nothing(any(panel.drawn for panel in panels if not panel.shades))
+        if wish.distance:
+            return self._over_distance(panels)
         return stacked(layers, view, panels=panels, theme=self.theme)
+
+    def _over_distance(self, panels: list[Panel]) -> go.Figure:
+        layers = self.layers
+        route = layers.surroundings.route if layers.surroundings else None
+        placed = over_distance(panels, route, speed=layers.speed, origin_ns=axis_origin_ns(layers))
+        return figure_over_distance(placed, theme=self.theme)
 
     def _warn_if_nothing(self, anything: bool) -> None:
         if not anything:
@@ -126,7 +136,7 @@ def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeN
     InputError
         If there is nothing to draw, or the user asks for what only a connection has.
     """
-    if reading.connection is not None or wish._replace(series=()) != Wish():
+    if reading.connection is not None or wish._replace(series=(), distance=False) != Wish():
         raise InputError(
             f"{recording.name}: holds no TCP connection; without one, leave --connection, --offset, --trend "
             "and --mark out"
@@ -139,7 +149,7 @@ def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeN
         warn(f"this recording has no series {pattern!r}")
     if not any(panel.drawn for panel in panels):
         warn("nothing was recorded between --from and --to; the figure is empty")
-    return drive_figure(surroundings, view, panels=panels, theme=theme)
+    return drive_figure(surroundings, view, panels=panels, distance=wish.distance, theme=theme)
 
 
 def write(figure: go.Figure, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:

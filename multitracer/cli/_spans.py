@@ -28,6 +28,13 @@ class Wish(NamedTuple):
     offset_bytes: int | None = None
     trends: tuple[Span, ...] = ()
     marks: tuple[Span, ...] = ()
+    distance: bool = False
+    """Whether the axis is the distance along the route."""
+
+    @property
+    def of_time(self) -> bool:
+        """Whether a part of it has a meaning over time only."""
+        return bool(self.trends or self.marks)
 
     @property
     def patterns(self) -> list[str]:

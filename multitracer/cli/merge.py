@@ -1,4 +1,4 @@
-"""`multitracer merge`: make one session of the recordings of its two ends."""
+"""`multitracer merge`: make one session of the recordings of its two ends, or of a session and more logs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,101 @@ import click
 
 from multitracer.cli._options import debug_option, examples, named
 
-_Recording = click.Path(exists=True, file_okay=False, path_type=Path)
+_Given = click.Path(exists=True, path_type=Path)
 
 
-@click.command("merge", epilog=examples("multitracer merge mobile-drive fixed-drive -o drive"))
-@click.argument("mobile", type=_Recording)
-@click.argument("fixed", type=_Recording)
+@click.command(
+    "merge",
+    epilog=examples(
+        "multitracer merge mobile-drive fixed-drive -o drive",
+        "multitracer merge drive scanner.csv walk.gpx --host phone -o drive-with-phone",
+    ),
+)
+@click.argument("session", type=_Given, metavar="SESSION")
+@click.argument("others", type=_Given, nargs=-1, required=True, metavar="FIXED|LOG...")
 @click.option("-o", "--output", type=named, metavar="SESSION", required=True, help="The folder to make.")
+@click.option(
+    "--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder of this name."
+)
 @debug_option
-def command(mobile: Path, fixed: Path, output: str) -> None:
-    """Make one session of two recordings, MOBILE and FIXED, that `multitracer capture` wrote at its two ends.
+def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
+    """Make one session of two recordings that `multitracer capture` wrote at its two ends.
 
-    The logs are copied unchanged, each with its own clock; `multitracer align` relates the clocks.
+    With --host it adds logs of another device to a SESSION: files of any format that `multitracer formats`
+    lists. The map of a CSV comes along.
+
+    All logs are copied unchanged, each with its own clock; `multitracer align` relates the clocks.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._page import page
     from multitracer.errors import InputError
-    from multitracer.recorder.merge import merge
 
+    _check_folder(session)
     place = Path(output)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{output}: is not empty, and logs are never overwritten; give a new folder")
+    if host is not None and place.resolve().is_relative_to(session.resolve()):
+        raise InputError(f"{output}: lies inside {session}, which must not change; give another folder")
     with replacing_folder(output) as folder:
-        merged = merge([mobile, fixed], folder, name=place.resolve().name)
-    page().line(f"{output}: {', '.join(merged.hosts)}")
+        if host is None:
+            hosts = _of_both_sides(session, others, folder, name=place.resolve().name)
+        else:
+            hosts = _with_logs(session, others, folder, host=host, name=place.resolve().name)
+    page().line(f"{output}: {', '.join(hosts)}")
+
+
+def _check_folder(session: Path) -> None:
+    if not session.is_dir():
+        raise click.UsageError(f"{session} is a file; the first name is that of a session folder")
+
+
+def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, name: str) -> list[str]:
+    from multitracer.recorder.merge import merge
+
+    for other in others:
+        if not other.is_dir():
+            raise click.UsageError(f"{other} is a file; to add logs of another device, name it with --host")
+    if len(others) > 1:
+        raise click.UsageError(f"two recordings become one session; {len(others) + 1} are given")
+    return list(merge([session, *others], folder, name=name).hosts)
+
+
+def _with_logs(session: Path, others: tuple[Path, ...], folder: Path, *, host: str, name: str) -> list[str]:
+    from multitracer.recorder.added import add_logs
+
+    logs = list(dict.fromkeys(others))
+    for log in logs:
+        _check_log(log)
+    maps = [path for log in logs if (path := _map_of(log)) is not None and path not in logs]
+    manifest = add_logs(session, [*logs, *maps], folder, host=host, name=name)
+    _check_read(folder / host, logs)
+    return list(manifest.hosts)
+
+
+def _check_log(log: Path) -> None:
+    """Refuse what no format knows: a session holds only what can be read."""
+    import parsers
+    from multitracer.errors import InputError
+
+    if not log.is_file():
+        raise InputError(f"{log}: is no file; name the logs of the device one by one")
+    parsers.detect(str(log))
+
+
+def _map_of(log: Path) -> Path | None:
+    """Return the map of columns beside a CSV, without which the copy could not be read."""
+    from parsers._text.sidecar import has_map, map_of
+
+    return Path(map_of(log)) if has_map(log) else None
+
+
+def _check_read(place: Path, logs: list[Path]) -> None:
+    """Refuse a log whose name a session keeps for files that are no logs."""
+    from multitracer.errors import InputError
+    from multitracer.recording.inputs import find_inputs
+
+    inputs = find_inputs(place.parent)
+    known = {Path(path).name for path in inputs.paths if Path(path).parent == place}
+    for log in logs:
+        if log.name not in known:
+            raise InputError(f"{log}: a session keeps this name for a file that is no log; rename it")

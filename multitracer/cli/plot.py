@@ -24,6 +24,7 @@ Theme = Literal["light", "dark"]
         "multitracer plot --mark 'Fig. 11=0:10' --offset 20000 -o marked.html call/",
         "multitracer plot --time-sequence -o figure.json sample_traces/cellular_upload",
         "multitracer plot --series 'Radio_*,Gps_speed' -o radio.html sample_traces/rehearsal",
+        "multitracer plot --axis distance --series 'Radio_*' -o route.html sample_traces/rehearsal",
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
         "multitracer plot --figure handovers -o handovers.html sample_traces/rehearsal",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
@@ -77,6 +78,13 @@ Theme = Literal["light", "dark"]
     help="Draw a rectangle around these seconds; repeatable.",
 )
 @click.option(
+    "--axis",
+    type=click.Choice(["time", "distance"]),
+    default="time",
+    show_default=True,
+    help="What the horizontal axis is: time, or the distance along the recorded route.",
+)
+@click.option(
     "--figure",
     "kind",
     type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers"]),
@@ -108,10 +116,12 @@ def command(
     """
     from multitracer.cli._output import output_name
 
-    kind, size, pool = (wishes.pop(name) for name in ("kind", "size", "pool"))
-    wish = Wish(**wishes)
+    kind, size, pool, axis = (wishes.pop(name) for name in ("kind", "size", "pool", "axis"))
+    wish = Wish(**wishes, distance=axis == "distance")
     if stack is False and wish != Wish():
-        raise click.UsageError("--series, --offset, --trend and --mark need the stacked figure")
+        raise click.UsageError("--series, --offset, --trend, --mark and --axis need the stacked figure")
+    if wish.of_time and wish.distance:
+        raise click.UsageError("--trend and --mark are of seconds; leave them out with --axis distance")
     target = output or output_name(reading.inputs[0], ".html")
     if kind == "handovers":
         _plot_handovers(reading, target, wish, theme)

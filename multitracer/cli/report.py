@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.recording.inputs import Inputs
+    from multitracer.recording.recording import Recording
     from multitracer.report.index import Input
 
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         "multitracer report capture.pcap",
         "multitracer report --connection 3 --from 10 --to 20 -o zoom.html capture.pcap",
         "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/cellular_upload",
+        "multitracer report --base-map roads.geojson drive/",
         "multitracer report -o cdpd/ cdpd-tcp/ cdpd-cc/",
     ),
 )
@@ -34,9 +36,15 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The file to write, by default report.html; for several inputs the folder, by default reports.",
 )
+@click.option(
+    "--base-map",
+    type=click.Path(path_type=str),
+    metavar="FILE",
+    help="Draw the lines of this GeoJSON file below the route of a drive.",
+)
 @pool_option
 @reads_captures
-def command(reading: Reading, output: str | None, *, pool: bool) -> None:
+def command(reading: Reading, output: str | None, base_map: str | None, *, pool: bool) -> None:
     """Write a self-contained HTML report: trust, summary, figures, connection table, provenance.
 
     Each INPUT gets its own report, and several get an index page; files that tcpdump or dumpcap numbered
@@ -46,6 +54,7 @@ def command(reading: Reading, output: str | None, *, pool: bool) -> None:
     from multitracer.recording.inputs import separate_inputs
     from multitracer.recording.transactions import LAYER
 
+    _read_base_map(base_map)
     sessions = separate_inputs(reading.inputs)
     if all(session.holds(LAYER) for session in sessions):
         click.echo(_write_measured(sessions, reading, output, pool=pool))
@@ -53,6 +62,18 @@ def command(reading: Reading, output: str | None, *, pool: bool) -> None:
         click.echo(_write_one(sessions[0], reading, output or "report.html"))
     else:
         click.echo(_write_several(sessions, reading, output or "reports"))
+
+
+_BASE_MAP = "multitracer.base_map"
+"""Where the context of the command keeps the base map that was read."""
+
+
+def _read_base_map(path: str | None) -> None:
+    """Read the base map before any other work, so that a wrong name costs no time."""
+    if path is not None:
+        from multitracer.report.drive.base_map import read_base_map
+
+        click.get_current_context().meta[_BASE_MAP] = read_base_map(path)
 
 
 def _write_measured(sessions: list[Inputs], reading: Reading, output: str | None, *, pool: bool) -> str:
@@ -121,11 +142,23 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
     if reading.connection is not None:
         part, number = one(recording, reading.connection)
         chosen = part.offset + number
+    base_map = click.get_current_context().meta.get(_BASE_MAP)
+    if base_map is not None:
+        _warn_without_route(recording)
     request = Request(
         connection=chosen,
         from_ns=begin_ns,
         to_ns=None if end_ns is None else end_ns - 1,
         title=session.name,
         command=shlex.join(["multitracer", *sys.argv[1:]]),
+        base_map=base_map,
     )
     return Input(session.name, recording, request)
+
+
+def _warn_without_route(recording: Recording) -> None:
+    from multitracer.cli._output import warn
+    from multitracer.recording.surroundings import Surroundings
+
+    if Surroundings(recording).route is None:
+        warn(f"{recording.name}: holds no route, so the base map is not used")

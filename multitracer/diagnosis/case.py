@@ -109,7 +109,7 @@ class Case:
 
     @cached_property
     def lost(self) -> Array:
-        """Places in `segments` of what was lost on its way, but for what was lost in a dead time."""
+        """Indexes in `segments` of what was lost on its way, but not in a dead time: int64, ascending."""
         return lost_places(self.transfer, self.segments, self.dead_times)
 
     @cached_property

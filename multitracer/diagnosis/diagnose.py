@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "multitracer.diagnose/1"
 """Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
-_DIGITS = 6
+_DIGITS = 6  # microseconds, finer than most capture clocks
 _MOST_SHOWN = 20
 """Findings that a notebook shows."""
 _WORTH_SAYING = 0.01

@@ -51,7 +51,7 @@ _LEAST_ALIKE_SHARE = 0.02
 """Of the transfer's time: below that nobody looks for the dearest one."""
 _REPEATED = 3
 """Incidents of a kind from which on they are one entry."""
-_DIGITS = 6
+_DIGITS = 6  # microseconds, as in `diagnose`
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Numbers, Times
 
 
+SEED = 1
+"""Of the draws of intervals, unless another is given: the same recording gives the same picture."""
+
+
 @dataclass(frozen=True)
 class Road:
     """A recording as a drive.
@@ -57,12 +61,12 @@ class Road:
 
     @property
     def route(self) -> Route | None:
-        """Where it went; None without positions."""
+        """The route of the drive; None without positions."""
         return None if self.surroundings.drive is None else self.surroundings.drive[1]
 
     @cached_property
     def throughput(self) -> Steps | None:
-        """Throughput in bit/s; None if nothing says it."""
+        """Throughput in bit/s; None if it was not recorded."""
         recording = self.surroundings.recording
         if recording.parts:
             return self._payload_rate(NS_PER_S)
@@ -73,7 +77,7 @@ class Road:
 
     @property
     def throughput_words(self) -> str:
-        """What the throughput is, in a sentence; empty if nothing says it."""
+        """Where the throughput is from, in a sentence; empty without a throughput."""
         if self.throughput is None:
             return ""
         if self.surroundings.recording.parts:
@@ -91,7 +95,10 @@ class Road:
 
     @cached_property
     def outages(self) -> tuple[Times, Times] | None:
-        """Begins and ends of the times in which nothing came through; None without a diagnosis."""
+        """Begins and ends of the times in which nothing came through; None without a diagnosis.
+
+        Both are int64, ns, shape (n,).
+        """
         if self.diagnosis is None:
             return None
         cells = self.diagnosis.limited.cells.joined()
@@ -130,13 +137,16 @@ class Road:
         traffic = windows.Traffic(self.fine_throughput, self.rtt, self.segments, held)
         return windows.around(self.phones[0].handovers, traffic)
 
-    def epochs(self, of: str) -> Table:
+    def epochs(self, of: str, *, seed: int = SEED) -> Table:
         """Return EPOCHS of a quantity over all handovers of the first phone.
 
         Parameters
         ----------
         of : str
             "throughput" (bit/s), "rtt" (ns), or the label of a series of the radio or the road.
+
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
 
         Raises
         ------
@@ -150,7 +160,7 @@ class Road:
         if series is None:
             there = ", ".join(("throughput", "rtt", *self.surroundings.series))
             raise InputError(f"{name}: has nothing of {of!r}; there may be {there}")
-        return epochs(self.phones[0].handovers, series, seed=_SEED)
+        return epochs(self.phones[0].handovers, series, seed=seed)
 
     def _quantity(self, of: str) -> Steps | Samples | None:
         if of in ("throughput", "rtt"):
@@ -198,6 +208,8 @@ class Road:
         if seen is None:
             return None
         known = seen.sends.lost != NA
+        if not known.any():
+            return None
         return windows.Segments(seen.sends.time_ns[known], seen.sends.lost[known] == 1)
 
     @cached_property
@@ -245,5 +257,3 @@ _LONGEST_S = 10 * 86_400
 """A capture whose times span more than ten days is not one of a drive, and would fill the memory."""
 _FINE_NS = 100 * NS_PER_MS
 """A fifth of the bins that are laid over handovers: what passes in one is known to 20 %."""
-_SEED = 1
-"""Of the draws of intervals: the same recording gives the same picture."""

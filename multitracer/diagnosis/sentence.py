@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
-_MOSTLY = 0.5
-_BITS = 8
+_MOSTLY = 0.5  # more than half
+_BITS = 8  # in a byte
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",

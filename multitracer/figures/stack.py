@@ -8,7 +8,7 @@ step. A panel without a point says why.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,22 @@ _LINE_LETTERS = 100
 """Of a figure that is 1000 pixels wide."""
 _ROOM = 0.05
 """Free share of a value axis above and below what is drawn."""
+
+
+class Axis(NamedTuple):
+    """The axis that all panels share: its title, its unit, and the format of a place on it (d3)."""
+
+    title: str = TIME_TITLE
+    unit: str = "s"
+    form: str = ".6f"
+
+    @property
+    def hover(self) -> str:
+        """The place in a hover text."""
+        return f"%{{x:{self.form}}} {self.unit}"
+
+
+TIME_AXIS = Axis()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +117,12 @@ class Panel:
 
 
 def figure(
-    panels: list[Panel], *, origin_ns: int, theme: ThemeName = "light", height_px: int = 900
+    panels: list[Panel],
+    *,
+    origin_ns: int,
+    theme: ThemeName = "light",
+    height_px: int = 900,
+    x_axis: Axis = TIME_AXIS,
 ) -> go.Figure:
     """Return the panels as a plotly figure with all points of their series.
 
@@ -113,6 +134,8 @@ def figure(
         The time that the axis calls 0.
     theme : "light" or "dark"
     height_px : int
+    x_axis : Axis
+        The axis that they share.
 
     Returns
     -------
@@ -121,11 +144,11 @@ def figure(
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
     traces = [
-        style(series, panel, axis, theme=theme) | points(series, panel.unit, origin_ns)
+        style(series, panel, axis, theme=theme, x_axis=x_axis) | points(series, panel.unit, origin_ns)
         for axis, panel in enumerate(panels, 1)
         for series in panel.drawn
     ] + placeholders(panels)
-    shared = layout(panels, origin_ns=origin_ns, theme=theme)
+    shared = layout(panels, origin_ns=origin_ns, theme=theme, x_axis=x_axis)
     return go.Figure({"data": traces, "layout": shared | {"height": height_px}})
 
 
@@ -134,7 +157,7 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> Props:
+def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: Axis = TIME_AXIS) -> Props:
     """Return a trace without its points: type, axis, look and hover text."""
     look = LOOKS[series.role]
     colour = look.colour(theme)
@@ -144,7 +167,7 @@ def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> Props
         "legendgroup": panel.key,
         "legendgrouptitle": {"text": panel.title},
         "yaxis": "y" if axis == 1 else f"y{axis}",
-        "hovertemplate": _hover(series, panel.unit),
+        "hovertemplate": _hover(series, panel.unit, x_axis),
     }
     if look.mark == "points":
         open_stroke = {"line": {"width": 1.6, "color": colour}} if look.symbol != "circle" else {}
@@ -157,7 +180,7 @@ def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName) -> Props
         trace |= {
             "fill": "tozeroy",
             "fillcolor": colour,
-            "hovertemplate": "%{x:.6f} s<extra>%{fullData.name}</extra>",
+            "hovertemplate": f"{x_axis.hover}<extra>%{{fullData.name}}</extra>",
         }
     if series.role.startswith("radio_"):  # a reading between two gaps would be no line
         marker = {"color": colour, "size": _READING_PX, "symbol": "circle"}
@@ -175,11 +198,11 @@ def placeholders(panels: list[Panel]) -> list[Props]:
     ]
 
 
-def _hover(series: Series, unit: Unit) -> str:
+def _hover(series: Series, unit: Unit, x_axis: Axis) -> str:
     ends = [f"%{{y:{unit.hover}}}{'' if unit.scale != 1 or unit.suffix == 'bit/s' else ' '}{unit.suffix}"]
     if series.frame is not None:
         ends.append("%{customdata}")
-    return f"<b>{plain(series.label)}</b><br>%{{x:.6f}} s<br>" + "<br>".join(ends) + "<extra></extra>"
+    return f"<b>{plain(series.label)}</b><br>{x_axis.hover}<br>" + "<br>".join(ends) + "<extra></extra>"
 
 
 def points(series: Series, unit: Unit, origin_ns: int) -> Props:
@@ -212,8 +235,8 @@ def frame_words(series: Series) -> Array | None:
     return np.char.add(np.char.add(words, " of file "), (series.file.astype(int) + 1).astype("U"))
 
 
-def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, time_title: str = TIME_TITLE) -> Props:
-    """Return the layout: one time axis, a value axis per panel, titles, shades, and why a panel is empty."""
+def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, x_axis: Axis = TIME_AXIS) -> Props:
+    """Return the layout: one shared axis, an axis of values per panel, titles, shades, why one is empty."""
     frame: Props = {
         "template": {"layout": template(theme)},
         "hovermode": "closest",
@@ -224,7 +247,7 @@ def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, time_title:
         "shapes": [shape for panel in panels if panel.shades for shape in _shades(panel, origin_ns, theme)],
         "xaxis": {
             "anchor": "y" if len(panels) == 1 else f"y{len(panels)}",
-            "title": {"text": time_title, "standoff": 8},
+            "title": {"text": x_axis.title, "standoff": 8},
             "showspikes": True,
             "spikemode": "across",
             "spikethickness": 1,

@@ -1,4 +1,4 @@
-"""Routes for other programs: the way of a drive, coloured by a quantity, as GeoJSON, KML or GPX.
+"""Routes for other programs: where a drive went, coloured by a quantity, as GeoJSON, KML or GPX.
 
 A `Route`, SERIES of one quantity and marks (handovers, bad stretches, notes of the engineer) come in; text
 goes out, for QGIS and MapInfo (GeoJSON), Google Earth (KML) and navigation programs (GPX). Read `track.py`

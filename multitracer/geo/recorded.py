@@ -59,7 +59,7 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
 
 
 def writer_of(path: str) -> Callable[[Track], str]:
-    """Return what writes a track in the format that the ending of a file's name says.
+    """Return the function that writes a track in the format of a file name's ending.
 
     Raises
     ------

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 PLAIN = "#0072b2"
 """Colour of a route that shows no quantity: blue of Okabe and Ito, as in `figures.palette`."""
 DIGITS = 7
-"""Of coordinates: a centimetre, finer than any receiver of a phone or car."""
+"""Decimals of coordinates: a centimetre, finer than any receiver of a phone or car."""
 _HOLD_NS = 5_000_000_000
-"""A value of a series that does not say how long it holds; that of `analysis.mobility.seconds`."""
+"""How long a value holds, if its series does not state it; as in `analysis.mobility.seconds`."""
 
 
 class Mark(NamedTuple):
@@ -47,7 +47,7 @@ class Quantity(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """Of the values, as the source has them."""
+        """Unit of the values, as in the source."""
         return str(self.series.provenance.get("unit", "")) or self.scale.unit
 
 
@@ -62,7 +62,7 @@ class Run(NamedTuple):
 
     @property
     def points(self) -> range:
-        """Numbers of its points."""
+        """Indexes of its points."""
         return range(self.first, self.last + 1)
 
 

@@ -273,7 +273,7 @@ class _Search:
         """Yield the logs of one host's folder, or of the session's own, with their formats."""
         for entry in _entries(place):
             path = place / entry.name
-            if self._is_companion(entry.name):
+            if self._is_companion(entry.name) or parsers.is_map(path):
                 continue
             relative = path.relative_to(self._folder).as_posix()
             self._seen.add(_COMPRESSED.sub("", relative))

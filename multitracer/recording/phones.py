@@ -1,6 +1,7 @@
 """The phones of a recording: what one host logged of its radio, and from it the cells that served.
 
-A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone.
+A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone; one with
+several cards is a phone for each, since each card has a serving cell of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.mobility.stays import stays_of
 from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.radio import RADIO
+from multitracer.recording.radios import each_radio
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NA, Table
 
@@ -54,14 +56,21 @@ class Phone:
 
         JUDGED_HANDOVERS; a leg has no verdict.
         """
+        return self._with_legs(self.handovers)
+
+    def changes_with(self, minimum_stay_s: float) -> Table:
+        """Return `changes` with another minimum time of stay, in s: a shorter stay makes a ping-pong."""
+        return self._with_legs(handovers_of(self.radio, self.signalling, minimum_stay_s=minimum_stay_s))
+
+    def _with_legs(self, handovers: Table) -> Table:
         legs = self.signalling.take(is_leg(self.signalling))
         no_verdict = Table.empty(JUDGED_HANDOVERS) if not len(legs) else _unjudged(legs)
-        both = Table.concatenate(JUDGED_HANDOVERS, [self.handovers, no_verdict])
+        both = Table.concatenate(JUDGED_HANDOVERS, [handovers, no_verdict])
         return both.take(np.argsort(both["time_ns"], kind="stable"))
 
     @cached_property
     def stays(self) -> Stays:
-        """In which cell it was when."""
+        """STAYS: which cell served at which time."""
         return stays_of(self.radio, self.handovers)
 
 
@@ -69,15 +78,11 @@ def phones_of(surroundings: Surroundings) -> list[Phone]:
     """Return the phones of a recording, the one with most readings first."""
     radio, orders = surroundings.radio, surroundings.logged(HANDOVERS.name)
     hosts = dict.fromkeys(placed.host for placed in (*radio, *orders))
-    phones = [
-        Phone(
-            host,
-            _together(radio, host, Table.empty(RADIO)),
-            _together(orders, host, Table.empty(HANDOVERS)),
-            tuple(dict.fromkeys(placed.path for placed in (*radio, *orders) if placed.host == host)),
-        )
-        for host in hosts
-    ]
+    phones = []
+    for host in hosts:
+        tables = _together(radio, host, Table.empty(RADIO)), _together(orders, host, Table.empty(HANDOVERS))
+        paths = tuple(dict.fromkeys(placed.path for placed in (*radio, *orders) if placed.host == host))
+        phones += [Phone(host, radio_of, orders_of, paths) for radio_of, orders_of in each_radio(*tables)]
     return sorted(phones, key=lambda phone: -len(phone.radio) - len(phone.signalling))
 
 

@@ -1,4 +1,4 @@
-"""What surrounded the connections of a recording: the radio, the road, and what the engineer marked.
+"""The surroundings of the connections of a recording: radio, road, and the marks of the engineer.
 
 A recording may hold several logs of each; every table here is that of one log of one host. All are put onto
 the clock of a capture point if the recording's clocks are known, otherwise they keep their host's own.
@@ -18,6 +18,7 @@ from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.phones import phones_of
+from multitracer.recording.radios import each_radio
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import portable
 
@@ -91,8 +92,8 @@ class Surroundings:
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded; of several logs the fuller."""
-        series = _fullest(self.radio, radio_series) | _fullest(self.position, speed_series)
+        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded; of several logs the longest."""
+        series = _fullest(_by_radio(self.radio), radio_series) | _fullest(self.position, speed_series)
         if self.drive is not None:
             placed, route = self.drive
             series |= travelled_series(route, source=portable(placed.path))
@@ -109,6 +110,11 @@ class Surroundings:
         routes = [(placed, route_of(placed.table)) for placed in self.position]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)
         return longest if longest is not None and len(longest[1].table) else None
+
+    @property
+    def route(self) -> Route | None:
+        """Where it went; None without any position."""
+        return None if self.drive is None else self.drive[1]
 
     @property
     def zone_is_unknown(self) -> bool:
@@ -135,6 +141,11 @@ def _within(table: Table, bounds_ns: Bounds) -> Table:
     if end_ns is not None:
         inside &= table["time_ns"] < end_ns
     return table if inside.all() else table.take(inside)
+
+
+def _by_radio(logs: list[Placed]) -> list[Placed]:
+    """Return the logs, that of a phone with several cards once for each."""
+    return [placed._replace(table=table) for placed in logs for (table,) in each_radio(placed.table)]
 
 
 def _times(table: Table) -> Times:

@@ -10,13 +10,13 @@ from multitracer.figures.downsample import BINS, DEEPEST, RARE_LIMIT, levels
 from multitracer.figures.palette import LOOKS, THEMES, ThemeName
 from multitracer.figures.presets import TITLES
 from multitracer.figures.series import seconds_since
-from multitracer.figures.stack import TIME_TITLE, layout, placeholders, style
+from multitracer.figures.stack import TIME_AXIS, layout, placeholders, style
 from multitracer.report.pack import pack, tick_for
 
 if TYPE_CHECKING:
     from multitracer.figures.places import Place
     from multitracer.figures.series import Series
-    from multitracer.figures.stack import Panel
+    from multitracer.figures.stack import Axis, Panel
     from multitracer.tables import Array, Document
 
 _FINEST_BINS = BINS << 5
@@ -34,7 +34,7 @@ def embed(
     identity: str,
     origin_ns: int,
     budget_bytes: int,
-    time_title: str = TIME_TITLE,
+    x_axis: Axis = TIME_AXIS,
 ) -> Document:
     """Return a figure as JSON for `figure.js`.
 
@@ -49,8 +49,8 @@ def embed(
         What the time axis calls 0.
     budget_bytes : int
         How long the packed series may be: the finest levels are left out until the rest fits.
-    time_title : str
-        What stands below the time axis.
+    x_axis : Axis
+        What the panels share: time, or the distance along a route.
     """
     drawn = [(series, panel) for panel in panels for series in panel.drawn]
     first = min((int(s.time_ns[0]) for s, _ in drawn), default=origin_ns)
@@ -58,9 +58,10 @@ def embed(
     packs = _packs([s for s, _ in drawn], budget_bytes, origin_ns=origin_ns, tick_ns=tick_for(last - first))
     return {
         "id": identity,
+        "unit": x_axis.unit,
         "span": _seconds(first, last, origin_ns),
         "view": _view(first, last, origin_ns),
-        "themes": {theme: _look(panels, origin_ns, theme, time_title) for theme in THEMES},
+        "themes": {theme: _look(panels, origin_ns, theme, x_axis) for theme in THEMES},
         "panels": [
             {
                 "key": p.key,
@@ -146,11 +147,15 @@ def _deepest(counts: list[Array], whole: list[bool], budget_points: int) -> list
     return deepest
 
 
-def _look(panels: list[Panel], origin_ns: int, theme: ThemeName, time_title: str) -> Document:
-    traces = [style(s, panel, axis, theme=theme) for axis, panel in enumerate(panels, 1) for s in panel.drawn]
+def _look(panels: list[Panel], origin_ns: int, theme: ThemeName, x_axis: Axis) -> Document:
+    traces = [
+        style(s, panel, axis, theme=theme, x_axis=x_axis)
+        for axis, panel in enumerate(panels, 1)
+        for s in panel.drawn
+    ]
     return {
         "traces": traces + placeholders(panels),
-        "layout": layout(panels, origin_ns=origin_ns, theme=theme, time_title=time_title),
+        "layout": layout(panels, origin_ns=origin_ns, theme=theme, x_axis=x_axis),
     }
 
 

@@ -238,7 +238,7 @@ const Figures = (() => {
       drawLegend();
       tell(drawn.filter(Boolean));
       const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: false };
-      Link.shows(view);
+      Link.shows(view, figure.unit);
       return Plotly.react(plot, traces, layout(drawn), config).then(() => view);
     }
 
@@ -247,13 +247,13 @@ const Figures = (() => {
       const from = Math.max(view[0], figure.span[0]).toFixed(3);
       const to = Math.min(view[1], figure.span[1]).toFixed(3);
       const all = drawn.every((one) => one.whole);
-      const finest = !all && shown < 2000;
+      const finest = !all && shown < 2000 && figure.unit === "s";
       const detail = all
         ? `every ${figure.point ?? "packet"} of this interval is drawn`
         : finest
           ? `the finest in this file; for every packet make it again with ${figure.options} --from ${from} --to ${to}`
           : "thinned to what the screen can show; zoom in for more";
-      status.textContent = `${from} s to ${to} s: ${shown.toLocaleString("en")} points, ${detail}.`;
+      status.textContent = `${from} ${figure.unit} to ${to} ${figure.unit}: ${shown.toLocaleString("en")} points, ${detail}.`;
     }
 
     function look(from, to) {
@@ -346,7 +346,7 @@ const Figures = (() => {
         if (from !== undefined && to !== undefined) look(Number(from), Number(to));
       });
       plot.on("plotly_doubleclick", actions.whole);
-      Link.cursor(plot);
+      Link.cursor(plot, () => figure.unit);
       return { open, look, view: () => [...view] };
     });
   }

@@ -47,12 +47,13 @@ def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Marku
     )
 
 
-def drive_figure_section() -> Markup:
-    """Return the section for the figure of a recording without packets."""
+def drive_figure_section(figures: int = 1) -> Markup:
+    """Return the section for the figure of a recording without packets, over time and distance."""
+    axes = ["Over time", "Over the distance along the route"][:figures]
     return element(
         "section",
-        element("h2", "Radio and road over time"),
-        element("div", _buttons(), class_="bar"),
+        element("h2", "Radio and road"),
+        element("div", _choice(axes, "Axis of the figure"), _buttons(), class_="bar"),
         element("div", class_="places bar", role="group", aria_label="Places worth a look"),
         _legend(),
         element("div", class_="plot", tabindex="0", role="group", aria_label=_DRIVE_HINT),
@@ -70,12 +71,13 @@ def drive_figure_section() -> Markup:
 
 
 _DRIVE_HINT = (
-    "Radio and road over time. Drag to zoom in, double-click for the whole. Keys: arrows move, plus and "
+    "Radio and road. Drag to zoom in, double-click for the whole. Keys: arrows move, plus and "
     "minus zoom, 0 shows the whole."
 )
 _DRIVE_WORDS = (
     "Each line joins readings of the serving cell as they were logged. Where readings are missing, the line "
-    "is interrupted. The dashed line is what a modem states where there is no signal."
+    "is interrupted; over distance also where the place is not known. The dashed line is what a modem states "
+    "where there is no signal."
 )
 
 
@@ -102,11 +104,11 @@ def _how(*, at_receiver: bool) -> Markup:
     )
 
 
-def _choice(titles: Sequence[str]) -> Markup | None:
+def _choice(titles: Sequence[str], label: str = "Connection to draw") -> Markup | None:
     if len(titles) < 2:
         return None
     options = (element("option", title, value=number) for number, title in enumerate(titles))
-    return element("select", options, aria_label="Connection to draw")
+    return element("select", options, aria_label=label)
 
 
 def _buttons() -> Markup:

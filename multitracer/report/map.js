@@ -21,7 +21,8 @@ const RouteMap = (() => {
     const status = root.querySelector(".status");
     const track = Figures.unpack(data.track);
     const { time, joined } = track;
-    const [x, y] = [track.x, track.y].map((column) => column.map((units) => units * data.track.unit_m));
+    const [x, y, along] = [track.x, track.y, track.along].map((units) => units.map((n) => n * data.track.unit_m));
+    const base = data.base && Figures.unpack(data.base);
     const quantities = data.quantities.map((each) => ({
       ...each,
       class: Figures.unpack(each.classes).value,
@@ -82,7 +83,7 @@ const RouteMap = (() => {
       context.clearRect(0, 0, size.width, size.height);
       context.lineCap = "round";
       context.lineJoin = "round";
-      for (const path of data.base) drawBase(path);
+      if (base) drawBase();
       const paths = lines();
       if (stretch) drawStretch();
       stroke(paths, 7, () => style("--ink"));
@@ -101,12 +102,27 @@ const RouteMap = (() => {
       }
     }
 
-    function drawBase(line) {
-      context.beginPath();
-      line.forEach(([east, north], i) => (i ? context.lineTo(toX(east), toY(north)) : context.moveTo(toX(east), toY(north))));
+    /* The lines of the base map, without those outside of the picture and steps below a pixel. */
+    function drawBase() {
+      const path = new Path2D();
+      const [wide, high] = [size.width, size.height];
+      let [lastX, lastY] = [NaN, NaN];
+      let open = false;
+      for (let i = 0; i < base.x.length; i++) {
+        const [px, py] = [toX(base.x[i]), toY(base.y[i])];
+        const near = base.joined[i] && Math.abs(px - lastX) < 1 && Math.abs(py - lastY) < 1;
+        if (near && base.joined[i + 1]) continue;
+        const out = (px < 0 && lastX < 0) || (py < 0 && lastY < 0) || (px > wide && lastX > wide) || (py > high && lastY > high);
+        if (base.joined[i] && !out) {
+          if (!open) path.moveTo(lastX, lastY);
+          path.lineTo(px, py);
+        }
+        open = base.joined[i] && !out;
+        [lastX, lastY] = [px, py];
+      }
       context.lineWidth = 1;
       context.strokeStyle = style("--muted");
-      context.stroke();
+      context.stroke(path);
     }
 
     /* The stretch that the figure shows, below the route. */
@@ -183,13 +199,13 @@ const RouteMap = (() => {
       context.fillText("N", right, top + 18);
     }
 
-    /* The last point at or before a time. */
-    function position(seconds) {
+    /* The last point at or before a time, or a distance. */
+    function position(wanted, column = time) {
       let low = 0;
-      let high = time.length;
+      let high = column.length;
       while (low < high) {
         const middle = (low + high) >> 1;
-        if (time[middle] <= seconds) low = middle + 1;
+        if (column[middle] <= wanted) low = middle + 1;
         else high = middle;
       }
       return Math.max(low - 1, 0);
@@ -259,6 +275,9 @@ const RouteMap = (() => {
       soon();
     }
 
+    /* When the car was that far along the route. */
+    const when = (metres) => time[position(metres, along)];
+
     function send(name, detail) {
       document.dispatchEvent(new CustomEvent(name, { detail: { ...detail, from: "map" } }));
     }
@@ -267,14 +286,14 @@ const RouteMap = (() => {
       const i = nearest(px, py);
       if (i < 0) return;
       show(time[i], true);
-      send("cursor", { seconds: time[i] });
+      send("cursor", { seconds: time[i], metres: along[i] });
     }
 
     function step(by) {
       const at = cursor === null ? 0 : position(cursor) + by;
       const i = Math.min(Math.max(at, 0), time.length - 1);
       show(time[i], true);
-      send("cursor", { seconds: time[i] });
+      send("cursor", { seconds: time[i], metres: along[i] });
     }
 
     function drawLegend() {
@@ -357,12 +376,15 @@ const RouteMap = (() => {
       drawLegend();
       soon();
     });
-    document.addEventListener("themechange", soon);
-    document.addEventListener("cursor", ({ detail }) => detail.from === "map" || show(detail.seconds, true));
+    document.addEventListener("themechange", draw); // at once: paper waits for no frame
+    document.addEventListener("cursor", ({ detail }) => {
+      if (detail.from !== "map") show(detail.seconds ?? when(detail.metres), true);
+    });
     document.addEventListener("view", ({ detail }) => {
       if (detail.from === "map") return;
-      const all = detail.seconds[0] <= time[0] && detail.seconds[1] >= time[time.length - 1];
-      stretch = all ? null : detail.seconds;
+      const [from, to] = detail.seconds ?? detail.metres.map(when);
+      const all = from <= time[0] && to >= time[time.length - 1];
+      stretch = all ? null : [from, to];
       soon();
     });
     drawLegend();

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
@@ -12,6 +13,7 @@ from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.places import places
+from multitracer.figures.stack import Axis
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
@@ -21,9 +23,9 @@ from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
 from multitracer.report.drive.cells_section import cells_section, changes_section
 from multitracer.report.drive.drive_section import (
-    drive_figure_document,
+    drive_figure_documents,
     drive_summary,
-    route_document,
+    route_map,
     tcp_on_the_road,
 )
 from multitracer.report.drive.route_map import map_section
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.report.drawn import Drawn
+    from multitracer.report.drive.base_map import BaseMap
+    from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.report.markup import Markup
     from multitracer.tables import Document
 
@@ -71,6 +75,8 @@ class Request:
         By default the names of the capture points.
     command : str
         The command line, for the provenance.
+    base_map : BaseMap, optional
+        Drawn below the route of a drive.
     """
 
     connection: int | None = None
@@ -78,6 +84,7 @@ class Request:
     to_ns: int | None = None
     title: str = ""
     command: str = ""
+    base_map: BaseMap | None = None
 
 
 def write_report(recording: Recording, path: str | os.PathLike[str], request: Request = Request()) -> None:
@@ -95,38 +102,77 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     InputError
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
+    page = _of_captures(recording, request) if recording.parts else _of_logs(recording, request)
+    points = ", ".join(Path(part.point.name).name or part.point.name for part in recording.parts)
+    title = request.title.strip() or points or recording.name
+    sections = [*page.sections, provenance_section(recording, command=request.command)]
+    route = None if page.route is None else page.route.document
+    write(path, document(printable(title), sections, figures=page.figures, route=route))
+
+
+class _Page(NamedTuple):
+    """What a report shows, without where it comes from."""
+
+    sections: list[Markup | None]
+    figures: list[Document]
+    route: DrawnRoute | None
+
+
+def _of_captures(recording: Recording, request: Request) -> _Page:
+    """Return a report of captures: the answer, the largest connections, and the drive if there was one."""
     parts = recording.parts
     diagnosis = _explained(recording, request.connection) if len(recording) else None
     drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     surroundings = (layers[0].surroundings if layers else None) or Surroundings(recording)
-    road = Road(surroundings, _on_its_clock(layers, diagnosis))
-    first_ns = _first_ns(layers, surroundings)
+    road, first_ns = Road(surroundings, _on_its_clock(layers, diagnosis)), _first_ns(layers, surroundings)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
-    route = route_document(road, of_tcp, origin_ns=first_ns, speed=recording.speed)
+    route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
+    sections = [
+        stretches_section(road, origin_ns=first_ns, speed=recording.speed),
+        *_opening(recording, first, diagnosis),
+        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
+        _figures(drawn, several=len(parts) > 1),
+        None if route is None else map_section(route),
+        *_of_phone(road, first_ns),
+        connection_section(parts, drawn, most=MOST_ROWS),
+    ]
     figures = [
         _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
-        for number, (shown, each, budget) in enumerate(zip(layers, drawn, _budgets(len(drawn)), strict=True))
+        for number, (shown, each, budget) in enumerate(
+            zip(layers, drawn, _budgets(len(drawn), _length(route)), strict=True)
+        )
     ]
-    if not drawn and surroundings.series:
-        figures = [_of_surroundings(surroundings, request)]
-    where = None if route is None else map_section(route)
-    body = [
-        stretches_section(road, origin_ns=first_ns, speed=recording.speed),
-        *(_opening(recording, first, diagnosis) if parts else []),
-        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed)
-        if parts
-        else drive_summary(surroundings),
-        *([where, _figures(drawn, surroundings)] if not drawn else [_figures(drawn, surroundings), where]),
-        *_of_phone(road, first_ns),
-        connection_section(parts, drawn, most=MOST_ROWS) if parts else None,
-        provenance_section(recording, command=request.command),
-    ]
-    title = request.title.strip() or ", ".join(
-        Path(part.point.name).name or part.point.name for part in parts
+    return _Page(sections, figures, route)
+
+
+def _of_logs(recording: Recording, request: Request) -> _Page:
+    """Return a report of a recording without packets: its radio and its road."""
+    surroundings = Surroundings(recording)
+    road, first_ns = Road(surroundings), surroundings.first_ns or 0
+    route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
+    view = View(request.from_ns, request.to_ns)
+    figures = (
+        drive_figure_documents(
+            surroundings, view, identity="drive", budget_bytes=_budgets(1, _length(route))[0]
+        )
+        if surroundings.series
+        else []
     )
-    write(path, document(printable(title), body, figures=figures, route=route))
+    sections = [
+        stretches_section(road, origin_ns=first_ns, speed=1),
+        drive_summary(surroundings),
+        None if route is None else map_section(route),
+        drive_figure_section(len(figures)) if figures else None,
+        *_of_phone(road, first_ns),
+    ]
+    return _Page(sections, figures, route)
+
+
+def _length(route: DrawnRoute | None) -> int:
+    """Return how many bytes of the page a map takes."""
+    return 0 if route is None else len(json.dumps(route.document))
 
 
 def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
@@ -152,16 +198,10 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _of_surroundings(surroundings: Surroundings, request: Request) -> Document:
-    view = View(request.from_ns, request.to_ns)
-    return drive_figure_document(surroundings, view, identity="drive", budget_bytes=FIRST_BYTES)
-
-
-def _figures(drawn: list[Drawn], surroundings: Surroundings) -> Markup | None:
+def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
     """Return the section of the figures; None without any figure."""
     if not drawn:
-        return drive_figure_section() if surroundings.series else None
-    several = len(surroundings.recording.parts) > 1
+        return None
     titles = [_title(each, several=several) for each in drawn]
     return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
 
@@ -212,10 +252,11 @@ def _title(drawn: Drawn, *, several: bool) -> str:
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
 
 
-def _budgets(figures: int) -> list[int]:
-    """Return how many bytes of packed series each figure may have."""
+def _budgets(figures: int, spent: int) -> list[int]:
+    """Return how many bytes of packed series each figure may have, after those that the map has spent."""
+    first = max(FIRST_BYTES - spent, FIRST_BYTES // 2)
     further = FURTHER_BYTES // max(figures - 1, 1)
-    return [FIRST_BYTES, *[further] * (figures - 1)][:figures]
+    return [first, *[further] * (figures - 1)][:figures]
 
 
 def _clock(layers: Sequence[Layers]) -> str:
@@ -248,7 +289,7 @@ def _figure(
         identity=identity,
         origin_ns=origin_ns(drawn.part),
         budget_bytes=budget_bytes,
-        time_title=axis_title(speed),
+        x_axis=Axis(axis_title(speed)),
     )
     return figure | {
         "options": f"--connection {drawn.number}",

@@ -1,4 +1,4 @@
-"""Signalling between phone and network becomes tables, with two programs that others keep well.
+"""Signalling between phone and network becomes tables, with two programs that others maintain.
 
 A diagnostic log goes through `scat` (`programs.py`), which writes GSMTAP packets; `gsmtap.py` reads these, or
 those of a capture; `dissection.py` has tshark dissect them in one process; `messages.py`, `measurements.py`

@@ -1,4 +1,4 @@
-"""The rows of `handovers` in messages: commands of the network, what the phone replied, what it did itself.
+"""The rows of `handovers` in messages: commands of the network, replies and own changes of the phone.
 
 One `Tracker` follows one radio of the phone. It takes each message once, in the order of the log. A change
 that the messages do not show for certain is left out: a release of an NR leg that was never seen, or a

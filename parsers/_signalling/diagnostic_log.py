@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.errors import FormatError
-from multitracer.radio import RADIO
-from multitracer.signalling import HANDOVERS, SIGNALLING
-from multitracer.tables import NOT_A_TIME, Table
-from parsers._signalling.programs import Bounds, program, run
+from multitracer.errors import FormatError, PreflightError
+from multitracer.tables import NOT_A_TIME
+from parsers._signalling.conversion import MOST_BYTES, Conversion
+from parsers._signalling.programs import program
 from parsers._signalling.signalling import read_signalling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.tables import Document
+    from multitracer.tables import Document, Table
 
 _LAYERS = "nas,rrc"
 """Those that signalling needs: without the users' packets, which SCAT would pass on as well."""
+_NO_FRAME = "no whole frame of a diagnostic log is in it; record it again"
 _UNHEARD = "127.77.47.29"
 """SCAT sends each packet by UDP, too: on the loopback (RFC 1122, 3.2.1.3), where nobody listens."""
-_LEAST_S, _BYTES_PER_S = 60.0, 50_000
-"""SCAT reads 340 kB/s on one core of 2020: a machine seven times slower may finish."""
-_LEAST_OUTPUT_BYTES, _EXPANSION = 64 << 20, 8
-"""A record of 30 octets becomes a packet of 110, and a second one with the line of its cell."""
-_UNKNOWN = re.compile(rb"WARNING: ([Uu]nknown [ -~]{1,100}?)\r?\n")
-_MOST_WORDS_BYTES = 16 << 20
-"""Of what SCAT says: a line of 130 octets for each record of 300 that it does not know."""
-_MOST_BYTES = 2 << 30
-"""Of frames that SCAT gets: a day of a busy phone. What follows is counted."""
 
 
 class Frames(Protocol):
@@ -76,55 +65,42 @@ def tables_of_log(
         If scat or tshark is not installed.
     """
     with TemporaryDirectory(prefix="multitracer-") as name:
-        folder = Path(name)
-        size, left_out = _copy(frames, folder / f"log{suffix}")
+        try:
+            scat = program("scat")
+            program("tshark")
+        except PreflightError:
+            if not any(True for _ in frames):
+                raise FormatError(path, _NO_FRAME) from None
+            raise
+        command = [scat, *arguments, "-L", _LAYERS, "-C", "-H", _UNHEARD]
+        conversion = Conversion(Path(name), command, suffix)
+        conversion.convert(frames)
         if not frames.whole:
-            raise FormatError(path, "no whole frame of a diagnostic log is in it; record it again")
-        scat = program("scat")
-        program("tshark")
-        capture = folder / "messages.pcap"
-        command = [scat, *arguments, "-L", _LAYERS, "-C", "-H", _UNHEARD, "-F", str(capture)]
-        bounds = Bounds(_LEAST_S + size / _BYTES_PER_S, _LEAST_OUTPUT_BYTES + _EXPANSION * size)
-        failure = run([*command, "-d", str(folder / f"log{suffix}")], into=folder / "scat.out", bounds=bounds)
-        tables, refused = _read(capture), _refused(folder / "scat.out")
-    warnings = [f"scat {failure}; what it had read until then is used"] if failure else []
-    warnings += [f"scat does not decode {n:,} of its records: {words}" for words, n in refused.most_common(4)]
+            raise FormatError(path, _NO_FRAME)
+        tables = read_signalling(*conversion.captures)
+    warnings = _warnings(conversion)
     if not len(tables["signalling"]):
         warnings.append("holds no message of signalling that scat decodes")
-    if left_out:
-        warnings.append(f"{left_out:,} frames behind the first {_MOST_BYTES >> 30} GiB are not used; cut it")
     for table in tables.values():
         known = table.provenance
         table.provenance = known | facts | {"source": path, "warnings": [*warnings, *known["warnings"]]}
+        table.provenance |= {"failed_frames": conversion.failed.total()}
     return tables
 
 
-def _copy(frames: Frames, path: Path) -> tuple[int, int]:
-    """Write the whole frames, and return how many octets they have, and how many frames are left out."""
-    size = left_out = 0
-    with path.open("wb") as file:
-        for frame in frames:
-            if size + len(frame) > _MOST_BYTES:
-                left_out += 1
-                continue
-            size += file.write(frame)
-    return size, left_out
-
-
-def _refused(output: Path) -> Counter[str]:
-    """Return what scat says of records that it does not know, and how often."""
-    with output.open("rb") as file:
-        words = file.read(_MOST_WORDS_BYTES)
-    return Counter(match[1].decode() for match in _UNKNOWN.finditer(words))
-
-
-def _read(capture: Path) -> dict[str, Table]:
-    if not capture.exists() or not capture.stat().st_size:
-        tables = {schema.name: Table.empty(schema) for schema in (SIGNALLING, RADIO, HANDOVERS)}
-        for table in tables.values():
-            table.provenance["warnings"] = []
-        return tables
-    return read_signalling(capture)
+def _warnings(conversion: Conversion) -> list[str]:
+    """Return what SCAT did not read, a sentence each."""
+    stopped, failed, refused = conversion.stopped, conversion.failed, conversion.refused
+    warnings = [f"scat {stopped}; what it had read until then is used"] if stopped else []
+    warnings += [
+        f"scat fails on {n:,} of its records, which are left out: {words}"
+        for words, n in failed.most_common(4)
+    ]
+    warnings += [f"scat does not decode {n:,} of its records: {words}" for words, n in refused.most_common(4)]
+    if conversion.left_out:
+        bound = f"{MOST_BYTES >> 30} GiB"
+        warnings.append(f"{conversion.left_out:,} frames behind the first {bound} are not used; cut it")
+    return warnings
 
 
 def untimed(tables: dict[str, Table], warning: str) -> dict[str, Table]:

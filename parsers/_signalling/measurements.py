@@ -1,4 +1,4 @@
-"""The rows of `radio` in messages and in the lines that SCAT prints: what the phone measured of which cell.
+"""The rows of `radio` in messages and in the lines of SCAT: what the phone measured of each cell.
 
 Values are lower edges of the bins that the phone reports, as in all tables `radio`: TS 36.133, tables 9.1.4-1
 and 9.1.7-1 (LTE), TS 38.133, tables 10.1.6.1-1, 10.1.11.1-1 and 10.1.16.1-1 (NR), TS 25.133, 9.1.1.3 and

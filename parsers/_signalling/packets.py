@@ -40,7 +40,7 @@ class Numbered(NamedTuple):
 
 
 class Messages:
-    """The GSMTAP packets of a capture file, in its order.
+    """The GSMTAP packets of a capture file, in its order; of several files numbered through.
 
     Attributes
     ----------
@@ -48,8 +48,8 @@ class Messages:
         Why packets to GSMTAP's port were not used.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = path
+    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+        self._paths = paths
         self.skipped: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Numbered]:
@@ -60,14 +60,15 @@ class Messages:
         InputError, UnknownFormatError, FormatError
             As `read_capture`.
         """
-        with open_stream(self._path) as stream:
-            fmt = format_of_capture(stream)
-            before = 0
-            for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
-                yield from self._bare(records, before + 1)
-                for packet in packets_of(records, before + 1):
-                    yield from self._of_packet(packet)
-                before += len(records)
+        before = 0
+        for path in self._paths:
+            with open_stream(path) as stream:
+                fmt = format_of_capture(stream)
+                for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
+                    yield from self._bare(records, before + 1)
+                    for packet in packets_of(records, before + 1):
+                        yield from self._of_packet(packet)
+                    before += len(records)
 
     def _of_packet(self, packet: IpPacket) -> Iterator[Numbered]:
         datagram = gsmtap_datagram(packet)

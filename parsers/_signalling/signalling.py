@@ -35,13 +35,14 @@ _CELL_COLUMNS = {"LTE": ("lte_cell_id", 28, "lte_area", 16), "NR": ("nr_cell_id"
 _BROADCASTS = ("SystemInformationBlockType1", "SIB1")
 
 
-def read_signalling(path: str | os.PathLike[str]) -> dict[str, Table]:
+def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
     """Return what the GSMTAP packets of a capture hold: `signalling`, `radio` and `handovers`.
 
     Parameters
     ----------
-    path : path
-        Of a capture that this program reads; other packets in it are passed over.
+    *paths : path
+        Of a capture that this program reads, or of several in order, whose packets are numbered through;
+        other packets in them are passed over. Without any the tables are empty.
 
     Returns
     -------
@@ -56,8 +57,8 @@ def read_signalling(path: str | os.PathLike[str]) -> dict[str, Table]:
     InputError, UnknownFormatError, FormatError
         If the capture cannot be read.
     """
-    messages = Messages(path)
-    tables = tables_of(messages, {"source": f"{path}", "format": "gsmtap"})
+    messages = Messages(*paths)
+    tables = tables_of(messages, {"source": ", ".join(map(str, paths)), "format": "gsmtap"})
     for table in tables.values():
         table.provenance["skipped"] = dict(messages.skipped)
     return tables

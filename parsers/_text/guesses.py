@@ -74,7 +74,7 @@ DEFAULT_MISSING = ColumnMap((), "iso", None, ()).missing
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """That a column of the log holds the values of one of ours."""
+    """A guess that a column of the log holds the values of a column of ours."""
 
     table: str
     column: str
@@ -159,7 +159,7 @@ def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
 
 
 def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess:
-    """Return the guess of a column with numbers: its unit, and whether its values can be.
+    """Return the guess of a column with numbers: its unit, and whether its values are possible.
 
     A rate without a unit is no guess: it may be a thousand times off.
     """
@@ -203,5 +203,5 @@ def _decimal(text: str, own: Column) -> float | None:
 
 
 def _is_hexadecimal(texts: Sequence[str]) -> bool:
-    """Return whether all texts are numbers in base 16, and one of them in no other."""
+    """Return whether all texts are hexadecimal numbers, and at least one is no decimal number."""
     return all(map(_HEX.fullmatch, texts)) and not all(text.isdigit() for text in texts)

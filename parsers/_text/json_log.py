@@ -1,4 +1,4 @@
-"""Whole JSON documents of a log, in bounded memory, and numbers of them that can be."""
+"""Whole JSON documents of a log, in bounded memory, and checks of their numbers and texts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from multitracer.errors import FormatError
 if TYPE_CHECKING:
     from multitracer.tables import Document
 
-_MOST_BYTES = 64 << 20
-"""About 300 bytes for each interval of a stream in iperf3: 15 hours of 4 streams at 1 s."""
+_MOST_BYTES = 32 << 20
+"""About 300 bytes for each interval of a stream in iperf3: 7 hours of 4 streams at 1 s."""
 _MOST = 1 << 53
 
 
 def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
-    """Return the JSON objects that follow each other in a log, and why there are no more of them.
+    """Return the JSON objects that follow each other in a log, and the reason if the rest is not read.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
 
 
 def section(document: object, key: str) -> Document:
-    """Return an object inside another; an empty one if it is none."""
+    """Return an object inside another; an empty one if there is none."""
     value = document.get(key) if isinstance(document, dict) else None
     return value if isinstance(value, dict) else {}
 
@@ -74,19 +74,19 @@ def members(document: object, key: str) -> list[Document]:
 
 
 def real(value: object, *, most: float = _MOST) -> float | None:
-    """Return a number that is not negative and not beyond `most`; None if it is none."""
+    """Return a number from 0 to `most`; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) and 0 <= value <= most else None
 
 
 def whole(value: object) -> int | None:
-    """Return a whole number that is not negative; None if it is none."""
+    """Return a whole number of 0 or more; None for anything else."""
     number = real(value)
     return None if number is None else int(number)
 
 
 def words(value: object, most: int) -> str:
-    """Return printable text, cut; empty if it is none."""
+    """Return printable text, shortened; empty for anything else."""
     text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
     return "".join(c for c in text[:most] if c.isprintable())

@@ -99,7 +99,7 @@ def read_mapped(
 
 @dataclass(slots=True)
 class _Source:
-    """Where a cell of ours is found in a line, and what is known of its values so far."""
+    """Where the value of a column of ours stands in a line, and what is known of its values so far."""
 
     column: Column
     cell: Cell
@@ -112,7 +112,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Maker:
-    """What makes one row of a table of each line."""
+    """Makes one row of a table from each line."""
 
     row: RowMap
     sources: list[_Source]
@@ -250,7 +250,7 @@ class _Log:
                 self._tables[maker.row.table].append({"source": "csv", **maker.row.always, **known, **own})
 
     def _drop_nowhere(self, known: dict[str, object]) -> None:
-        """Take 0/0 out of a row: receivers without a fix write it, and nobody drives there."""
+        """Remove the position 0/0 from a row: receivers without a fix write it, and nobody drives there."""
         if known.get("lat_deg") == 0.0 == known.get("lon_deg"):
             self._nowhere += 1
             for name in ("lat_deg", "lon_deg"):
@@ -303,7 +303,7 @@ class _Log:
             )
 
     def _wrong_columns(self) -> Iterator[str]:
-        """Yield a sentence for each column most of whose values cannot be: it may be another's."""
+        """Yield a sentence for each column with mostly impossible values: the map may name a wrong one."""
         for source in (source for maker in self._makers for source in maker.sources):
             if source.impossible >= _FEW and source.impossible > _MOSTLY * source.seen:
                 least, most = RANGES.get(source.column.name, (-_MOST, _MOST))
@@ -319,7 +319,7 @@ def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 
 def _number(text: str, source: _Source) -> float | None:
-    """Return the number that a text is in the unit of its column; None if it is none."""
+    """Return the number of a text in the unit of its column; None if the text is no number."""
     scale = source.scale
     try:
         value = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)

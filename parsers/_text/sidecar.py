@@ -17,3 +17,10 @@ def has_map(path: str | os.PathLike[str]) -> bool:
         return stat.S_ISREG(os.lstat(map_of(path)).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def is_map(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is the map of one that lies next to it."""
+    name = os.fspath(path)
+    log = name.removesuffix(".toml")
+    return log != name and os.path.isfile(log) and has_map(log)  # noqa: PTH113  a name may hold NUL

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.around_handovers import around_handovers, epochs_of
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.road import Road
 from multitracer.errors import InputError
@@ -81,11 +80,11 @@ def test_limits_are_those_of_all_connections(tmp_path: Path) -> None:
 
 def test_handover_in_the_outage_is_compared_with_the_time_before(tmp_path: Path) -> None:
     drive = road(tmp_path, {0: 1, 17: 2})
-    table, shares = around_handovers(drive, drive.phones[0])
+    table, shares = drive.around
     by_window = {row["window"]: row for row in table.rows()}
     assert by_window["during"]["throughput_bps"] < 0.5 * by_window["before"]["throughput_bps"]
     assert by_window["baseline"]["throughput_bps"] is None  # a minute before, nothing was captured
-    assert by_window["before"]["sent"] is None
+    assert by_window["before"]["sent"] is None  # from the sender alone nobody knows which were lost
     after = {row["limit"]: row["share"] for row in shares.rows() if row["window"] == "after"}
     assert 0.1 < after["outage"] < 0.4  # 0.8 s of 5
     assert sum(after.values()) == pytest.approx(1.0)
@@ -93,8 +92,7 @@ def test_handover_in_the_outage_is_compared_with_the_time_before(tmp_path: Path)
 
 def test_epochs_of_the_recorded_quantities(tmp_path: Path) -> None:
     drive = road(tmp_path, {0: 1, 8: 2, 17: 1})
-    phone = drive.phones[0]
-    assert epochs_of(drive, phone, "throughput")["n"].max() == 2
-    assert np.nanmax(epochs_of(drive, phone, "rtt")["median"]) > 1e6
-    with pytest.raises(InputError, match="no jitter was recorded; epochs are of throughput or rtt"):
-        epochs_of(drive, phone, "jitter")
+    assert drive.epochs("throughput")["n"].max() == 2
+    assert np.nanmax(drive.epochs("rtt")["median"]) > 1e6
+    with pytest.raises(InputError, match="has nothing of 'jitter'; there may be throughput, rtt"):
+        drive.epochs("jitter")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from multitracer.diagnosis.bottleneck.service_times import Gaps
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
@@ -54,6 +57,13 @@ def test_chance_is_told_beside_a_queue_that_overflows(tmp_path: Path) -> None:
     overflow, chance = of(found, "congestion-loss"), of(found, "random-loss")
     assert chance.numbers["queue_before_s"] < 0.004, "one segment takes 3 ms"
     assert 3 <= chance.numbers["lost_packets"] < overflow.numbers["lost_packets"] / 2
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.001])
+def test_chance_is_told_at_a_queue_that_is_half_full(tmp_path: Path, loss: float) -> None:
+    """It drops only when it is full, as most losses show; behind the others packets waited for less."""
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=30, loss=loss), size=8_000_000)
+    assert ("random-loss" in kinds(found)) == bool(loss)
 
 
 @views
@@ -172,6 +182,23 @@ def test_others_on_the_link_are_told_from_both_ends_and_do_not_change_its_rate(t
     assert (shared.begin_ns - found.transfer.begin_ns) / NS_PER_S == pytest.approx(2, abs=0.2)
     assert (shared.end_ns - found.transfer.begin_ns) / NS_PER_S == pytest.approx(4, abs=0.2)
     assert "rate-change" not in kinds(found)
+
+
+@pytest.mark.parametrize(("times", "is_shared"), [((1, 2, 2, 3), True), ((2, 2, 2, 2), False)])
+def test_gaps_of_whole_packets_are_others_and_even_longer_ones_a_slower_link(
+    times: tuple[int, ...], is_shared: bool
+) -> None:
+    """Even beside traffic as heavy as their own most segments have one packet of others before them."""
+    alone = [1.0] * 400
+    gaps = 1_500_000 * np.array([*alone, *np.random.default_rng(1).choice(times, 300), *alone])
+    here = np.arange(len(gaps))
+    everywhere = np.ones(len(gaps), dtype=bool)
+    watched = _watched(Gaps(here, gaps, here, np.ones(len(gaps)), everywhere))
+    assert watched is not None
+    found = _shared(watched)
+    assert (found is not None) == is_shared
+    if found is not None:
+        assert watched.many[found[0]].sum() > 250
 
 
 def test_one_end_cannot_tell_others_from_a_slower_link(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import stat
+import struct
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import parsers
 from multitracer.errors import FormatError, PreflightError
 from multitracer.tables import NOT_A_TIME
 from parsers import diag
-from parsers._signalling import diagnostic_log, programs
+from parsers._signalling import conversion, programs
 from parsers._signalling.hdlc import Frames, escaped, holds, stamp_ns, unescaped
 from tests.conftest import FIXTURES
 
@@ -176,7 +177,7 @@ def test_a_program_that_hangs_is_stopped_and_one_sentence_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", stub(tmp_path, "scat", "trap '' INT TERM; sleep 600 & wait; sleep 600"))
-    monkeypatch.setattr(diagnostic_log, "_LEAST_S", 0.5)
+    monkeypatch.setattr(conversion, "LEAST_S", 0.5)
     monkeypatch.setattr(programs, "_GRACE_S", 0.2)
     tables = diag.parse(io.BytesIO(log()), path="x")
     warnings = tables["signalling"].provenance["warnings"]
@@ -194,8 +195,8 @@ def test_a_program_that_dies_or_writes_too_much_is_one_sentence(
     assert tables["radio"].provenance["warnings"][0] == (
         "scat failed with status 3 (cannot go on); what it had read until then is used"
     )
-    monkeypatch.setattr(diagnostic_log, "_LEAST_OUTPUT_BYTES", 1 << 16)
-    monkeypatch.setattr(diagnostic_log, "_EXPANSION", 0)
+    monkeypatch.setattr(conversion, "LEAST_OUTPUT_BYTES", 1 << 16)
+    monkeypatch.setattr(conversion, "EXPANSION", 0)
     stub(tmp_path, "scat", "exec cat /dev/zero")
     tables = diag.parse(io.BytesIO(log()), path="x")
     assert "scat wrote more than it may and was stopped" in tables["radio"].provenance["warnings"][0]
@@ -211,6 +212,23 @@ def test_damaged_frames_and_records_that_nobody_decodes_are_counted() -> None:
     assert facts["warnings"][0] == "1 frame is damaged (check sequence) and left out, 18 are whole"
     assert facts["warnings"][1].startswith("ends within a frame: its last ")
     assert "holds no message of signalling that scat decodes" in facts["warnings"]
+
+
+@needs_programs
+def test_a_record_on_which_scat_fails_is_left_out_and_what_follows_is_read() -> None:
+    def cell(channel: int) -> bytes:  # as SCAT unpacks version 3 of the record
+        numbers = 305, channel, channel + 18_000, 100, 100, 7, 0x10DE, 3, 1, 2, 1, 0
+        return record(0xB0C2, b"\x03" + struct.pack("<HLLBBLHLHBHB", *numbers))
+
+    data = (
+        log(30) + cell(1350) + record(0xB0C2, b"\x03\x01") + cell(1351) + record(0xB0C2, b"\x03") + cell(1352)
+    )
+    radio = diag.parse(io.BytesIO(data), path="x")["radio"]
+    assert radio["channel"].tolist() == [1350, 1351, 1352]
+    assert radio["line"].tolist() == [1, 2, 3]
+    assert radio.provenance["failed_frames"] == 2
+    (warning,) = (each for each in radio.provenance["warnings"] if "fails" in each)
+    assert warning.startswith("scat fails on 2 of its records, which are left out: struct.error")
 
 
 # --- recordings of others ---

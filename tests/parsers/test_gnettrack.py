@@ -42,8 +42,8 @@ def test_row_is_radio_and_position_in_the_tables_units() -> None:
     lte, nr, neighbour, hspa = found["radio"].rows()
     expected = {
         "rat": "LTE", "rsrp_dbm": -79.0, "rsrq_db": -12.0, "sinr_db": 10.0, "cqi": 8, "rssi_dbm": -61.0,
-        "cell_id": 3, "area_code": 0x9CBA, "downlink_bps": 1000.0, "uplink_bps": 3000.0, "operator": "B",
-        "role": "serving", "state": "D",
+        "cell_id": 124546051, "area_code": 0x9CBA, "downlink_bps": 1000.0, "uplink_bps": 3000.0,
+        "operator": "B", "role": "serving", "state": "D",
     }  # fmt: skip
     assert {k: lte[k] for k in expected} == expected
     assert (nr["rat"], nr["rssi_dbm"]) == ("NR", None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer as mt
 import parsers
 from multitracer.errors import FormatError
 from parsers import mapped_csv
@@ -107,6 +108,14 @@ def test_what_stands_for_no_value_differs_between_columns(seed: int, tmp_path: P
     books = table.provenance
     assert books["missing"] == ({"downlink_bps": rates.count(-7)} if -7 in rates else {})
     assert any("counter was reset" in warning for warning in books["warnings"]) == (-7 in rates)
+
+
+def test_map_of_a_log_in_a_folder_is_no_unknown_file(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_bytes(CSV)
+    (tmp_path / "drive.csv.toml").write_text(MAP)
+    assert not [text for text in mt.open(tmp_path).warnings if "toml" in text]
+    (tmp_path / "other.toml").write_text(MAP)
+    assert "no installed format knows other.toml; not read" in " ".join(mt.open(tmp_path).warnings)
 
 
 def test_map_is_never_a_link(tmp_path: Path) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
+from parsers import diag
+from parsers._signalling.programs import program
 from parsers._signalling.signalling import read_signalling
+from tests.conftest import FIXTURES
 from tests.parsers.signalling_messages import START_NS, nr, packet, read_messages, serving, version_2
+from tests.parsers.test_diag import needs_programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,3 +139,24 @@ def test_radios_of_one_phone_are_followed_apart(tmp_path: Path) -> None:
         (0, "complete", 4),
         (1, "unknown", None),
     ]
+
+
+@pytest.mark.fixtures
+@needs_programs
+def test_every_command_that_tshark_finds_is_a_row(tmp_path: Path) -> None:
+    (path,) = (FIXTURES / "mobileinsight").rglob("20201116_124000*.mi2log")
+    made = tmp_path / "scat.pcap"
+    scat = [program("scat"), "-t", "qc", "-L", "nas,rrc", "-d", str(path), "-F", str(made)]
+    subprocess.run(scat, check=True, capture_output=True)
+
+    def frames(field: str) -> int:
+        tshark = ["tshark", "-n", "-r", str(made), "-Y", field, "-T", "fields", "-e", "frame.number"]
+        return len(subprocess.run(tshark, check=True, capture_output=True).stdout.splitlines())
+
+    with path.open("rb") as stream:
+        rows = list(diag.parse(stream, path=str(path))["handovers"].rows())
+    kinds = Counter(row["kind"] for row in rows)
+    assert kinds["handover"] == frames("lte-rrc.mobilityControlInfo_element") > 0
+    legs = kinds["secondary added"] + kinds["secondary changed"]
+    assert legs == frames("nr-rrc.reconfigurationWithSync_element") > 0
+    assert {row["result"] for row in rows if row["kind"] == "handover"} == {"complete"}

@@ -50,6 +50,7 @@ DUMP = "last known state:\n  Phone Id=0\n    mCallState=0\n" + SERVICE + STRENGT
 EVENTS = (
     "  local logs:\n    2021-05-06T10:00:00.000 - mSignalStrength=SignalStrength:{mLte="
     "CellSignalStrengthLte: rsrp=-140}\n"
+    "    mSignalStrength=SignalStrength:{mLte=CellSignalStrengthLte: rsrp=-139}\n"
 )
 
 
@@ -108,6 +109,13 @@ def test_numbers_of_early_versions_are_read() -> None:
     assert (row["rat"], row["rsrp_dbm"], row["rsrq_db"], row["sinr_db"]) == ("LTE", -95.0, -10.0, 12.0)
     (row,) = rows(text.replace(": 99 0", ": 20 3").replace("-95", "2147483647"))
     assert (row["rssi_dbm"], row["rxqual"]) == (-73.0, 3)
+
+
+@pytest.mark.parametrize(
+    "empty", ["mSignalStrength=null\n", "mCellInfo=[]\n", "mSignalStrength=SignalStrength:{}\n"]
+)
+def test_statement_without_a_technology_says_nothing(empty: str) -> None:
+    assert len(rows(empty + STRENGTH)) == 2
 
 
 def test_values_that_cannot_be_are_counted() -> None:

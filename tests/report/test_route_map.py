@@ -211,3 +211,42 @@ def test_another_quantity_changes_the_legend(browser: Browser, page: Path) -> No
         " s.dispatchEvent(new Event('change'))})()"
     )
     assert browser.evaluate("document.querySelector('.map .classes b').textContent") == "SINR, dB"
+
+
+CHOOSE_DISTANCE = (
+    "(() => {const s = document.querySelector('.figure select'); s.value = '1';"
+    " s.dispatchEvent(new Event('change'))})()"
+)
+
+
+@pytest.mark.browser
+def test_the_distance_axis_is_linked_with_the_map_too(browser: Browser, page: Path) -> None:
+    mounted(browser, page)
+    browser.evaluate(CHOOSE_DISTANCE)
+    browser.wait("document.querySelector('.figure .status').textContent.includes(' km to ')")
+    assert "every reading with a place" in browser.evaluate(
+        "document.querySelector('.figure .status').textContent"
+    )
+    browser.evaluate("window.report.then((shown) => shown.look(0.5, 1)).then(() => true)")
+    begin, end = browser.evaluate("window.routeMap.stretch()")
+    assert 0 < begin < end < 200
+    browser.evaluate(
+        "document.dispatchEvent(new CustomEvent('cursor', {detail: {metres: 700, from: 'figure'}}))"
+    )
+    assert begin <= browser.evaluate("window.routeMap.cursor()") <= end
+    pressed(browser, ".")
+    assert browser.evaluate("document.querySelector('.plot .cursor').hidden") is False
+    assert browser.complaints == []
+
+
+def test_no_line_leads_over_a_gap_of_the_route() -> None:
+    """A leap of 70 km without a reading in it is no line."""
+    seconds = np.arange(60)
+    lat = 50 + 1e-4 * seconds + np.where(seconds >= 30, 0.6, 0.0)
+    position = table(
+        POSITION, time_ns=START_NS + seconds * NS_PER_S, lat_deg=lat, lon_deg=np.full(60, 8.0)
+    )
+    document = map_document(Drive(route_of(position), {}, origin_ns=START_NS))
+    assert document is not None
+    joined = unpacked_columns(document["track"])["joined"]
+    assert [i for i, each in enumerate(joined) if not each] == [0, 30]

@@ -1,4 +1,4 @@
-"""What passed around each handover, against the same car a minute before.
+"""What the traffic did around each handover, compared with the same drive a minute earlier.
 
 A handover has four windows. *During* is the time in which the change must have happened (the command to its
 completion, or the two readings), at least half a second. *Before* and *after* lie at its two sides. The
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
+from multitracer.analysis.mobility.series import medians
 from multitracer.mobility import AROUND, AROUND_LIMITS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 SIDE_S = 5.0
 """Length of the windows before and after: long enough for some round trips of a slow link. Not measured."""
 BASELINE_S = 60.0
-"""So much earlier lies the baseline; a car in a town has gone one or two cells on. Not measured."""
+"""The baseline lies this much earlier: a car in a town passes one or two cells in it. Not measured."""
 _LEAST_NS = NS_PER_S // 2
-"""Of the window during: shorter ones hold no round trip of a slow link. Not measured."""
+"""Least length of the window `during`: shorter ones hold no round trip of a slow link. Not measured."""
 _LEAST_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
 WINDOWS = ("baseline", "before", "during", "after")
 
@@ -39,7 +40,7 @@ class Segments(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Intervals with their limit, of all transfers; of intervals that overlap each counts its part."""
+    """Intervals with their limit, of all transfers; where intervals overlap, each is counted."""
 
     begin_ns: Times
     end_ns: Times
@@ -47,7 +48,7 @@ class Limits(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What is known of the traffic; None where it is not."""
+    """The traffic of a drive; None for what was not recorded."""
 
     throughput: Steps | None = None
     """Bit/s."""
@@ -136,14 +137,10 @@ def _rates(windows: _Windows, throughput: Steps | None, usable: Mask) -> dict[st
 
 def _round_trips(windows: _Windows, rtt: Samples | None) -> dict[str, Array]:
     number = len(windows.begin)
-    median = np.full(number, np.nan)
     if rtt is None:
-        return {"rtt_median_ms": median, "rtt_samples": np.full(number, NA)}
-    time, value = rtt.known()
-    first, last = np.searchsorted(time, windows.begin), np.searchsorted(time, windows.end)
-    for row in np.flatnonzero(last > first).tolist():
-        median[row] = np.median(value[first[row] : last[row]]) / NS_PER_MS
-    return {"rtt_median_ms": median, "rtt_samples": last - first}
+        return {"rtt_median_ms": np.full(number, np.nan), "rtt_samples": np.full(number, NA)}
+    median, count = medians(rtt.known(), windows.begin, windows.end)
+    return {"rtt_median_ms": median / NS_PER_MS, "rtt_samples": count}
 
 
 def _losses(windows: _Windows, segments: Segments | None) -> dict[str, Array]:
@@ -196,13 +193,13 @@ def _union(begin: Times, end: Times) -> tuple[Times, Times]:
 
 
 def _overlap_s(begin: Times, end: Times, windows: _Windows) -> Array:
-    """Return how many seconds of intervals lie in each window; those that overlap count each."""
+    """Return how many seconds of intervals lie in each window; where they overlap, each counts."""
     if not len(begin):
         return np.zeros(len(windows.begin))
     origin = int(begin.min())
 
     def until(time: Times) -> Array:
-        """Return the seconds of all intervals before each time: of each its part up to it."""
+        """Return how many seconds of all intervals lie before each time."""
         total = np.zeros(len(time))
         for edges, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):
             at = (edges - origin) / NS_PER_S

@@ -1,4 +1,4 @@
-"""Why a second was bad: a cause only with its evidence, else what is missing.
+"""Why a second was bad: its cause if there is evidence for one, otherwise what was not recorded.
 
 In this order: the server, if it had nothing to send; coverage, if the level is weak; interference, if the
 level is not weak and the quality is poor; a change of the cell near it; load, if level and quality are good
@@ -35,9 +35,9 @@ GOOD_RSRQ_DB = -12.0
 POOR_ECIO_DB, GOOD_ECIO_DB = -14.0, -10.0
 """Of UMTS, in operators' practice. Not measured."""
 BUSY_PCT = 80.0
-"""A shared channel that is busy so long makes each wait four times its service time (M/M/1). Not measured."""
+"""A shared channel this busy makes each wait four times its service time (M/M/1). Not measured."""
 LOADED_SHARE = 0.3
-"""Of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
+"""Part of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
 _TCP = (
     "recovery", "congestion-window", "slow-start", "receiver-window", "sender-buffer", "handshake",
     "application nagle",
@@ -47,7 +47,7 @@ _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 
 
 class Cause(IntEnum):
-    """Why it was bad."""
+    """Why a second was bad."""
 
     NONE = 0
     UNKNOWN = 1
@@ -65,7 +65,7 @@ class Cause(IntEnum):
 
 
 _WEAK = (Cause.NONE, Cause.UNKNOWN, Cause.TCP)
-"""What a cause before it overrules in seconds of repair."""
+"""Causes that the cause of the loss replaces in seconds of repair."""
 _REPAIRS = ("recovery", "congestion-window", "slow-start")
 _OF_THE_RADIO = (Cause.COVERAGE, Cause.INTERFERENCE)
 _OF_THE_AIR = (Cause.COVERAGE, Cause.INTERFERENCE, Cause.HANDOVER)
@@ -141,7 +141,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
 
 
 def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Numbers:
-    """Return the causes with those of losses passed on: what repairs a loss belongs to what lost it.
+    """Return the causes, where seconds that repair a loss have the cause of the loss.
 
     A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
     before it. An outage at the begin of a stretch takes that of the second after it. A second that was not
@@ -185,7 +185,7 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Nu
 
 
 def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
-    """Return what would have to be recorded to tell the cause of some seconds, in words."""
+    """Return in words which recordings would show the cause of some seconds."""
     lacks = [
         ("a reading of the level (RSRP)", ~radio.level_known),
         ("a reading of the quality (SINR, or RSRQ)", ~radio.quality_known),
@@ -197,7 +197,7 @@ def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
 
 
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
-    """Return where the first column that is known is below its threshold, and where one is known."""
+    """Return where the first known column is below its threshold, and where any column is known."""
     below = np.zeros(len(columns[0][0]), dtype=bool)
     known = below.copy()
     for values, threshold in columns:

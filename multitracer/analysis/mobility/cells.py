@@ -67,7 +67,7 @@ def cells_of(
 
 
 def _identities(stays: Stays, number: int) -> dict[str, Array]:
-    """Return what each cell is called: what is known of its first stay, then of the others."""
+    """Return the identity of each cell: from its first stay, completed from its later ones."""
     columns: dict[str, Array] = {}
     for name in ("rat", "plmn", "cell_id", "physical_cell_id", "channel"):
         values = stays.table[name]
@@ -79,7 +79,7 @@ def _identities(stays: Stays, number: int) -> dict[str, Array]:
 
 
 def _cell_of(stays: Stays, stay: Numbers) -> Numbers:
-    """Return the cell of rows of STAYS; NA of NA."""
+    """Return the cell of rows of STAYS; NA for a row that is NA."""
     return np.asarray(np.append(stays.table["cell"], NA)[stay])
 
 

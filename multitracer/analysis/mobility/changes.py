@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers
 
 _AT_ONCE_NS = NS_PER_S
-"""Commands of one round of questions; modems are read about once a second."""
+"""Answers within this time are of one round of commands; modems are read about once a second."""
 _LEG = ["LTE", "NR"]
 _CELL_COLUMNS = ("rat", "physical_cell_id", "channel", "cell_id")
 
@@ -100,7 +100,7 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
 
 
 def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Changes, Mask]:
-    """Return the changes, bounded closer by further signs of them, and which signs belong to none of them."""
+    """Return the changes with closer bounds from further signs, and which signs belong to no change."""
     first = np.searchsorted(changes.after, before, side="right")
     last = np.searchsorted(changes.before, after, side="left")
     of_one = last - first == 1
@@ -115,7 +115,7 @@ def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Change
 
 
 def _same_at_both(serving: Serving, sign: _Sign, readings: tuple[Numbers, Numbers]) -> Mask:
-    """Return where a stronger sign was read at both readings, or within a second of them, and is the same."""
+    """Return where a stronger sign has the same value at both readings, or within a second of them."""
     rows, values = np.flatnonzero(sign.known), sign.values
     if not len(rows):
         return np.zeros(len(readings[0]), dtype=bool)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.mobility.series import Samples, Steps
+from multitracer.analysis.mobility.series import Samples, Steps, medians
 from multitracer.errors import InputError
 from multitracer.mobility import EPOCHS
 from multitracer.tables import Table
@@ -27,9 +27,9 @@ BEFORE_S, AFTER_S, BIN_S = 10.0, 10.0, 0.5
 """A bin of half a second holds an interruption of 30 to 50 ms and the stall that TCP makes of it. Not
 measured."""
 CERTAIN_S = 2.0
-"""Handovers whose time is known worse than this are left out: they would blur four bins into one. Not
+"""Handovers whose time is less certain than this are left out: they would blur four bins into one. Not
 measured."""
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # the usual level; not measured
 DRAWS = 1_000
 """The end of a 95 % interval is then the 25th of 1,000 draws; its own error is some 0.7 % in rank."""
 _MOST_BINS = 10_000  # a window of an hour and a half in half seconds; more is a slip of the units
@@ -105,12 +105,7 @@ def _values(series: Steps | Samples, begin: Times, end: Times) -> Array:
     if isinstance(series, Steps):
         mean, covered = series.mean(begin, end)
         return np.asarray(np.where(covered >= _LEAST_COVERED, mean, np.nan))
-    time, value = series
-    result = np.full(len(begin), np.nan)
-    first, last = np.searchsorted(time, begin), np.searchsorted(time, end)
-    for row in np.flatnonzero(last > first).tolist():
-        result[row] = np.median(value[first[row] : last[row]])
-    return result
+    return medians(series, begin, end)[0]
 
 
 def _means(values: Array, seed: int) -> dict[str, Array]:
@@ -149,7 +144,7 @@ def _medians(values: Array) -> dict[str, Array]:
 
 
 def order_statistic(number: int) -> int:
-    """Return the rank, from 1, of the value that bounds the median from below with its mirror from above.
+    """Return the rank, from 1, of the median's lower bound; the upper bound has the same rank from above.
 
     Parameters
     ----------

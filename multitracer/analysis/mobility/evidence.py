@@ -8,7 +8,9 @@ import numpy as np
 
 from multitracer.analysis.mobility.causes import WEAK_RSRP_DBM, Cause
 from multitracer.analysis.mobility.handovers import bounds_ns
+from multitracer.analysis.mobility.seconds import CERTAIN_S
 from multitracer.units import NS_PER_S
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.causes import Radio
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 _AROUND_NS = 3 * NS_PER_S
 """A change of the cell so near a stretch is part of its evidence, as in `seconds`."""
-_MEGA = 1e6
+_MEGA = 1e6  # Mbit/s in a sentence
 
 
 def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, handovers: Table) -> str:
@@ -105,9 +107,12 @@ def _rate(seconds: Seconds, rows: Numbers) -> str:
 
 
 def _changes(seconds: Seconds, rows: Numbers, handovers: Table) -> str:
-    low, high = bounds_ns(handovers)
     begin, end = seconds.begin_ns[rows[0]] - _AROUND_NS, seconds.begin_ns[rows[-1]] + NS_PER_S + _AROUND_NS
-    inside = np.flatnonzero((low < end) & (high > begin))
-    failed = int((handovers["result"][inside] != "complete").sum())
-    words = f"{len(inside)} change{'s' if len(inside) != 1 else ''} of the cell"
-    return words + (f", {failed} not complete" if failed else "")
+    long_ns = round(CERTAIN_S * NS_PER_S)
+    near = slice(*np.searchsorted(handovers["time_ns"], [begin - long_ns, end + long_ns]).tolist())
+    some = handovers.take(near)
+    low, high = bounds_ns(some)
+    inside = (low < end) & (high > begin) & (high - low <= long_ns)
+    failed = int((some["result"][inside] != "complete").sum())
+    words = count(int(inside.sum()), "change")
+    return f"{words} of the cell" + (f", {failed} not complete" if failed else "")

@@ -31,7 +31,7 @@ SHORTLY_S = 5.0
 """A failure so soon after a handover is laid to it (Tstore_UE_cntxt of TS 36.300, which leaves it to the
 operator). Not measured."""
 _LAG_NS = 2 * NS_PER_S
-"""A modem says its new cell up to so much later, or from its cache: it is read about once a second."""
+"""A modem may report its new cell this much later, or from its cache: it is read about once a second."""
 _NOT_SERVING = (
     Kind.SECONDARY_ADDED.value,
     Kind.SECONDARY_CHANGED.value,
@@ -94,12 +94,12 @@ def handovers_of(
 
 
 def is_leg(changes: Table) -> Mask:
-    """Return which rows of HANDOVERS tell of a leg beside the serving cell: shape (n_changes,)."""
+    """Return which rows of HANDOVERS are of a secondary leg, not of the serving cell: shape (n_changes,)."""
     return np.isin(changes["kind"], _NOT_SERVING)
 
 
 def bounds_ns(changes: Table) -> tuple[Times, Times]:
-    """Return until when the old cell served at least, and from when on the new one did at the latest.
+    """Return the latest time at which the old cell certainly served, and the earliest of the new one.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def same_cell(changes: Table, left: tuple[str, Numbers], right: tuple[str, Numbe
 
 
 def _shown_by(signalling: Table, readings: Table) -> Mask:
-    """Return which changes between readings are those that signalling has, too."""
+    """Return which changes between readings are in the signalling, too."""
     low, high = bounds_ns(signalling)
     order = np.argsort(low, kind="stable")
     low, high = low[order], np.maximum.accumulate(high[order])
@@ -165,7 +165,7 @@ def _shown_by(signalling: Table, readings: Table) -> Mask:
 
 
 def _named(signalling: Table, readings: Table) -> Table:
-    """Return signalling's changes with the cell identities that a reading of the same change names."""
+    """Return the changes of the signalling with cell identities from readings of the same change."""
     low, high = bounds_ns(readings)
     time, columns = signalling["time_ns"], dict(signalling.columns)
     if not len(readings):
@@ -198,7 +198,7 @@ def _stays_s(changes: Table, begin_ns: int) -> tuple[Array, Array]:
 
 
 def _ping_pongs(changes: Table, stay_s: tuple[Array, Array], minimum_s: float) -> Array:
-    """Return which changes lead back too soon; NA where the cells or the stay are not known well enough."""
+    """Return which changes lead back too soon; NA where cells or stay are too uncertain to decide."""
     number = len(changes)
     result = np.full(number, NA, dtype=np.int8)
     if not number:

@@ -1,4 +1,4 @@
-"""Which logged positions can be trusted, and which are left out with what reason.
+"""Which logged positions can be trusted, and why the others are left out.
 
 Left out are: no time, no coordinates, no fix, 0/0 (what receivers write before they know), beyond the earth,
 an old position that the logger repeats while the car drives on, and a stray (the positions before and after
@@ -64,7 +64,7 @@ def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
 
 
 def is_leap(length_m: Array, seconds: Array) -> Mask:
-    """Return which steps are longer than anything that drives could go in that time.
+    """Return which steps are longer than any vehicle could go in that time.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _faults(position: Table) -> list[tuple[str, Mask]]:
 
 
 def _read_anew(position: Table, rows: Numbers) -> Numbers:
-    """Return the rows without repeated positions, if the log shows that its writer repeats old ones."""
+    """Return the rows without repeated positions, if the logger repeats old positions."""
     lat, lon, speed = (position[name][rows] for name in ("lat_deg", "lon_deg", "speed_mps"))
     repeated = np.zeros(len(rows), dtype=bool)
     repeated[1:] = (lat[1:] == lat[:-1]) & (lon[1:] == lon[:-1])

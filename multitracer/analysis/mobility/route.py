@@ -101,7 +101,7 @@ class Route:
         return Places(*(np.where(unknown, np.nan, each) for each in values))
 
     def _share(self, time_ns: Times, before: Numbers, after: Numbers) -> Array:
-        """Return which share of the way between two positions is done, by speed, or by time without one."""
+        """Return which share of the way between two positions is done: by speed, or by time without one."""
         known = self.table["time_ns"]
         whole_ns = np.maximum(known[after] - known[before], 1)
         share = np.asarray((time_ns - known[before]) / whole_ns, dtype=np.float64)
@@ -159,7 +159,7 @@ def _gaps(rows: int, step_m: Array, seconds: Array, longest: tuple[float, float]
 
 
 def _noise_m(speed_mps: Array, error_m: Array) -> Array:
-    """Return from which distance on each position counts."""
+    """Return the distance from which on each position counts, in metres."""
     unknown = np.fmin(np.fmax(NOISE_M, 2 * error_m), PARKED_NOISE_M)
     noise = np.where(speed_mps < STANDING_MPS, PARKED_NOISE_M, 0.0)
     return np.where(np.isfinite(speed_mps), noise, unknown)
@@ -209,7 +209,7 @@ def _distance(points: Array, counted: Mask, gap: Array, time_ns: Times) -> Array
 
 
 def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Array) -> Array:
-    """Return the course at each row: as logged while it drives, else from the counted rows around it."""
+    """Return the course at each row: as logged while driving, otherwise from the counted rows around it."""
     heading = np.full(len(points), np.nan)
     rows = np.flatnonzero(counted)
     if len(rows) > 1:
@@ -224,7 +224,7 @@ def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Arr
 
 
 def _by_speed(position: Table) -> tuple[Times, Array]:
-    """Return how far the car had gone by its own speed at each time at which that is known."""
+    """Return the distance by the logged speed, at each time that has a speed."""
     time_ns, speed = position["time_ns"], position["speed_mps"]
     rows = np.flatnonzero(np.isfinite(speed) & (time_ns != NOT_A_TIME))
     rows = rows[np.argsort(time_ns[rows], kind="stable")]

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Table, Times
 
 HOLD_S = 5.0
-"""A reading tells of so many seconds after it: at 100 km/h a car has gone 140 m. Not measured."""
+"""A reading holds for this many seconds: a car at 100 km/h goes 140 m in them. Not measured."""
 LONGEST_S = 1_000_000
 """Eleven days; a recording whose times span more has two clocks, and its seconds would fill the memory."""
 _LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
 _BEFORE_NS, _AFTER_NS = NS_PER_S, 3 * NS_PER_S
 """What belongs to a change of the cell: the failing link before it, and after it a retransmission timer (1 s,
 RFC 6298) that doubled once."""
+CERTAIN_S = 10.0
+"""A change whose two readings lie farther apart explains no second: its time is not known. Not measured."""
 _NO_SERVICE = (0, 2)
 """<stat> of TS 27.007, 7.2: not registered, and not searching or searching."""
 
@@ -49,7 +51,7 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class Drive:
-    """A drive as its parts; what was not recorded is None.
+    """The series and tables of a drive; None for what was not recorded.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", 
 
 
 def _grid(drive: Drive) -> Times:
-    """Return the begins of all seconds from the first to the last that anything is known of."""
+    """Return the begin of each second, from the first to the last for which anything is known."""
     sources = [drive.stays.serving.time_ns]
     sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
     sources += [drive.limits.begin_ns, drive.limits.end_ns] if drive.limits is not None else []
@@ -151,7 +153,7 @@ def _mean(series: Steps, begin: Times) -> Array:
 def _held(time: Times, value: Array, begin: Times) -> Array:
     """Return the mean of the readings in each second, or the last one before it that is not too old.
 
-    Rows that do not tell the value are passed over.
+    Rows without a value are skipped.
     """
     known = np.isfinite(value)
     time, value = time[known], value[known]
@@ -204,6 +206,8 @@ def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:
 
 def _changes(handovers: Table, begin: Times, end: Times) -> Mask:
     low, high = bounds_ns(handovers)
+    certain = high - low <= round(CERTAIN_S * NS_PER_S)
+    low, high = low[certain], high[certain]
     started = np.searchsorted(np.sort(low) - _BEFORE_NS, end, side="left")
     over = np.searchsorted(np.sort(high) + _AFTER_NS, begin, side="right")
     return np.asarray(started > over)

@@ -45,7 +45,7 @@ class Serving:
 
     @classmethod
     def of(cls, radio: Table) -> Serving:
-        """Return the readings of the serving cell; a row without a role is one, a row without time is not.
+        """Return the readings of the serving cell: rows without a role count, rows without a time do not.
 
         A modem may announce a new cell in the middle of an answer that it had begun in the old one: of two
         readings of one time the announcement is the later one.
@@ -63,7 +63,7 @@ class Serving:
 
     @cached_property
     def time_ns(self) -> Times:
-        """Best single time of each reading."""
+        """Best estimate of the time of each reading."""
         return np.asarray(self["time_ns"])
 
     @cached_property
@@ -89,8 +89,9 @@ class Serving:
         if not (channel >= 0).any():
             return np.asarray(np.maximum(physical, NA))
         known = (physical >= 0) & (channel >= 0)
-        _, pair = np.unique(np.stack([physical, channel]), axis=1, return_inverse=True)
-        return np.where(known, pair.reshape(-1), NA)
+        _, cells = np.unique(physical, return_inverse=True)
+        names, channels = np.unique(channel, return_inverse=True)
+        return np.asarray(np.where(known, cells * len(names) + channels, NA))
 
     @cached_property
     def technology_known(self) -> Mask:

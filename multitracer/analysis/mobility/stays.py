@@ -1,4 +1,4 @@
-"""In which cell the phone was when: the time between two changes of the serving cell.
+"""Which cell served at which time: a stay lasts from one change of the serving cell to the next.
 
 A stay is a list of pieces, the times between two readings of it that are near enough. What lies between the
 last reading of one cell and the first of the next counts half for each. A time without readings counts for
@@ -27,7 +27,7 @@ HOLD_S = 10.0
 """The slowest polls of routers that are known (RUTOS, 3ginfo) are 5 s and 10 s apart. Not measured."""
 _IDENTITY = ("rat", "plmn", "cell_id", "physical_cell_id", "channel")
 _GENERATION = {"LTE": "LTE or NR", "NR": "LTE or NR"}
-"""One anchor cell of a dual connection is called by both names in turn."""
+"""Both names are used in turn for one anchor cell of a dual connection."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Stays:
 
 
 def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -> Stays:
-    """Return in which cell a phone was when.
+    """Return which cell served a phone at which time.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _times(begin: Times, end: Times, stay: Numbers, number: int) -> dict[str, Ar
 
 
 def _identities(serving: Serving, of_reading: Numbers, changes: Table, number: int) -> dict[str, Array]:
-    """Return what each stay's cell is called: by most of its readings, else by the handover to or from it."""
+    """Return the identity of each stay's cell: by most readings, otherwise by the handover to or from it."""
     columns: dict[str, Array] = {}
     for name in _IDENTITY:
         values, known = serving.identity(name), serving.known(name) & (of_reading >= 0)
@@ -163,14 +163,23 @@ def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
 
 
 def _cells(columns: dict[str, Array]) -> Numbers:
-    """Return a number for each stay, the same for the same cell, in the order in which they are entered."""
+    """Return a number for each stay, the same for the same cell, in the order in which they are entered.
+
+    A stay without an identity is in the cell whose identity was read elsewhere with the same physical cell
+    and channel, if there is only one.
+    """
     generation = [
         _GENERATION.get(FAMILY.get(rat, rat), FAMILY.get(rat, rat)) for rat in columns["rat"].tolist()
     ]
-    rows = zip(generation, *(columns[name].tolist() for name in _IDENTITY[2:]), strict=True)
+    rows = list(zip(generation, *(columns[name].tolist() for name in _IDENTITY[2:]), strict=True))
+    identities: dict[tuple[str, int, int], set[int]] = {}
+    for rat, cell, physical, channel in rows:
+        if cell >= 0 and physical >= 0 and channel >= 0:
+            identities.setdefault((rat, physical, channel), set()).add(cell)
     keys: dict[tuple[object, ...], int] = {}
     numbers = []
     for rat, cell, physical, channel in rows:
-        key = (rat, cell) if cell >= 0 else (rat, None, physical, channel)
+        known = {cell} if cell >= 0 else identities.get((rat, physical, channel), set())
+        key = (rat, *known) if len(known) == 1 else (rat, None, physical, channel)
         numbers.append(keys.setdefault(key, len(keys)))
     return np.array(numbers, dtype=np.int64)

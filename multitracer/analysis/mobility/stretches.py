@@ -29,9 +29,9 @@ OUTAGE_SHARE = 0.5
 LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
 _BRIDGE_S = 2
-"""So many seconds that are not bad do not end a stretch. Not measured."""
+"""Up to this many seconds that are not bad do not end a stretch. Not measured."""
 _LEAST_CAUSE_S = 3
-"""A cause that shows for less belongs to its neighbour: levels swing around a threshold. Not measured."""
+"""A cause that lasts for less joins its neighbour: levels vary around a threshold. Not measured."""
 
 
 class _Part(NamedTuple):
@@ -122,26 +122,47 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 
 
 def _parts(first: int, cause: Numbers) -> list[_Part]:
-    """Return a stretch, which begins at a second, cut where its cause changes."""
+    """Return the parts of a stretch: it is cut where its cause changes."""
     cause = _filled(cause)
-    while True:
-        edges = np.flatnonzero(np.diff(cause) != 0) + 1
-        begins, ends = np.append(0, edges), np.append(edges, len(cause))
-        lengths = ends - begins
-        if len(begins) == 1 or lengths.min() >= _LEAST_CAUSE_S:
-            break
-        short = int(np.argmin(lengths))
-        near = [each for each in (short - 1, short + 1) if 0 <= each < len(begins)]
-        longer = max(near, key=lambda each: int(lengths[each]))
-        cause[begins[short] : ends[short]] = cause[begins[longer]]
+    for least in range(2, _LEAST_CAUSE_S + 1):  # the shortest first
+        while _give_away(cause, least):
+            pass
+    begins, ends = _edges(cause)
     return [
         _Part(first + int(a), first + int(b) - 1, Cause(int(cause[a])))
         for a, b in zip(begins, ends, strict=True)
     ]
 
 
+def _edges(cause: Numbers) -> tuple[Numbers, Numbers]:
+    """Return where runs of one cause begin and end."""
+    edges = np.flatnonzero(np.diff(cause) != 0) + 1
+    return np.append(0, edges), np.append(edges, len(cause))
+
+
+def _give_away(cause: Numbers, least: int) -> bool:
+    """Give runs shorter than `least` to their longer neighbours, in place, and return whether there were any.
+
+    Of short runs in a row it is every second one, so each pass at least halves their number.
+    """
+    begins, ends = _edges(cause)
+    length, number = ends - begins, np.arange(len(begins))
+    short = length < least
+    if len(begins) == 1 or not short.any():
+        return False
+    group = np.maximum.accumulate(np.where(short, 0, number + 1))
+    rows = np.flatnonzero(short & ((number - group) % 2 == 0))
+    before = np.where(rows > 0, length[rows - 1], 0)
+    after = np.where(rows + 1 < len(begins), length[np.minimum(rows + 1, len(begins) - 1)], 0)
+    heirs = np.where(before >= after, rows - 1, rows + 1)
+    runs = cause[begins]
+    runs[rows] = runs[heirs]
+    cause[:] = np.repeat(runs, length)
+    return True
+
+
 def _filled(cause: Numbers) -> Numbers:
-    """Return the causes with seconds that were not bad given to the one before them."""
+    """Return the causes, where seconds that were not bad have the cause before them."""
     rows = np.where(cause != Cause.NONE, np.arange(len(cause)), 0)
     return np.asarray(cause[np.maximum.accumulate(rows)])
 
@@ -180,7 +201,7 @@ def _row(judged: _Judged, part: _Part) -> Row:
 
 
 def _lost_s(judged: _Judged, rows: Numbers) -> float:
-    """Return what the stretch cost: of each second the part of the typical rate that was not there."""
+    """Return the cost of the stretch: for each second the missing part of the typical rate."""
     rows = rows[judged.by_rate[rows]]
     if not len(rows) or not judged.typical_bps > 0:
         return float("nan")

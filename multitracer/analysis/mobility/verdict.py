@@ -43,6 +43,9 @@ def verdicts(changes: Table, shortly_ns: int) -> tuple[Array, Array]:
     """
     verdict = np.full(len(changes), "", dtype="U10")
     reason = np.full(len(changes), "only readings of the radio show it", dtype="U64")
+    for kind in np.unique(changes["kind"]).tolist():
+        if kind != Kind.CHANGE.value:
+            reason[changes["kind"] == kind] = f"a {kind} is no handover"[:64]
     by_signalling = np.flatnonzero(changes["evidence"] == "signalling")
     rows = list(changes.take(by_signalling).rows())
     for number, row in zip(by_signalling.tolist(), rows, strict=True):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.tables import Array, Times
 
-_LEAST_GAP_NS = 5 * NS_PER_S
+_LEAST_GAP_NS = 5 * NS_PER_S  # the reason is that of `_MISSED`
 _MISSED = 5
 """So many readings must be missing, and so much time without one must pass, before a line is broken.
 
@@ -29,7 +29,7 @@ on others.
 
 
 class Shown(NamedTuple):
-    """Of which column a series is made, in which unit, and what it says."""
+    """The column that a series is made of, its unit, and what it shows."""
 
     column: str
     unit: str
@@ -112,7 +112,7 @@ def _known(values: Array) -> Array:
 
 
 def _most(source: Array, known: Array) -> Array:
-    """Return the rows with a value of the source that has most of them; of equal ones the first by name."""
+    """Return the rows of the source with most values; of equal sources the first by name."""
     rows = np.flatnonzero(known)
     names, number, counts = np.unique(source[rows], return_inverse=True, return_counts=True)
     return rows[number == counts.argmax()] if len(names) else rows

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 WINDOW_SEGMENTS = 16
+"""Data segments in a window of default length: enough that single segments make no steps. Not measured."""
 LEAST_HEADERS_BYTES = 40
 """IPv4 and TCP headers without options."""
 

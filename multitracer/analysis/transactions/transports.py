@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Array
 
-_DRAW_SEEDS = (1, 2)
+_DRAW_SEEDS = (1, 2)  # each transport draws its own resamples; the values have no meaning
 
 
 def _interval(name: str, doc: str, unit: str = "") -> tuple[Column, ...]:

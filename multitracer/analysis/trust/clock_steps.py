@@ -24,10 +24,11 @@ SMALLEST_STEP_NS = NS_PER_S // 2
 _LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
 _LEAST_CALM = 10
 """So many segments have to follow each other without a long pause before the rate of the ticks is known."""
-_LARGEST_SKEW = 0.01
-_RATES_HZ = (1, 2000)
+_LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
+_RATES_HZ = (1, 2000)  # RFC 7323, section 5.4: ticks of 1 ms to 1 s; the upper bound has a margin of two
 _USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
-_QUEUE_SKEW = 0.1
+"""Rates in use: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
+_QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
 
 def clock_steps(numbers: Counted) -> Array:

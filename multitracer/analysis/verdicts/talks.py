@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 1 << 18
 """Of talks side by side, unless one alone has more: it bounds the memory."""
-_MOST_UNITS = 1 << 42
+_MOST_UNITS = 1 << 42  # 1,024 sequence spaces of 2^32
 _MOST_NS = 1 << 60
 """Lengths of the axes: all sums of rules stay within 64 bits. A talk that has more is judged alone."""
 _APART = 2

@@ -51,14 +51,17 @@ def has_bursts(side: LinkSide | None) -> bool:
 
 
 class _Spans(NamedTuple):
-    """Intervals of recorded time since the transfer began, disjoint, in order; the row that tells of each."""
+    """Intervals of recorded time since the transfer began, disjoint, in order; the row that tells of each.
+
+    Begin and end are int64, ns, `row` is int64 (of near.events); all have shape (n,).
+    """
 
     begin: Array
     end: Array
     row: Array
 
     def at(self, places: Array) -> Array:
-        """Return the row of the interval that holds each place, NA for none."""
+        """Return the row of the interval that holds each place (int64, ns): int64, NA for none."""
         return np.append(self.row, NA)[within(places, self.begin, self.end)]
 
 
@@ -126,7 +129,11 @@ class _BurstLog:
         return _disjoint(begin, np.maximum(end, begin), queued)
 
     def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
-        """Return the uses of stretches of bursts; `burst` is the row in near.events of each."""
+        """Return the uses of stretches of bursts; `burst` is the row in near.events of each.
+
+        Begin and end (ns since the transfer began) and `burst` are int64, shape (n,); `per_ns` is link time
+        in seconds of a recorded ns.
+        """
         events, piece = self._near.events, self._piece
         from_ns, until_ns = self._began[piece], self._time[piece]
         first = np.searchsorted(np.maximum.accumulate(until_ns), begin, side="right")
@@ -148,7 +155,10 @@ class _BurstLog:
         return Uses.together([own, *self._of_pieces(spans, which, seconds, again)])
 
     def gaps(self, begin: Array, end: Array, per_ns: float) -> Uses:
-        """Return the uses of stretches in which nothing was sent and nothing waited."""
+        """Return the uses of stretches in which nothing was sent and nothing waited.
+
+        Begin and end are int64, shape (n,), ascending; `per_ns` is as in `carried`.
+        """
         if not len(begin):
             return Uses.of(begin, end, Use.UNKNOWN, begin.astype(np.float64))
         opens = np.ones(len(begin), dtype=bool)

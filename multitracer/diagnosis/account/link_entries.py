@@ -37,7 +37,10 @@ class Entries(NamedTuple):
         return cls(rows, np.maximum.accumulate(tick), tick[carriage == NA] + 1)
 
     def after(self, places: Array) -> Array:
-        """Return the first row handed over in or after the slot of each place, NA if there is none."""
+        """Return the first row handed over in or after the slot of each place, NA if there is none.
+
+        Places are float64, shape (n,): slots, and parts of them. The rows of `sender` are int64, shape (n,).
+        """
         at = np.searchsorted(self.tick, np.floor(places), side="left")
         row: Array = np.append(self.row, NA)[at]
         return row

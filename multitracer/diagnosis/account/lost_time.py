@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 
-_PERCENT = 100
+_PERCENT = 100  # percent in a whole
 _WORTH_A_WORD = 0.1
 """Part of a class of time that a cause must have made of it to be named with it."""
 

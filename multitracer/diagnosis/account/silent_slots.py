@@ -86,7 +86,7 @@ class Silence:
 
     @property
     def idle(self) -> Array:
-        """Stretches of rule 4: nothing was sent and nothing waited."""
+        """Stretches of rule 4 (nothing was sent, nothing waited): int64 indexes of `begin`, ascending."""
         return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._is_known)
 
     def uses(self, chosen: Array, use: Array | Use, **columns: ArrayLike) -> Uses:

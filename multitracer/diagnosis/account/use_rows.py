@@ -85,7 +85,7 @@ class Uses(NamedTuple):
         )
 
     def table(self, stamps: Callable[[Array], Array]) -> Table:
-        """Return LINK_USE; `stamps` turns places into stamps of the sender's clock."""
+        """Return LINK_USE; `stamps` turns places (float64) into stamps of the sender's clock (int64, ns)."""
         columns = self._asdict() | {"begin_ns": stamps(self.begin), "end_ns": stamps(self.end)}
         columns["payload_bytes"] = columns.pop("payload")
         return Table(LINK_USE, {name: columns[name] for name in LINK_USE.names})

@@ -32,8 +32,8 @@ _DEEPER = 3.0
 """Times that delay which the path's queue must have been seen to reach: else it may be full with it ..."""
 _FLIGHT = 10
 """... unless less than so many segments were on their way: a queue holds an initial window (RFC 6928)."""
-_LONGEST = 0.99
-_LEAST_RUNS = 3
+_LONGEST = 0.99  # quantile of the waits that is the longest: single ones are noise. Not measured
+_LEAST_RUNS = 3  # fewer losses may all be chance. Not measured
 _LEAST_RUNS_OF_FEW = 5
 """Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
 _LEAST_RUN = 2
@@ -52,8 +52,12 @@ _CHANCE_RANK = 0.75
 """... if its place among all waits is no higher, as for the losses by chance."""
 _ALIKE = 0.1
 """Between the quartiles of such waits, as part of the middle one: 0.003 where the path had become longer."""
-_STEADY, _LEAST_PIECES = 1.2, 8
-"""By so much the link's time for a segment may vary: else a full queue does not always take as long."""
+_MOSTLY, _NOT_FULL = 0.5, 0.85
+"""If so many of the runs of losses were at a full queue, it drops only then: a managed one drops at any wait.
+Below this part of the longest wait it was not full, and did not lose what was lost."""
+_STEADY, _LEAST_PIECES, _AROUND = 1.2, 8, 5
+"""By so much the link's time for a segment, the median of a few pieces, may vary in a transfer: else a full
+queue does not always take as long."""
 _LEAST_SHARE = 0.02
 """Of all runs of losses that were repaired."""
 
@@ -74,9 +78,11 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     is_deep = longest_ns >= _DEEPER * limit_ns
     few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
     in_a_row = last - first >= _LEAST_RUN
-    few |= in_a_row & _is_below(case, delays, lost[first], waited)
+    few |= _unless_alike(waited, in_a_row & _is_below(case, delays, lost[first], waited))
     if _is_drop_tail(case, delays, waited, longest_ns):
         few |= _far(delays, waited, longest_ns)
+        if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
+            few |= _most_ns(case, delays, lost[first], lost[last - 1]) <= _NOT_FULL * longest_ns
     least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
@@ -92,10 +98,15 @@ def _far(delays: Delays, waited: Array, longest_ns: float) -> Array:
     """Return which waits are far from the longest; none if they are alike, as at another full queue."""
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
     far &= _rank(delays, waited) <= _CHANCE_RANK
-    if not far.any():
-        return np.asarray(far)
-    low, middle, high = np.quantile(waited[far], (0.25, 0.5, 0.75))
-    return np.asarray(far & (high - low >= _ALIKE * middle))
+    return _unless_alike(waited, far)
+
+
+def _unless_alike(waited: Array, chosen: Array) -> Array:
+    """Return what was chosen; none if so many waits are alike as at another full queue."""
+    if np.count_nonzero(chosen) < _LEAST_RUNS:
+        return np.asarray(chosen)
+    low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
+    return np.asarray(chosen & (high - low >= _ALIKE * middle))
 
 
 def _is_drop_tail(case: Case, delays: Delays, waited: Array, longest_ns: float) -> bool:
@@ -109,8 +120,8 @@ def _is_drop_tail(case: Case, delays: Delays, waited: Array, longest_ns: float) 
     pieces = None if gaps is None else busy_pieces(case, gaps)
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False
-    low, high = np.quantile(pieces.service_ns, (0.1, 0.9))
-    return bool(high <= _STEADY * low)
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
+    return bool(middle.max() <= _STEADY * middle.min())
 
 
 def _is_repaired(case: Case, place: Array) -> Array:
@@ -146,6 +157,17 @@ def _waited_ns(delays: Delays, first: Array, last: Array) -> Array:
     queue_ns = delays.queue_ns.astype(np.float64)
     longer = np.maximum(queue_ns[np.maximum(before, 0)], queue_ns[np.minimum(after, len(queue_ns) - 1)])
     return np.where(known, longer, np.inf)
+
+
+def _most_ns(case: Case, delays: Delays, first: Array, last: Array) -> Array:
+    """Return the most that a packet could have waited when each run began; endless if that is not known.
+
+    A queue drains by no more than the time that passes: what came next and waited less shows how long it was.
+    """
+    after = np.searchsorted(delays.place, last)
+    at = np.minimum(after, len(delays.place) - 1)
+    gone_ns = delays.time_ns[at] - case.carried.sent_ns[first]
+    return np.where(after < len(delays.place), delays.queue_ns[at] + gone_ns, np.inf)
 
 
 def _service_ns(case: Case) -> float:

@@ -31,8 +31,8 @@ _GRAIN = 0.2
 """Of a segment's time, by which a wait may fall short of the gap before it ..."""
 _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
 """... and where devices join segments before they are captured: they hold back some longer than others."""
-_PIECE = 32
-_LEAST_PIECE = 8
+_PIECE = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
+_LEAST_PIECE = 8  # of 8 gaps a quartile rests on two. Not measured
 _PIECES = 24
 """Pieces of so many gaps, smaller ones if there would be fewer than so many ..."""
 _MOST_PIECES = 300

@@ -57,7 +57,11 @@ class Delivery:
     flushed_up_to: int
 
     def whole(self, begin: Array, end: Array) -> tuple[Array, Array]:
-        """Return which ranges of the stream arrived whole, and in which far slot (NA if they did not)."""
+        """Return which ranges of the stream arrived whole, and in which far slot.
+
+        Begin and end are int64, octets, shape (n,). The answers have the same shape: bool, and int64 with NA
+        for a range that did not arrive whole.
+        """
         if not len(self.begin):
             return np.zeros(len(begin), dtype=bool), np.full(len(begin), NA, dtype=np.int64)
         # stretches that touch are one: a range may lie across several
@@ -69,7 +73,10 @@ class Delivery:
         return whole, np.where(whole, self.tick[last], NA)
 
     def is_pending(self, end: Array) -> Array:
-        """Return which ranges of the stream may still have arrived after the log ended."""
+        """Return which ranges of the stream may still have arrived after the log ended.
+
+        `end` is int64, octets, shape (n,); the answer is bool, of the same shape.
+        """
         return end > self.flushed_up_to
 
 

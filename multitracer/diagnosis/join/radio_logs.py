@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import RADIO
+from multitracer.recording.radios import each_radio
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def radio_tables(transfer: Recorded, recording: Recording) -> Iterator[tuple[str, Table]]:
-    """Yield host and RADIO of each radio log; what cannot be placed in time is a warning of the recording."""
+    """Yield host and RADIO of each radio log; what cannot be placed in time is a warning of the recording.
+
+    Of a phone with several cards it is that with most readings: two cards change no cell of each other.
+    """
     for log, table in recording.tables("radio", RADIO.name):
         placed, reason = _on_senders_clock(transfer, recording, log.host, table)
         if reason:
@@ -29,7 +33,7 @@ def radio_tables(transfer: Recorded, recording: Recording) -> Iterator[tuple[str
                 f"{log.path}: no reading lies in the time of connection {number}, so its radio is not known; "
                 "is its clock or time zone right? `multitracer align` compares them"
             )
-        yield log.host, placed
+        yield log.host, each_radio(placed)[0][0]
 
 
 def _on_senders_clock(transfer: Recorded, recording: Recording, host: str, table: Table) -> tuple[Table, str]:

@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
 
     @property
     def lost(self) -> Array:
-        """Mask of the packets that left and did not arrive."""
+        """Which packets left and did not arrive: bool, a value for each row of `table`."""
         mask: Array = self.table["outcome"] == Outcome.LOST
         return mask
 
@@ -228,6 +228,8 @@ class Recorded:
         """Return stamps of the receiver's capture on the sender's clock; as they are if nothing relates them.
 
         By the session's graph of clocks, as figures and reports do it (docs/clock.md).
+
+        Stamps are int64, ns, of any shape, and so is what is returned.
         """
         clocks = self.recording.clocks if self.recording is not None else None
         if clocks is None or self.receiver_place is None:

@@ -110,7 +110,7 @@ class Join:
 
     @cached_property
     def carriage_of(self) -> Array:
-        """Row in `carriages` for each row of `sender`, NA for those that the link did not carry."""
+        """Row in `carriages` for each row of `sender`: int64, NA for those that the link did not carry."""
         carriage = np.full(len(self.transfer.sender), NA, dtype=np.int64)
         mine = np.flatnonzero(self.carriages["segment_row"] != NA)
         carriage[self.carriages["segment_row"][mine]] = mine

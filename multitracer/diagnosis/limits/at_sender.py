@@ -81,7 +81,10 @@ def _policer(transfer: Transfer, segments: WireSegments) -> Policer | None:
 
 
 def sends_of(transfer: Transfer, time: Array) -> Sends:
-    """Return the segments with payload, but for keep-alives, in the order of the capture."""
+    """Return the segments with payload, but for keep-alives, in the order of the capture.
+
+    `time` has a stamp for each row of `sender`, made to never fall: int64, ns.
+    """
     table, rows = transfer.sender, transfer.data
     rows = rows[~_is(table, rows, Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE)]
     verdicts = transfer.verdicts
@@ -129,7 +132,10 @@ def _lost_answers(transfer: Transfer) -> Array | None:
 
 
 def answers_of(transfer: Transfer, time: Array) -> Answers:
-    """Return the peer's segments from its SYN on, in the order of the capture."""
+    """Return the peer's segments from its SYN on, in the order of the capture.
+
+    `time` as in `sends_of`. Without a known window scale `edge` is NA.
+    """
     table, rows = transfer.sender, transfer.acks
     rows = rows[table["ack_bytes"][rows] != NA]
     ack = np.maximum.accumulate(table["ack_bytes"][rows]) if len(rows) else rows
@@ -153,6 +159,8 @@ def opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
 
     The first SYN of either side; at the initiator of data its peer's SYN, else the peer's ACK of its own. A
     capture without the handshake begins with its first packet, and knows no round trip.
+
+    All are ns; `time` is as in `sends_of`. Without a round trip the last is None.
     """
     table = transfer.sender
     syn = has(table["flags"], Flag.SYN)

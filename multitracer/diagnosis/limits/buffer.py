@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array, Table
 
-_ROUND = 1.3
-_FEWEST_ROUNDS = 7
-_SPREAD = 0.12
-_SPREAD_SEGMENTS = 2
-_SMOOTHED = 5
+_ROUND = 1.3  # round trips in a round: each holds a whole flight (limits.md, from ninety recordings)
+_FEWEST_ROUNDS = 7  # of one height: fewer may be alike by chance (limits.md)
+_SPREAD = 0.12  # part of the height by which these rounds may differ (limits.md) ...
+_SPREAD_SEGMENTS = 2  # ... or so many segments: a flight ends within a segment of its window (limits.md)
+_SMOOTHED = 5  # rounds: their median drops two heights that ticks misplaced. Not measured alone
 
 
 def full_buffer(seen: Observed) -> Spans:

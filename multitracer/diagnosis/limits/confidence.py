@@ -27,7 +27,7 @@ _BY_VIEW: dict[View, dict[Limit, Confidence]] = {
 
 
 def confidence(view: View, cells: Cells, seen: Observed | None = None) -> Array:
-    """Return the Confidence of each cell.
+    """Return the Confidence of each cell: uint8, shape (n_cells,).
 
     From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
     """

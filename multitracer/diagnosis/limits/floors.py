@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Delays
     from multitracer.tables import Array
 
-_STEP_NS = 10 * NS_PER_MS
-_STEP_OF_FLOOR = 0.1
-_STEP_SERVICES = 5.0
+_STEP_NS = 10 * NS_PER_MS  # limits.md: a step is larger than this ...
+_STEP_OF_FLOOR = 0.1  # ... and than this part of the floor ...
+_STEP_SERVICES = 5.0  # ... and than this many times of a segment at the bottleneck. Not measured
 """A step is larger than what a few segments add to a queue."""
 _FASTER_THAN_QUEUES = 3.0
 """A queue into which four times the link's rate pours grows by this much in a unit of time."""
-_LASTS_NS = 3 * NS_PER_S
+_LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
 """A step lasts if so much of it is left in the best of all that follows for three seconds."""
 

@@ -53,12 +53,12 @@ class Member(NamedTuple):
 
     @property
     def begin(self) -> Array:
-        """Begin of each of its pieces, by that clock."""
+        """Begin of each of its pieces by that clock: int64, ns, shape (n_cells,)."""
         return np.asarray(self.limited.cells.begin + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def end(self) -> Array:
-        """End of each."""
+        """End of each of its pieces by that clock: int64, ns, shape (n_cells,)."""
         return np.asarray(self.limited.cells.end + (self.begin_ns - self.limited.begin_ns))
 
     @property

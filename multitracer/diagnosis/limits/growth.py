@@ -16,7 +16,7 @@ _IDLE_NS = 200_000_000
 """After an idle time of a retransmission timeout a TCP begins anew (RFC 9293, RFC 5681 section 4.1)."""
 GROWS = 1.2
 """Rounds of slow start double, with delayed ACKs grow by half; an avoiding sender adds one segment."""
-_STALE_ROUNDS = 3
+_STALE_ROUNDS = 3  # one or two rounds may be cut short by the application (limits.md). Not measured
 
 
 def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:

@@ -24,23 +24,24 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 # Thresholds of limits.md, found where the answer did not depend on them on ninety recordings of known cause.
-_QUEUE_NS = 3 * NS_PER_MS
-_QUEUE_OF_FLOOR = 0.1
-_QUEUE_SERVICES = 1.5
-_BRIDGE_NS = 2 * NS_PER_MS
-_BRIDGE_SERVICES = 2.5
-_FEWEST_SAMPLES = 3
+_QUEUE_NS = 3 * NS_PER_MS  # a delay above the floor by more than this ...
+_QUEUE_OF_FLOOR = 0.1  # ... and by this part of the floor ...
+_QUEUE_SERVICES = 1.5  # ... and by this many times of a segment on the link is a queue
+_BRIDGE_NS = 2 * NS_PER_MS  # shorter gaps between samples do not end a queue ...
+_BRIDGE_SERVICES = 2.5  # ... nor do fewer times of a segment on the link
+_FEWEST_SAMPLES = 3  # in a queue: one or two may be a host that was busy
 _LASTING_NS = 20 * NS_PER_MS
 """Wi-Fi sends its bunches a few milliseconds apart."""
-_RATE_WINDOW_NS = 30 * NS_PER_MS
-_RATE_SEGMENTS = 8
-_NEAR_RATE = 0.9
+_RATE_WINDOW_NS = 30 * NS_PER_MS  # a rate is taken over at least this (limits.md) ...
+_RATE_SEGMENTS = 8  # ... and at least these: an ACK may cover two or three segments (limits.md)
+_NEAR_RATE = 0.9  # part of the link's rate from which on data keep up with it (limits.md)
 _FULL_RATE = 0.9
 """Quantile of the delivery rates that is taken for the link's: above it lie bunches of ACKs. Not measured."""
-_STEADY_ROUNDS = 3
+_STEADY_ROUNDS = 3  # so long must a queue have shown the link's rate. Not measured
 _STRETCHES = 32
 """In so many pieces the rate of a link is followed over a transfer."""
 _MOST_ABOVE, _RARELY = 1.25, 0.1
+"""A rate is refuted if more than this part of the deliveries are faster by this factor. Not measured."""
 _WITHHELD = 0.6
 """Part of samples taken with a full window from which on a slow reader may have made them."""
 _WITHHELD_SEGMENTS = 2.5

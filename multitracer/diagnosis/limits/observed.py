@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.ranges import Side
     from multitracer.tables import Array, Table
 
-_NOTHING = np.empty(0, dtype=np.int64)
+_NOTHING = np.empty(0, dtype=np.int64)  # no packet
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,10 @@ class Observed:
         return self._of_answer(self.answers.ack, times_ns, side, empty=1)
 
     def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
-        """Return the right edge of the window offered at each time; -1 before the first answer."""
+        """Return the right edge of the window offered at each time; -1 before the first answer.
+
+        NA where the scale of the window is not known.
+        """
         return self._of_answer(self.answers.edge, times_ns, side, empty=-1)
 
     def _of_answer(self, column: Array, times_ns: Array, side: Side, *, empty: int) -> Array:

@@ -23,7 +23,10 @@ _RECENT = 1.5
 
 
 class Pauses(NamedTuple):
-    """Stretches without anything to send, cut where the peer asked for more."""
+    """Stretches without anything to send, cut where the peer asked for more.
+
+    Begin and end are int64, ns, `part` holds codes of `Part`; all have shape (n,).
+    """
 
     begin: Array
     end: Array
@@ -36,7 +39,10 @@ class Pauses(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """From each new segment (the first: from when sending was allowed) to the next new one."""
+    """From each new segment (the first: from when sending was allowed) to the next new one.
+
+    Begin and end are int64, ns; the arrays have shape (n,).
+    """
 
     begin: Array
     end: Array
@@ -136,7 +142,7 @@ def _nagle(each: Gaps, small: Array, mss_bytes: int) -> Array:
 
 
 def answered(seen: Observed, each: Gaps) -> Array:
-    """Return which gaps were ended by data of the peer."""
+    """Return which gaps were ended by data of the peer: bool, shape (n_gaps,)."""
     payload = np.append(seen.answers.payload, 0)
     return np.asarray(payload[each.woken_by] > 0)
 

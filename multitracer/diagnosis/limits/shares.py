@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.partition import Cells
     from multitracer.tables import Array, Document
 
-_DIGITS = 6
+_DIGITS = 6  # microseconds, as in `diagnose`
 _INSTEAD = {
     Limit.SLOW_START: Limit.CONGESTION_WINDOW,
     Limit.CONGESTION_WINDOW: Limit.SLOW_START,
@@ -52,7 +52,10 @@ class Share(NamedTuple):
 
 
 def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[Share]:
-    """Return a row for each limit and part, the largest first; their seconds sum to T."""
+    """Return a row for each limit and part, the largest first; their seconds sum to T.
+
+    `sure` (Confidence, uint8) and `seconds` (float64, link time) have a value for each cell.
+    """
     names = len(Part)
     key = cells.limit * names + cells.part
     total = max(float(seconds.sum()), 1e-12)

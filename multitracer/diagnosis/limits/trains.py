@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 _SHORT = 0.25
 """Of a round trip: over so long the best rate is measured, over a whole one what was reached."""
 _SHORT_NS, _LONG_NS = 5 * NS_PER_MS, 30 * NS_PER_MS
-_FEWEST_SEGMENTS = 8
-_NEAR = 0.85
+"""The least of both windows: below, stamps and the bunches of a radio decide. Not measured."""
+_FEWEST_SEGMENTS = 8  # over which a rate is taken, as in `link`
+_NEAR = 0.85  # part of the best rate from which on a round trip has no pause. Not measured
 _BEST = 0.9
 """Quantile of the rates over short windows that is the link's."""
 _PIECE_NS = 2 * NS_PER_S
 """The link's rate is found anew so often, or every twenty round trips."""
-_PIECE_ROUNDS = 20
+_PIECE_ROUNDS = 20  # enough rates for a quantile. Not measured
 _WAIT_NS, _WAIT_SPACINGS, _WAITED = 20 * NS_PER_MS, 5.0, 0.3
 """No radio that sends in bunches waits so long; nor is a link busy if waits make so much of the time."""
 _FULL = 0.8

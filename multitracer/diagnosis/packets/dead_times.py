@@ -113,7 +113,11 @@ class _Watch:
         self._soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0.0
 
     def dead_time(self, tries: Array, following: int) -> DeadTime | None:
-        """Return the time around some tries before arrival number `following`; None if all were answered."""
+        """Return the time around some tries before arrival number `following`; None if all were answered.
+
+        Tries are rows of `sender`, int64, ascending, at least one; `following` is an index in `transfer.acks`
+        and not 0.
+        """
         acks, data = self._transfer.acks, self._transfer.data
         answer = int(acks[following]) if following < len(acks) else NA
         is_answer = answer != NA and self._answers(answer)

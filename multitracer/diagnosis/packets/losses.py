@@ -1,4 +1,4 @@
-"""What of a transfer was lost, and how long the packet before each loss had waited: a full queue, or chance.
+"""Which packets were lost, and by what: a full queue or chance, from the wait of the packet before.
 
 A full queue loses a packet behind others that waited as long as ever; chance loses any, most of them behind
 packets that did not wait. "No more delay than usual" alone does not part the two: both the delay and its rank
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 
-_FULL_RANK = 0.89
-_FULL_NS = 5 * NS_PER_MS
+_FULL_RANK = 0.89  # among all delays: where the queue is seldom full, few are as long
+_FULL_NS = 5 * NS_PER_MS  # less is no full queue: clocks and hosts make it too
 _OFTEN_FULL_RANK = 0.6
 """The rank suffices where the queue is full most of the time: many packets share the longest delay."""
 _FULLEST = 0.9
 """Part of the longest delay that the packet before a loss then had."""
-_CHANCE_RANK = 0.75
-_CHANCE_NS = 1.7 * NS_PER_MS
+_CHANCE_RANK = 0.75  # among all delays: the packets before losses by chance lie anywhere
+_CHANCE_NS = 1.7 * NS_PER_MS  # less is noise of clocks and hosts
 _CHANCE_SHARE = 0.5
 """Part of the longest delay below which a queue was far from full (a slow link has steps of its own)."""
-_QUARTILE = 0.25
-_LEAST_FULL = 3
-_LEAST_OFTEN_FULL = 8
+_QUARTILE = 0.25  # of the delays before losses: a quarter may be of another cause
+_LEAST_FULL = 3  # losses; fewer may be chance
+_LEAST_OFTEN_FULL = 8  # losses where the lower rank suffices
 _LEAST_CHANCE = 5
 """Losses apart from each other: with fewer, a quartile says nothing ..."""
 _LEAST_CLEAR_CHANCE = 3
 """... unless none of the packets before them had waited."""
-_LONGEST = 0.99
+_LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
 _FRESH = 1.5
-"""Round trips after which a delay says nothing any more of the queue."""
+"""Round trips after which a delay no longer shows the state of the queue."""
 
 
 class Carried(NamedTuple):
@@ -56,12 +56,12 @@ class Carried(NamedTuple):
 
     @property
     def sent_ns(self) -> Array:
-        """When each segment left, by the sender's clock."""
+        """When each segment left, by the sender's clock: int64, shape (n_segments,)."""
         return np.asarray(self.transfer.sender["time_ns"][self.segments.row])
 
     @property
     def round_trip_ns(self) -> int:
-        """The shortest round trip; endless without one."""
+        """The shortest round trip, ns; the largest int64 without one."""
         rtt = self.transfer.sender["rtt_ns"][self.transfer.data]
         return int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
 
@@ -87,7 +87,7 @@ class Losses(NamedTuple):
 
     @property
     def waited_s(self) -> float:
-        """What the packets before the losses had waited, the median."""
+        """The median wait of the packets before the losses."""
         return float(np.median(self.queue_ns)) / NS_PER_S
 
     @property
@@ -139,5 +139,8 @@ def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:
 
 
 def rounds(of: Carried, lost: Array) -> float:
-    """Return for how many of the shortest round trips packets were lost, from the first to the last."""
+    """Return the time from the first loss to the last, in shortest round trips.
+
+    `lost` are indexes in `of.segments`, int64, at least one.
+    """
     return float(np.ptp(of.sent_ns[lost])) / of.round_trip_ns

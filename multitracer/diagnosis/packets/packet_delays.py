@@ -151,7 +151,10 @@ def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:
 
 
 def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Array:
-    """Return the places of the segments that were lost on their way, but for those of a dead time."""
+    """Return the places of the segments that were lost on their way, but for those of a dead time.
+
+    They are indexes in `segments`: int64, ascending.
+    """
     lost = np.flatnonzero(segments.lost)
     stamps = transfer.sender["time_ns"][segments.row[lost]]
     rtt = transfer.sender["rtt_ns"][transfer.data]

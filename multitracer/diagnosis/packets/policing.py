@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEAST_LOSSES = 15
 """Of a policer that is told, as of one that is there by the truth of the corpus."""
-_LEAST_SUSPECTED = 5
+_LEAST_SUSPECTED = 5  # losses: of fewer no quartile can be taken. Not measured
 _LEAST_STRETCHES = 5
 """Between losses: one bucket explains up to four of them at many full queues, and by chance."""
 _EXPLAINED = 0.85
@@ -38,7 +38,7 @@ _BELOW_SUSPECTED = 0.22
 policers, 0.25 to 0.56 where chance lost them."""
 _MANY, _BELOW_OF_MANY = 100, 0.15
 """Of many losses that part alone decides: over a long time a rate that is 2 % wrong spreads the tokens."""
-_QUEUE_NS = 10 * NS_PER_MS
+_QUEUE_NS = 10 * NS_PER_MS  # what waited for less stood in no queue that loses packets. Not measured
 _QUEUE_SHARE = 0.25
 """Of the round trip."""
 _FULL_SHARE, _NOISE_NS = 0.8, 1.7 * NS_PER_MS

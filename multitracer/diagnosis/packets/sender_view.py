@@ -130,11 +130,11 @@ class SenderView:
         return self._known[column]
 
     def variable_before(self, column: str, rows: Array) -> Array:
-        """Return a column as it was last read before the time of each row."""
+        """Return a column as last read before the time of each row; NA before the first reading."""
         return self._looked_up(column, self._time[rows], side="left", shift=-1)
 
     def variable_after(self, column: str, rows: Array) -> Array:
-        """Return a column as it was first read at or after the time of each row."""
+        """Return a column as first read at or after the time of each row; NA after the last reading."""
         stamps = self._time[rows]
         time, _ = self._series(column)
         last_at_once = np.searchsorted(time, stamps, side="right") - 1

@@ -1,4 +1,4 @@
-"""Whether losses are those of a token bucket, and when it was empty: by times and sizes of packets alone.
+"""Whether a token bucket lost the packets, and when it was empty: from times and sizes of packets alone.
 
 A policer has a bucket: tokens come at a rate until it is full, each packet that passes takes its size, and
 one that finds too few is dropped. So the bucket holds less than one packet at each loss, and between two
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _LEAST_PASSED = 8
-"""Packets between two losses from which on they say something: within a run of losses there pass few."""
+"""Least packets of a stretch between two losses: within a run of losses few pass."""
 _BELOW, _ABOVE, _STEP = 0.95, 1.3, 0.01
 """Rates that are tried, as parts of what passed between losses, the median: it is less than the policer's
 rate where the bucket was full meanwhile (by 26 % at most of 29 policers)."""
@@ -47,7 +47,7 @@ class Stream(NamedTuple):
 
     @property
     def passed(self) -> Array:
-        """Octets that had passed up to each packet, itself included."""
+        """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
         return np.cumsum(np.where(self.is_lost, 0.0, self.size))
 
     @property
@@ -86,7 +86,7 @@ def bucket(stream: Stream) -> Bucket | None:
 
 
 def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
-    """Return the bucket of a rate whose size explains most of some of the stretches between losses."""
+    """Return the bucket of a rate, with the size that explains most of some stretches between losses."""
     tokens, lost = _since_loss(stream, rate), np.flatnonzero(stream.is_lost)
     before = tokens + np.where(stream.is_lost, 0.0, stream.size)
     most = np.maximum.reduceat(before, lost)[:-1][some]
@@ -113,7 +113,7 @@ def empty(stream: Stream, of: Bucket) -> tuple[Array, Array]:
 
 
 def _since_loss(stream: Stream, rate: float) -> Array:
-    """Return the tokens at each packet, its own taken, beyond those at the loss before it."""
+    """Return how many tokens more there are after each packet than after the loss before it."""
     tokens = rate * stream.time_s - stream.passed
     last = np.maximum.accumulate(np.where(stream.is_lost, np.arange(len(tokens)), 0))
     return np.asarray(tokens - tokens[last])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _TRAIN = 3
 """Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
-_FASTEST = 0.98
+_FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
 HEADERS_BYTES = 40
 """Of IPv4 and TCP, without options."""
 _ENDLESS = np.iinfo(np.int64).max

@@ -87,7 +87,7 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
 
 
 def _of_rows(pairs: Pairs, count: int) -> tuple[Array, Array]:
-    """Return of each row of `sender` its outcome (NOT_COVERED if it has none), and where it arrived."""
+    """Return the outcome of each row of `sender` (NOT_COVERED if it has none), and where it arrived."""
     sent = np.flatnonzero(pairs.sent != NA)
     outcome = np.full(count, Outcome.NOT_COVERED, dtype=np.uint8)
     arrived = np.full(count, NA, dtype=np.int64)
@@ -148,7 +148,7 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
 
 
 def _holding(pieces: _Pieces, ends: Array) -> tuple[Array, Array]:
-    """Return which pieces hold the byte before which of the ends: the pieces in order, and these ends."""
+    """Return pairs of a piece and an end, where the piece holds the byte before the end; by piece."""
     first, last = (np.searchsorted(ends, each, side="right") for each in (pieces.begin, pieces.end))
     many = last - first
     of = np.repeat(np.arange(len(many)), many)

@@ -8,11 +8,14 @@ import numpy as np
 
 from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.errors import InputError
+from multitracer.figures.stack import Axis
+from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
 from multitracer.report.drive.cells_section import change_words
-from multitracer.report.drive.route_map import Drive, Event, Stretches, map_document
+from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
 from multitracer.report.embed import embed
 from multitracer.report.markup import Markup, element
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from multitracer.figures.stacked import View
     from multitracer.recording.layers import Layers
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.drive.base_map import BaseMap
+    from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.tables import Document, Table
 
 _LIMIT_COLOURS = {
@@ -43,10 +48,15 @@ _LIMIT_COLOURS = {
 """Okabe and Ito's hues, as in `figures.palette`; one for each limit."""
 
 
-def route_document(
-    road: Road, series: Mapping[str, Table], *, origin_ns: int, speed: float = 1
-) -> Document | None:
-    """Return the map of a recording as JSON; None where its positions make no route.
+def route_map(
+    road: Road,
+    series: Mapping[str, Table],
+    *,
+    origin_ns: int,
+    speed: float = 1,
+    base: BaseMap | None = None,
+) -> DrawnRoute | None:
+    """Return the map of a recording; None where its positions make no route.
 
     Parameters
     ----------
@@ -58,13 +68,15 @@ def route_document(
         What the page's figure calls 0.
     speed : float
         Seconds of the figure in a second of the recording.
+    base : BaseMap, optional
+        Drawn below the route.
     """
     if road.route is None:
         return None
     limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
     events = [*_markers(road.surroundings), *_outages(road), *_handovers(road)]
     everything = {**road.surroundings.series, **series}
-    return map_document(Drive(road.route, everything, limits, events, origin_ns, speed))
+    return drawn_route(Drive(road.route, everything, limits, events, origin_ns, speed, base))
 
 
 def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
@@ -75,10 +87,14 @@ def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
     return _goodput(acked) | rtt_series(samples, reverse=reverse)
 
 
+_LONGEST_NS = 10 * 86_400 * NS_PER_S
+"""A transfer whose times span more than ten days has two clocks, and its seconds would fill the memory."""
+
+
 def _goodput(acked: Table) -> dict[str, Table]:
     """Return TcpSnd_goodput, in bit/s: what was acknowledged in each second of the transfer."""
     time_ns, highest = acked["time_ns"], np.maximum.accumulate(acked["value"])
-    if len(time_ns) < 2:
+    if len(time_ns) < 2 or time_ns[-1] - time_ns[0] > _LONGEST_NS:
         return {}
     edges = np.arange(time_ns[0], time_ns[-1] + NS_PER_S, NS_PER_S)
     last = np.searchsorted(time_ns, edges, side="right") - 1
@@ -123,20 +139,30 @@ def _markers(surroundings: Surroundings) -> list[Event]:
     ]
 
 
-def drive_figure_document(
+def drive_figure_documents(
     surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
-) -> Document:
-    """Return the figure of radio and road as JSON for `figure.js`."""
+) -> list[Document]:
+    """Return the figure of radio and road for `figure.js`: over time and, with a route, over distance."""
     panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
-    figure = embed(
-        panels,
-        [],
-        identity=identity,
-        origin_ns=surroundings.first_ns or 0,
-        budget_bytes=budget_bytes,
-        time_title=TIME_TITLE,
-    )
-    return figure | {"options": "", "filename": "drive", "point": "reading"}
+    origin_ns = surroundings.first_ns or 0
+    shown = [(panels, Axis(TIME_TITLE), origin_ns, "reading")]
+    try:
+        placed = over_distance(panels, surroundings.route)
+        shown.append((placed.panels, placed.axis, 0, "reading with a place"))
+    except InputError:  # no route, or none of these readings on it
+        pass
+    documents = []
+    for each, axis, zero_ns, point in shown:
+        figure = embed(
+            each,
+            [],
+            identity=f"{identity} {axis.unit}",
+            origin_ns=zero_ns,
+            budget_bytes=budget_bytes // len(shown),
+            x_axis=axis,
+        )
+        documents.append(figure | {"options": "", "filename": "drive", "point": point})
+    return documents
 
 
 ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."

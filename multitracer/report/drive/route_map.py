@@ -6,7 +6,7 @@ route of 100 km is off by less than 0.1 % at its ends. `map.js` draws them; no t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 from multitracer.analysis.mobility.sphere import EARTH_M
 from multitracer.figures.series import BREAK
 from multitracer.figures.surroundings.scale import MISSING, SCALES, Scale
+from multitracer.report.drive.base_map import base_document
+from multitracer.report.drive.picture import Coloured, picture
 from multitracer.report.markup import Markup, element
 from multitracer.report.pack import pack_columns
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from multitracer.analysis.mobility.route import Places, Route
+    from multitracer.report.drive.base_map import BaseMap
     from multitracer.tables import Array, Document, Numbers, Table, Times
 
 MOST_POINTS = 60_000
@@ -94,8 +97,8 @@ class Drive:
     events: Sequence[Event] = ()
     origin_ns: int = 0
     speed: float = 1.0
-    base: Sequence[Sequence[tuple[float, float]]] = field(default=())
-    """Lines of a base map, each a sequence of longitude and latitude in degrees."""
+    base: BaseMap | None = None
+    """Drawn below the route."""
 
     @property
     def quantities(self) -> list[str]:
@@ -103,8 +106,23 @@ class Drive:
         return [label for label in SCALES if label in self.series and len(self.series[label])]
 
 
+class DrawnRoute(NamedTuple):
+    """A map."""
+
+    document: Document
+    """For `map.js`."""
+    still: Markup
+    """A picture for browsers that run no scripts."""
+
+
 def map_document(drive: Drive) -> Document | None:
     """Return the map as JSON for `map.js`; None of a route with fewer than two places."""
+    drawn = drawn_route(drive)
+    return None if drawn is None else drawn.document
+
+
+def drawn_route(drive: Drive) -> DrawnRoute | None:
+    """Return the map for `map.js` and as a still picture; None of a route with fewer than two places."""
     time_ns = _times(drive)
     places = drive.route.at(time_ns)
     known = np.isfinite(places.lat_deg)
@@ -113,25 +131,43 @@ def map_document(drive: Drive) -> Document | None:
     plane = _Plane.around(places.lat_deg[known], places.lon_deg[known])
     joined = np.append(False, known[1:] & known[:-1])[known]
     time_ns = time_ns[known]
+    joined[1:] &= np.diff(np.searchsorted(drive.route.gaps["end_ns"], time_ns, side="right")) == 0
     east, north = plane.metres(places.lat_deg[known], places.lon_deg[known])
     columns = {
         "time": _on_axis(time_ns, drive) // _TICK_NS,
         "x": np.rint(east / _UNIT_M).astype(np.int64),
         "y": np.rint(north / _UNIT_M).astype(np.int64),
+        "along": np.rint(places.distance_m[known] / _UNIT_M).astype(np.int64),
         "joined": joined.astype(np.int64),
     }
     track = pack_columns(columns) | {"tick_s": _TICK_NS / NS_PER_S, "unit_m": _UNIT_M}
-    return {
+    base = None if drive.base is None else base_document(drive.base, plane.metres, (east, north))
+    document = {
         "track": track,
         "quantities": [*_of_series(drive, time_ns), *_of_stretches(drive, time_ns)],
         "events": _events(drive, plane),
         "missing": MISSING,
-        "base": [plane.line(line) for line in drive.base],
+        "base": base,
     }
+    return DrawnRoute(document, picture(east, north, joined, _first_quantity(drive, time_ns)))
 
 
-def map_section(document: Document) -> Markup:
+def _first_quantity(drive: Drive, time_ns: Times) -> Coloured:
+    """Return what colours the route at first: the first quantity that the map offers."""
+    for label in drive.quantities:
+        scale, value = SCALES[label], held(drive.series[label], time_ns)
+        if np.isfinite(value).any():
+            title = f"{scale.title}, {scale.unit}" if scale.unit else scale.title
+            return Coloured(title, scale.words(), scale.colours, scale.classes(value))
+    for each in drive.stretches:
+        if len(each.begin_ns):
+            return Coloured(each.title, each.words, each.colours, each.classes(time_ns))
+    return Coloured("nothing: no quantity was recorded", (), (), np.full(len(time_ns), -1))
+
+
+def map_section(drawn: DrawnRoute) -> Markup:
     """Return the section in which `map.js` draws the document."""
+    document = drawn.document
     titles = [each["title"] for each in document["quantities"]]
     kinds = [kind for kind in KINDS if any(event["kind"] == kind for event in document["events"])]
     options = [element("option", title, value=number) for number, title in enumerate(titles)]
@@ -144,11 +180,19 @@ def map_section(document: Document) -> Markup:
         element("div", class_="classes key"),
         canvas,
         element("p", "Point at the route for its value.", class_="status", role="status"),
-        element("noscript", element("p", "The map needs JavaScript; the tables do not.")),
+        None if document["base"] is None else element("p", document["base"]["words"], class_="base"),
+        element(
+            "noscript",
+            element("style", _STILL),
+            drawn.still,
+            element("p", "This picture does not move; the map needs JavaScript."),
+        ),
         class_="map",
     )
 
 
+_STILL = Markup(".map canvas, .map > .bar, .map > .classes, .map > .status, .map > .base { display: none; }")
+"""Without scripts the picture stands in the place of the map."""
 _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "along the route."
@@ -201,12 +245,6 @@ class _Plane(NamedTuple):
         """Return metres east and north of the place."""
         east = np.radians(_turned(lon_deg - self.lon_deg)) * EARTH_M * np.cos(np.radians(self.lat_deg))
         return east, np.radians(lat_deg - self.lat_deg) * EARTH_M
-
-    def line(self, line: Sequence[tuple[float, float]]) -> list[list[float]]:
-        """Return a line of longitudes and latitudes in metres, to the decimetre."""
-        lon, lat = np.array(line, np.float64).T
-        east, north = self.metres(lat, lon)
-        return [[round(x, 1), round(y, 1)] for x, y in zip(east.tolist(), north.tolist(), strict=True)]
 
 
 def _turned(degrees: Array) -> Array:

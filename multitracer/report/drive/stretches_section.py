@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.errors import InputError
 from multitracer.figures.surroundings.cells import cell_name
 from multitracer.report.drive.drive_section import ZONE_DOUBT
 from multitracer.report.markup import Markup, element
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.road import Road
     from multitracer.tables import Document, Row
 
+_TITLE = "Where was it bad, and why?"
 _FIRST = 5
 """Stretches that are seen at once; the others unfold."""
 _MOST = 100
@@ -55,14 +57,21 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
     """
     if not road.phones:
         return None
-    table = road.stretches
+    try:
+        table = road.stretches
+    except InputError as error:  # times of two clocks: the page still shows the rest
+        return element(
+            "section",
+            element("h2", _TITLE),
+            element("p", f"Nothing can be said: {printable(str(error))}.", class_="lead"),
+        )
     cells = [cell_name(row) for row in road.cells(road.phones[0]).rows()]
     shown = table.take(np.arange(min(len(table), _MOST)))
     items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
     rest = element("li", f"and {len(table) - _MOST:,} more") if len(table) > _MOST else None
     return element(
         "section",
-        element("h2", "Where was it bad, and why?"),
+        element("h2", _TITLE),
         element("p", printable(_lead(road)), class_="lead"),
         element("ol", items[:_FIRST], class_="findings") if items else None,
         element(

@@ -96,6 +96,13 @@ def test_cells_without_identity_are_told_apart_by_pci_and_channel() -> None:
     assert cells_of(stays(rows))["channel"].tolist() == [1300, 1400]
 
 
+def test_physical_cell_of_one_identity_is_that_cell() -> None:
+    rows = [lte(t, 9 if t < 5 else None, physical_cell_id=1 + (5 <= t < 9), channel=1300) for t in range(14)]
+    cells = cells_of(stays(rows))
+    assert cells["physical_cell_id"].tolist() == [1, 2]
+    assert cells["visits"].tolist() == [2, 1]
+
+
 def test_cells_of_signalling_alone() -> None:
     handovers = handovers_of(None, table_of(HANDOVERS, [ordered(10, 1, 2), ordered(70, 2, 1)]))
     cells = cells_of(stays_of(None, handovers))

@@ -194,6 +194,7 @@ def test_readings_a_second_apart_cannot_decide_a_stay_of_a_second() -> None:
         ([attempt(12, 2, 1, cause="reconfigurationFailure")], [""]),
         ([ordered(10, 1, 2), attempt(12, 2, -1)], ["", ""]),
         ([ordered(10, 1, 2), ordered(30, 2, 9)], ["none", "none"]),
+        ([ordered(10, 1, 2, kind="reselection", evidence="cell id")], [""]),
     ],
 )
 def test_verdicts_of_ts_36_300(rows: list[Row], expected: list[str]) -> None:

@@ -182,6 +182,12 @@ def test_change_of_the_cell_in_a_short_silence() -> None:
     assert (row["cause"], row["evidence"]) == ("handover", "1 change of the cell; RSRP -80 dBm")
 
 
+def test_change_at_an_unknown_time_explains_nothing() -> None:
+    rows = [lte(t, 1 + (t >= 30), rsrp_dbm=-80.0, sinr_db=20.0) for t in range(50) if not 15 < t < 30]
+    (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
+    assert row["cause"] == "unknown"
+
+
 def test_one_bad_second_is_no_stretch() -> None:
     assert not len(stretches(drive(FINE, [10e6] * 20 + [0.0] + [10e6] * 29, "link")))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KIND = "stale-data"
 HELP = "A shorter queue before the link: data that wait in it cannot be withdrawn."
-_LEAST_SEGMENTS = 2
+_LEAST_SEGMENTS = 2  # one more segment may cross the reset on its way. Not measured
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 KIND = "bufferbloat"
 HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
 _GRADES = ((0.005, "A+"), (0.030, "A"), (0.060, "B"), (0.200, "C"), (0.400, "D"))
+"""Added delay below which each grade is given, s: as the common bufferbloat grades (docs/diagnoses.md)."""
 _LEAST_ADDED_S = 0.060
 """Grade C: less is no fault by the common grades, however short the path."""
-_ROUND_TRIPS = 1.5
+_ROUND_TRIPS = 1.5  # at the median ...
 _ROUND_TRIPS_FULL = 3.3
 """Of the unloaded path that the queue adds, at the median and when it is full. A sender needs a queue of one,
 and a loss-based one fills what there is: this is more than any needs, with room for bursts."""
@@ -32,14 +33,14 @@ _MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS = 0.200, 2.0
 """Grade D, and more than any sender needs at the median: then it need not have been fuller."""
 _LEAST_PACKETS = 10
 """That wait at the median: a queue must hold an initial window (RFC 6928) however slow the link is."""
-_LEAST_SAMPLES = 20
+_LEAST_SAMPLES = 20  # enough for a median and a quantile. Not measured
 _LEAST_FLIGHT = 3
 """Full segments on their way: a slow answer to a lone one is no queue of ours."""
-_HELD_SHARE = 0.6
+_HELD_SHARE = 0.6  # limits.md, the receiver's window
 _HELD_SEGMENTS = 2.5
 """If in so many samples the offered window was full, and an ACK then covers so many segments, the reader and
 not a queue held them."""
-_SECONDS_A_MINUTE = 60
+_SECONDS_A_MINUTE = 60  # of round trips per minute (RPM)
 
 
 class _Queue(NamedTuple):

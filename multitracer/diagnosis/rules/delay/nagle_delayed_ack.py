@@ -26,11 +26,11 @@ _AT_ONCE_NS = 2 * NS_PER_MS
 """So soon after the ACK the held segment leaves."""
 _DELAY_NS = (20 * NS_PER_MS, 550 * NS_PER_MS)
 """Of a delayed ACK beyond the round trip: from half of Linux' 40 ms to the 500 ms of RFC 9293."""
-_LEAST = 5
+_LEAST = 5  # waits: fewer cost nobody much, and have no quartiles. Not measured
 _EVEN = 0.5
 """Between the quartiles of the delays, as part of the median: a timer makes them, not a queue."""
 _MSS = 536  # RFC 9293, section 3.7.1: without the option
-_FULL = 0.9
+_FULL = 0.9  # part of a full segment below which one is small: options take some of it. Not measured
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ _QUEUE_S = 3.0
 6 s, today's 1 s)."""
 _SHARE = 0.25
 """... in this share of all samples: a passing outage is not a deep queue."""
-_LEAST_SAMPLES = 5
+_LEAST_SAMPLES = 5  # a share of fewer says nothing. Not measured
 _LEAST_SEGMENTS = 3
 """Full segments on their way: a slow answer to a lone segment is no queue of ours."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KIND = "link-limited"
 HELP = "A faster link, a better cell or fewer users."
-_BITS = 8
+_BITS = 8  # in a byte
 
 
 def find(case: Case) -> Iterator[Finding]:

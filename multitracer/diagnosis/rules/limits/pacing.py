@@ -24,12 +24,12 @@ _WINDOWS = (Limit.LINK, Limit.CONGESTION_WINDOW)
 """While these hold there are data to send, and no window of the receiver: the sender's own rule decides."""
 _LEAST = 0.2
 """Share of the time that they hold, together."""
-_LEAST_SEGMENTS = 50
+_LEAST_SEGMENTS = 50  # a share of 0.3 is then known to 0.13 (two standard errors)
 _REACTION_NS = 300 * NS_PER_US
 """A segment that an ACK set free leaves within this time ..."""
 _TIMED = 0.3
 """... so these did not: 0.43 to 1.0 of the segments of BBR, 0.06 at most of Reno's and CUBIC's."""
-_AT_ONCE_NS = 50 * NS_PER_US
+_AT_ONCE_NS = 50 * NS_PER_US  # full segments at 240 Mbit/s: what follows sooner left as one burst
 _BURSTS = 0.2
 """Segments that leave with the one before: an ACK sets two free, a timer one. 0.07 at most of BBR; 0.44 and
 more of other senders whose segments no ACK released."""

@@ -21,14 +21,20 @@ KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
 _PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
 """Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
-_SHORTER = 0.25
+_SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
 _SHARED, _ALONE = 1.4, 1.1
 """Times the link's own time for a segment: with others, and without."""
+_FEW = 0.1
+"""Quantile that is the link's own time where it is so much shorter: beside even traffic of others only 0.13
+to 0.3 of the gaps have nothing of theirs in them."""
+_ALIKE = 0.4
+"""Of the time for a segment, by which gaps without others differ at most: each packet of theirs adds a whole
+time. Of a link that became slower all gaps are alike."""
 _LONGEST = 4
 """Shorter gaps, by so many of which a gap counts at most: a path that becomes longer makes one long gap."""
 _NEXT = 5
 """Even pieces whose median is the link's own time there."""
-_LEAST_GAPS = 24
+_LEAST_GAPS = 24  # with others: fewer may be one burst. Not measured
 _LEAST_SHARED, _LEAST_ALONE = 0.09, 0.2
 """Shares of the time watched: without others up to 0.06, and radio is never quite alone."""
 _SAME = 0.05
@@ -43,6 +49,8 @@ class _Watched(NamedTuple):
     took_ns: Array
     service_ns: Array
     """The shorter gaps: the link's own time for a segment, unless others stand between most of ours."""
+    spread_ns: Array
+    """Between the short and the long gaps."""
     mean_ns: Array
     """What a segment took."""
     many: Array
@@ -55,17 +63,23 @@ def find(case: Case) -> Iterator[Finding]:
         return
     gaps = arrival_gaps(case)
     watched = None if gaps is None else _watched(gaps)
-    if watched is None:
-        return
+    shared = None if watched is None else _shared(watched)
+    if watched is not None and shared is not None:
+        yield _finding(case, watched, *shared)
+
+
+def _shared(watched: _Watched) -> tuple[Array, Array] | None:
+    """Return which pieces others shared, and the link's own time at each; None if they are too few."""
     even = watched.mean_ns <= _ALONE * watched.service_ns
+    even &= watched.spread_ns <= _ALIKE * watched.service_ns
     if not even.any():
-        return
+        return None
     own_ns = _own_ns(watched.service_ns, even)
     alone = even & (np.abs(watched.service_ns / own_ns - 1) <= _SAME)
     shared = ~even & (watched.mean_ns >= _SHARED * own_ns)
     of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
-    if watched.many[shared].sum() >= _LEAST_GAPS and of_shared >= _LEAST_SHARED and of_alone >= _LEAST_ALONE:
-        yield _finding(case, watched, shared, own_ns)
+    enough = watched.many[shared].sum() >= _LEAST_GAPS
+    return (shared, own_ns) if enough and of_shared >= _LEAST_SHARED and of_alone >= _LEAST_ALONE else None
 
 
 def _own_ns(service_ns: Array, even: Array) -> Array:
@@ -90,14 +104,18 @@ def _watched(gaps: Gaps) -> _Watched | None:
     if len(gaps.gap_ns) < width:
         return None
     gap, queued, many = (in_pieces(each, width) for each in (gaps.gap_ns, gaps.queued, gaps.many))
-    service = np.quantile(gap, _SHORTER, axis=1)
+    few, shorter, most = np.quantile(gap, (_FEW, _SHORTER, 1 - _FEW), axis=1, method="lower")
+    service = np.where(few * _SHARED <= shorter, few, shorter)
     known = queued.sum(axis=1) >= width // 2
     if not known.any():
         return None
     usual = np.minimum(gap, _LONGEST * service[:, np.newaxis])
     took, count = (usual * many * queued).sum(axis=1)[known], (many * queued).sum(axis=1)[known]
     middle = in_pieces(np.arange(len(gaps.gap_ns)), width)[known, width // 2]
-    return _Watched(gaps.time_ns[middle], gaps.row[middle], took, service[known], took / count, count)
+    spread = (most - few)[known]
+    return _Watched(
+        gaps.time_ns[middle], gaps.row[middle], took, service[known], spread, took / count, count
+    )  # fmt: skip
 
 
 def _finding(case: Case, watched: _Watched, shared: Array, own_ns: Array) -> Finding:

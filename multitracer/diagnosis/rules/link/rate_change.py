@@ -28,7 +28,7 @@ _CONSISTENT = 0.9
 """Part of the pieces on either side that lie on their side of the middle."""
 _EXPLAINED = 0.8
 """Part of what the pieces vary that one step explains: 0.97 and more at steps, 0.5 and less elsewhere."""
-_BITS = 8
+_BITS = 8  # in a byte
 
 
 class _Step(NamedTuple):

@@ -22,7 +22,7 @@ KIND = "rlp-retransmission-burst"
 HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
 _APART_SLOTS = 30
 """Over the 20 slots of a round trip on the link: a repetition that follows sooner is of the same burst."""
-_LEAST_FRAMES = 8
+_LEAST_FRAMES = 8  # repeated frames; fewer are the loss that a link is laid out for. Not measured
 _LEAST_HOLE_S = 1.4
 """A stop by the far end makes holes of 1.3 s; a longer one has another cause."""
 

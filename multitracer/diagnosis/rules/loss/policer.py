@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KIND = "policer"
 HELP = "The contract's rate; shaping (a queue) instead of policing; pacing or BBR at the sender."
-_BITS = 8
+_BITS = 8  # in a byte
 
 
 def find(case: Case) -> Iterator[Finding]:

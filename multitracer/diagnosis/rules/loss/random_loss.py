@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
 from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
 from multitracer.diagnosis.packets.losses import rounds
@@ -21,7 +23,9 @@ HELP = "A better signal, cable or port; a congestion control that does not slow 
 _LEAST_ROUNDS = 5
 """From the first loss to the last: a slow start that overshoots a short queue loses for two or three ..."""
 _DEEP_NS = 5 * NS_PER_MS
-"""... and one that holds more than this is not short: what did not wait was not lost to it."""
+"""... and one that holds more than this is not short: what did not wait was not lost to it ..."""
+_HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
+"""... nor if it holds five times as much as nine in ten losses found in it, and more than noise of clocks."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -42,5 +46,6 @@ def _by_chance(case: Case) -> Losses | None:
     lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(case)
     if lost is None:
         return None
-    is_deep = lost.longest_ns >= _DEEP_NS
+    high_ns = float(np.quantile(lost.queue_ns, _HIGH))
+    is_deep = lost.longest_ns >= _DEEP_NS or lost.longest_ns >= max(_NOISE_NS, _DEEPER * high_ns)
     return lost if is_deep or rounds(case.carried, lost.place) >= _LEAST_ROUNDS else None

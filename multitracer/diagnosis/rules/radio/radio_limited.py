@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 KIND = "radio-limited"
 HELP = "A better place, antenna or cell, or another time of the day."
 _ZERO_LEVEL_DBM = -113.0  # TS 27.007, 8.5: +CSQ 0 stands for this or less
-_HIGH_BLER_PCT = 10.0
-_BUSY_PCT = 50.0
+_HIGH_BLER_PCT = 10.0  # the target of LTE's link adaptation (TS 36.213, section 7.2.3): more is a poor radio
+_BUSY_PCT = 50.0  # others use half of the cell and more. Not measured
 _SHARE = 0.2
 """Of the readings within the transfer that must be bad."""
-_LEAST_READINGS = 5
+_LEAST_READINGS = 5  # a share of fewer says nothing. Not measured
 _FRAME_ERRORS = 0.05
 """Share of information frames that had to be sent again; the link is laid out for 1 in 100 or less."""
 

@@ -1,0 +1,155 @@
+"""Panels over the distance along the route instead of time.
+
+A point stands where the car was at its time (`Route.at`). Where that is not known nothing is drawn: a line
+is interrupted there, and the axis says how many points are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.errors import InputError
+from multitracer.figures.palette import LOOKS
+from multitracer.figures.series import BREAK
+from multitracer.figures.stack import Axis
+from multitracer.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.figures.series import Series
+    from multitracer.figures.stack import Panel
+    from multitracer.tables import Array, Times
+
+_TICKS_PER_M = 1_000_000
+"""A figure's axis counts 10^9 ticks as one: a second of time, or a kilometre of distance."""
+LEVEL = "zero_level"
+"""The role of a series that is no reading but the same everywhere."""
+WITHOUT_DISTANCE = frozenset({"sequence", "phase", "travelled"})
+"""Panels that mean nothing over distance: bytes and phases are of one transfer, and the route of itself."""
+
+
+@dataclass(frozen=True)
+class OverDistance:
+    """Panels over distance.
+
+    Attributes
+    ----------
+    panels : list of Panel
+        Their times are distances, in ticks of a micrometre from the begin of the route.
+    points, unplaced : int
+        How many points there were, and of how many the place is not known.
+    """
+
+    panels: list[Panel]
+    points: int
+    unplaced: int
+
+    @property
+    def axis(self) -> Axis:
+        """The axis; its title says what is not drawn."""
+        share = f"{self.unplaced:,} of {count(self.points, 'point')}"
+        missing = f" ({share} not drawn: their place is not known)" if self.unplaced else ""
+        return Axis(f"kilometres along the route{missing}", "km", ".3f")
+
+
+def over_distance(
+    panels: Sequence[Panel], route: Route | None, *, speed: float = 1, origin_ns: int = 0
+) -> OverDistance:
+    """Return panels over distance, without those that mean nothing there.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+    route : Route or None
+    speed, origin_ns : float, int
+        The time of the panels is link time: so many seconds in a recorded one, counted from the origin.
+
+    Raises
+    ------
+    InputError
+        If there is no route, or no panel has a point on it.
+    """
+    if route is None or not route.length_m > 0:
+        raise InputError("distance axis: the recording holds no route; draw over time, or add a log of GPS")
+    pieces = _Pieces(route, speed, origin_ns)
+    kept = [panel for panel in panels if panel.key not in WITHOUT_DISTANCE]
+    points = unplaced = 0
+    for i, panel in enumerate(kept):
+        if not panel.shades:
+            read = [series for series in panel.series if series.role != LEVEL]
+            known = [pieces.known(series.time_ns[series.is_drawn]) for series in read]
+            points += sum(len(each) for each in known)
+            unplaced += sum(int((~each).sum()) for each in known)
+        place = pieces.strip if panel.shades else pieces.placed
+        kept[i] = replace(panel, series=[each for s in panel.series if len(each := place(s))])
+    kept = [panel for panel in kept if any(series.role != LEVEL for series in panel.series)]
+    if not any(not panel.shades for panel in kept):
+        raise InputError("distance axis: of no point of these series the place is known; draw over time")
+    return OverDistance(kept, points, unplaced)
+
+
+class _Pieces:
+    """The pieces of a route between its gaps: within each, every instant has a place."""
+
+    def __init__(self, route: Route, speed: float, origin_ns: int) -> None:
+        time_ns = route.table["time_ns"]
+        first = np.append(0, np.flatnonzero(route.table["gap"] != ""))
+        first = np.unique(first)
+        self._begin = time_ns[first]
+        self._end = time_ns[np.append(first[1:], len(time_ns)) - 1]
+        self._route, self._speed, self._origin_ns = route, speed, origin_ns
+
+    def _recorded(self, time_ns: Times) -> Times:
+        if self._speed == 1:
+            return time_ns
+        return np.rint(self._origin_ns + (time_ns - self._origin_ns) / self._speed).astype(np.int64)
+
+    def _piece(self, recorded: Times) -> Array:
+        return np.asarray(np.searchsorted(self._begin, recorded, side="right") - 1)
+
+    def known(self, time_ns: Times) -> Array:
+        """Return at which times the place is known."""
+        recorded = self._recorded(time_ns)
+        piece = self._piece(recorded)
+        return np.asarray((piece >= 0) & (recorded <= self._end[piece]))
+
+    def _ticks(self, recorded: Times) -> Array:
+        """Return the distance at times of the pieces, never decreasing, in ticks."""
+        metres = np.maximum.accumulate(self._route.at(recorded).distance_m)
+        return np.asarray(np.rint(metres * _TICKS_PER_M).astype(np.int64))
+
+    def placed(self, series: Series) -> Series:
+        """Return the series over distance, its line interrupted wherever the place is not known."""
+        if series.role == LEVEL:
+            ends = np.array([0, round(self._route.length_m * _TICKS_PER_M)], np.int64)
+            return replace(series, time_ns=ends, value=series.value[[0, -1]])
+        index = np.flatnonzero(self.known(series.time_ns))
+        recorded = self._recorded(series.time_ns[index])
+        piece = self._piece(recorded)
+        kept = replace(series.take(index), time_ns=self._ticks(recorded))
+        if LOOKS[series.role].mark not in ("line", "step") or len(index) < 2:
+            return kept
+        breaks = np.flatnonzero((np.diff(index) > 1) | (np.diff(piece) > 0)) + 1
+        whole = kept.take(np.insert(np.arange(len(kept)), breaks, breaks - 1))
+        value = whole.value.copy()
+        value[breaks + np.arange(len(breaks))] = BREAK
+        return replace(whole, value=value)
+
+    def strip(self, series: Series) -> Series:
+        """Return a series that is 1 between pairs of points, each pair cut to where the place is known."""
+        begin, end = self._recorded(series.time_ns[::2]), self._recorded(series.time_ns[1::2])
+        first = np.searchsorted(self._end, begin, side="left")
+        last = np.searchsorted(self._begin, end, side="right")
+        times = np.maximum(last - first, 0)
+        pair = np.repeat(np.arange(len(begin)), times)
+        piece = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times) + first[pair]
+        both = np.column_stack(
+            [np.maximum(begin[pair], self._begin[piece]), np.minimum(end[pair], self._end[piece])]
+        )
+        value = np.tile([1, 0], len(both)).astype(np.int64)
+        return replace(series, time_ns=self._ticks(both.ravel()), value=value)

@@ -1,0 +1,236 @@
+"""The base map of a drive: lines and outlines of a local GeoJSON file (RFC 7946), cut to the route.
+
+The file is of unknown origin: its size, the points of its lines and its nesting are bounded, and of its text
+nothing but the file's own name is shown. PMTiles are not read: their vector tiles need two more libraries.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.errors import InputError
+from multitracer.report.pack import pack_columns
+from multitracer.words import portable, printable
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from multitracer.tables import Array, Document, Mask
+
+MOST_BYTES = 64 << 20
+"""Of the file: every road of a city. As JSON in memory it takes about ten times that."""
+MOST_POINTS = 2_000_000
+"""Of its lines, before they are cut to the route: more than the file has room for in all but odd cases."""
+_DEEPEST = 16
+"""Collections inside collections; a drawing program makes none."""
+MOST_DRAWN = 40_000
+"""Points in a page: some 0.25 MB, and each is drawn in every frame."""
+_MARGIN_M = 500.0
+_MARGIN_SHARE = 0.1
+"""Around the route: so much of its longer side, and at least _MARGIN_M. Not measured."""
+_FINEST_M = 2.0
+"""Points nearer than this to the one before are left out: a pixel at the finest usual zoom. Not measured."""
+_COARSEST_M = 1e5
+"""Lines that still are too many points on such a grid are nobody's roads: the first ones are drawn."""
+_LINES = {"LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
+"""Geometries that are drawn, and how deep their lines lie in `coordinates`."""
+
+
+@dataclass(frozen=True)
+class BaseMap:
+    """Lines of a base map.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    lon_deg, lat_deg : ndarray of float64, degrees (WGS 84), shape (n,)
+    joined : ndarray of bool, shape (n,)
+        Whether a line leads from the point before to this one.
+    skipped : int
+        Geometries that are no lines, or whose coordinates are none.
+    """
+
+    name: str
+    lon_deg: Array
+    lat_deg: Array
+    joined: Mask
+    skipped: int
+
+
+class _Kept(NamedTuple):
+    east: Array
+    north: Array
+    joined: Mask
+
+
+def read_base_map(path: str | os.PathLike[str]) -> BaseMap:
+    """Return the lines of a GeoJSON file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is no GeoJSON, is too large, or holds no line in longitude and latitude.
+    """
+    where = printable(portable(str(path)))
+    document = _parsed(Path(path), where)
+    lines, skipped = [], 0
+    points = 0
+    for line in _lines_of(document, where):
+        usable = _coordinates(line)
+        if usable is None:
+            skipped += 1
+            continue
+        points += len(usable)
+        if points > MOST_POINTS:
+            raise InputError(
+                f"{where}: over {MOST_POINTS:,} points in its lines; cut out the region of the drive"
+            )
+        lines.append(usable)
+    if not lines:
+        raise InputError(
+            f"{where}: holds no line in longitude and latitude; export lines as GeoJSON in EPSG:4326"
+        )
+    joined = np.ones(points, dtype=bool)
+    joined[np.cumsum([0, *(len(line) for line in lines[:-1])])] = False
+    lon, lat = np.concatenate(lines).T
+    return BaseMap(Path(path).name, lon, lat, joined, skipped)
+
+
+def _parsed(path: Path, where: str) -> Document:
+    try:
+        if not path.is_file():
+            raise InputError(f"{where}: is no file; name a GeoJSON file")
+        with path.open("rb") as stream:
+            text = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: cannot be read ({error}); name a GeoJSON file") from error
+    if text.startswith(b"PMTiles"):
+        raise InputError(f"{where}: PMTiles are not read; export the region of the drive as GeoJSON")
+    if len(text) > MOST_BYTES:
+        raise InputError(f"{where}: longer than {MOST_BYTES >> 20} MiB; cut out the region of the drive")
+    try:
+        document = json.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: no GeoJSON ({type(error).__name__}); export it again") from error
+    if not isinstance(document, dict):
+        raise InputError(f"{where}: no GeoJSON, which is an object with a type; export it again")
+    return document
+
+
+def _lines_of(document: Document, where: str) -> Iterator[object]:
+    """Yield what should be lists of positions, of all geometries; None for a geometry that has no line."""
+    waiting: list[tuple[object, int]] = [(document, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise InputError(f"{where}: collections more than {_DEEPEST} deep; export it again")
+        kind = each.get("type") if isinstance(each, dict) else None
+        if kind in ("FeatureCollection", "GeometryCollection") and isinstance(each, dict):
+            held = each.get("features" if kind == "FeatureCollection" else "geometries")
+            waiting += [(one, depth + 1) for one in reversed(held)] if isinstance(held, list) else []
+        elif kind == "Feature" and isinstance(each, dict):
+            waiting.append((each.get("geometry"), depth + 1))
+        elif isinstance(kind, str) and kind in _LINES and isinstance(each, dict):
+            yield from _nested(each.get("coordinates"), _LINES[kind])
+        else:
+            yield None
+
+
+def _nested(coordinates: object, depth: int) -> Iterator[object]:
+    if depth == 1:
+        yield coordinates
+    elif isinstance(coordinates, list):
+        for each in coordinates:
+            yield from _nested(each, depth - 1)
+    else:
+        yield None
+
+
+def _coordinates(line: object) -> Array | None:
+    """Return longitude and latitude of a line, shape (n, 2); None of what is no line on the earth."""
+    if not isinstance(line, list) or len(line) < 2:
+        return None
+    try:
+        degrees = np.array([(position[0], position[1]) for position in line], dtype=np.float64)
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
+        return None
+    if degrees.shape != (len(line), 2):
+        return None
+    on_earth = (np.abs(degrees) <= (360, 90)).all()  # NaN is not
+    return degrees if on_earth else None
+
+
+# --- cut to the route ---
+
+
+def base_document(
+    base: BaseMap, to_metres: Callable[[Array, Array], tuple[Array, Array]], route: tuple[Array, Array]
+) -> Document:
+    """Return what of a base map lies around a route as JSON for `map.js`, in whole metres.
+
+    Parameters
+    ----------
+    base : BaseMap
+    to_metres : callable
+        From latitudes and longitudes to metres east and north, as those of the route.
+    route : pair of ndarray of float64, shape (n,)
+        Metres east and north of the route.
+    """
+    east, north = to_metres(base.lat_deg, base.lon_deg)
+    near = _around(_Kept(east, north, base.joined), route)
+    finest_m = _FINEST_M
+    while len((kept := _thinned(near, finest_m)).east) > MOST_DRAWN and finest_m < _COARSEST_M:
+        finest_m *= 2
+    kept = _Kept(*(column[:MOST_DRAWN] for column in kept))
+    columns = {
+        "x": np.rint(kept.east).astype(np.int64),
+        "y": np.rint(kept.north).astype(np.int64),
+        "joined": kept.joined.astype(np.int64),
+    }
+    words = _words(base, drawn=len(kept.east), near=len(near.east), finest_m=finest_m)
+    return pack_columns(columns) | {"words": words}
+
+
+def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
+    """Return the steps of lines whose box meets the square around the route: screens are of any shape."""
+    inside = np.zeros(len(lines.east), dtype=bool)
+    inside[1:] = lines.joined[1:]
+    long_m = max(float(np.ptp(each)) for each in route)
+    reach = long_m / 2 + max(_MARGIN_M, _MARGIN_SHARE * long_m)
+    for metres, own in zip((lines.east, lines.north), route, strict=True):
+        middle = (float(own.min()) + float(own.max())) / 2
+        low, high = middle - reach, middle + reach
+        inside[1:] &= (np.maximum(metres[1:], metres[:-1]) >= low) & (
+            np.minimum(metres[1:], metres[:-1]) <= high
+        )
+    point = inside.copy()
+    point[:-1] |= inside[1:]
+    return _Kept(lines.east[point], lines.north[point], inside[point])
+
+
+def _thinned(lines: _Kept, finest_m: float) -> _Kept:
+    """Return the lines on a grid of this size: of points that follow each other in one cell the first."""
+    cell_x, cell_y = np.floor(lines.east / finest_m), np.floor(lines.north / finest_m)
+    same = np.zeros(len(cell_x), dtype=bool)
+    same[1:] = lines.joined[1:] & (cell_x[1:] == cell_x[:-1]) & (cell_y[1:] == cell_y[:-1])
+    left = np.flatnonzero(~same)
+    alone = ~lines.joined[left] & ~np.append(lines.joined[left][1:], False)  # a line that lies in one cell
+    left = left[~alone]
+    return _Kept(lines.east[left], lines.north[left], lines.joined[left])
+
+
+def _words(base: BaseMap, *, drawn: int, near: int, finest_m: float) -> str:
+    name = f"Base map: {printable(base.name)}"
+    skipped = f"; {base.skipped:,} of its geometries are no lines" if base.skipped else ""
+    if not drawn:
+        return f"{name}: no line of it lies around the route{skipped}."
+    return f"{name}: {drawn:,} of {near:,} points around the route, to {finest_m:.0f} m{skipped}."

@@ -1,0 +1,31 @@
+"""How long many messages take: a drive of two hours is dissected in less than a minute."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parsers._signalling.signalling import read_signalling
+from tests.parsers.signalling_messages import MESSAGES, capture, version_2
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = 100_000
+LONGEST_S = 60.0
+
+
+@pytest.mark.realtime
+@pytest.mark.skipif(not shutil.which("tshark"), reason="needs tshark")
+def test_a_hundred_thousand_messages_take_less_than_a_minute(tmp_path: Path) -> None:
+    path = tmp_path / "many.pcap"
+    datagrams = [version_2(name) for name in MESSAGES]
+    path.write_bytes(capture(*(datagrams[n % len(datagrams)] for n in range(COUNT))))
+    begin = time.monotonic()
+    table = read_signalling(path)["signalling"]
+    assert time.monotonic() - begin < LONGEST_S
+    assert len(set(table["frame"].tolist())) == COUNT
+    assert "" not in table["message"].tolist()

@@ -1,0 +1,128 @@
+"""Logs of another device become a host of a session, and nothing of what was there changes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.manifest import changed_files, read_manifest
+from multitracer.recording.open import open_recording
+from tests.cli.program import call
+from tests.cli.test_without_capture import CSV
+from tests.conftest import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DRIVE = SAMPLES / "rehearsal"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A drive test of another phone."""
+    path = tmp_path / "walk.csv"
+    path.write_text(CSV)
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def test_each_byte_of_session_and_log_is_copied(tmp_path: Path, log: Path) -> None:
+    made = tmp_path / "with-phone"
+    assert call("merge", DRIVE, log, "-o", made, "--host", "phone").stdout.endswith("phone\n")
+    before, after = contents(DRIVE), contents(made)
+    assert after.pop("phone/walk.csv") == log.read_bytes()
+    before.pop("manifest.json", None)
+    after.pop("manifest.json")
+    assert after == before
+
+
+def test_the_manifest_lists_the_new_log_with_its_checksum(tmp_path: Path, log: Path) -> None:
+    made = tmp_path / "with-phone"
+    call("merge", DRIVE, log, "-o", made, "--host", "phone")
+    manifest, was = read_manifest(made), read_manifest(DRIVE)
+    assert manifest is not None
+    (listed,) = [each for each in manifest.files if each.host == "phone"]
+    assert (listed.path, listed.bytes) == ("phone/walk.csv", len(CSV))
+    assert listed.sha256 == hashlib.sha256(log.read_bytes()).hexdigest()
+    assert list(changed_files(made, manifest)) == []
+    if was is not None:
+        assert [each for each in manifest.files if each.host != "phone"] == was.files
+        assert list(manifest.hosts) == [*was.hosts, "phone"]
+
+
+def test_the_new_session_reads_the_log_as_that_of_the_host(tmp_path: Path, log: Path) -> None:
+    made = tmp_path / "with-phone"
+    call("merge", DRIVE, log, "-o", made, "--host", "phone")
+    assert "phone" in {each.host for each, _ in open_recording(made).logs("radio")}
+
+
+def test_the_map_of_a_csv_comes_along(tmp_path: Path) -> None:
+    log = tmp_path / "mine.csv"
+    log.write_text("when,level\n1700000000,-80\n1700000001,-81\n")
+    (tmp_path / "mine.csv.toml").write_text(
+        '[time]\ncolumn = "when"\nform = "epoch_s"\n[radio]\nrssi_dbm = { column = "level" }\n'
+    )
+    session = tmp_path / "session"
+    (session / "car").mkdir(parents=True)
+    (session / "car" / "drive.csv").write_text(CSV)
+    call("merge", session, log, "-o", tmp_path / "made", "--host", "scanner")
+    logs = open_recording(tmp_path / "made").logs("radio")
+    assert {each.host for each, _ in logs} == {"car", "scanner"}
+    manifest = read_manifest(tmp_path / "made")
+    assert manifest is not None
+    assert [each.path for each in manifest.files] == ["scanner/mine.csv", "scanner/mine.csv.toml"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-o", ".hidden", "truth", "x" * 65, "a\nb"])
+def test_a_host_that_is_no_name_of_a_folder_is_refused(tmp_path: Path, log: Path, name: str) -> None:
+    done = call("merge", DRIVE, log, "-o", tmp_path / "made", f"--host={name}", status=1)
+    assert "is no name of a host's folder" in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_host_of_the_session_is_refused(tmp_path: Path, log: Path) -> None:
+    session = tmp_path / "session"
+    (session / "car").mkdir(parents=True)
+    (session / "car" / "drive.csv").write_text(CSV)
+    done = call("merge", session, log, "-o", tmp_path / "made", "--host", "car", status=1)
+    assert "has 'car' already" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("notes.txt", "bought milk\n", "no known format"),
+        ("README.md", CSV, "a session keeps this name"),
+    ],
+)
+def test_what_would_not_be_read_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
+    log = tmp_path / name
+    log.write_text(content)
+    assert complaint in call("merge", DRIVE, log, "-o", tmp_path / "made", "--host", "phone", status=1).stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_two_logs_of_one_name_are_refused(tmp_path: Path, log: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / log.name
+    other.write_text(CSV)
+    done = call("merge", DRIVE, log, other, "-o", tmp_path / "made", "--host", "phone", status=1)
+    assert "rename one" in done.stderr
+
+
+def test_a_folder_that_exists_or_lies_in_the_session_is_refused(tmp_path: Path, log: Path) -> None:
+    assert "not empty" in call("merge", DRIVE, log, "-o", tmp_path, "--host", "phone", status=1).stderr
+    session = tmp_path / "session"
+    (session / "car").mkdir(parents=True)
+    (session / "car" / "drive.csv").write_text(CSV)
+    done = call("merge", session, log, "-o", session / "made", "--host", "phone", status=1)
+    assert "lies inside" in done.stderr
+
+
+def test_a_log_without_host_is_told_what_to_do(tmp_path: Path, log: Path) -> None:
+    assert "--host" in call("merge", DRIVE, log, "-o", tmp_path / "made", status=2).stderr

@@ -1,0 +1,139 @@
+"""Reports for people who use a keyboard, a screen reader, or paper."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from multitracer.recording.open import open_recording
+from multitracer.report.write import write_report
+from tests.report.axe import serious_findings
+from tests.report.test_route_map import mounted, page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.report.chromium import Browser
+
+__all__ = ["page"]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory, sample_session: Path) -> Path:
+    """The report of a session with captures."""
+    path = tmp_path_factory.mktemp("captured") / "report.html"
+    write_report(open_recording(sample_session), path)
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_serious_on_a_drive(browser: Browser, page: Path, width: int, scheme: str) -> None:
+    browser.resize(width, 900)
+    browser.prefer(scheme)
+    assert serious_findings(mounted(browser, page)) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_a_capture(browser: Browser, captured: Path, scheme: str) -> None:
+    browser.prefer(scheme)
+    browser.open(captured)
+    browser.evaluate("window.report.then(() => true)")
+    assert serious_findings(browser) == []
+
+
+def test_axe_sees_a_fault(browser: Browser, page: Path) -> None:
+    mounted(browser, page)
+    browser.evaluate(
+        "(() => {const s = document.querySelector('.map select'); s.closest('label').replaceWith(s)})()"
+    )
+    assert [each["rule"] for each in serious_findings(browser)] == ["select-name"]
+
+
+def press(browser: Browser, key: str, text: str = "") -> None:
+    code = {"Tab": 9, "Enter": 13, " ": 32}.get(key, 0)
+    facts: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code}
+    browser.call("Input.dispatchKeyEvent", type="keyDown", text=text, **facts)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **facts)
+
+
+def test_the_map_is_reached_and_used_by_real_keys(browser: Browser, page: Path) -> None:
+    """From the choice of the quantity on, Tab leads over boxes and buttons to the canvas, and past it."""
+    mounted(browser, page)
+    browser.evaluate("document.querySelector('.map select').focus()")
+    visited = []
+    for _ in range(12):
+        press(browser, "Tab")
+        visited.append(
+            browser.evaluate("document.activeElement.dataset.map ?? document.activeElement.tagName")
+        )
+        if visited[-1] == "CANVAS":
+            break
+    assert visited[-4:] == ["in", "out", "whole", "CANVAS"]
+    assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    press(browser, "+", "+")
+    press(browser, ".", ".")
+    assert browser.evaluate("window.routeMap.cursor()") == 0
+    assert browser.evaluate("document.querySelector('.map .status').textContent").startswith("0.0 s")
+    press(browser, "Tab")
+    assert browser.evaluate("document.activeElement.tagName") != "CANVAS"
+
+
+def test_the_canvas_has_a_name_and_its_words_are_announced(browser: Browser, page: Path) -> None:
+    mounted(browser, page)
+    assert browser.evaluate("document.querySelector('.map canvas').ariaLabel").startswith("Map of the route")
+    assert browser.evaluate("document.querySelector('.map .status').getAttribute('role')") == "status"
+
+
+COLOURS = (
+    "(() => {const c = document.querySelector('.map canvas');"
+    " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
+    " for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255)"
+    " seen.add('#' + [d[i], d[i + 1], d[i + 2]].map((n) => n.toString(16).padStart(2, '0')).join(''));"
+    " return [...seen]})()"
+)
+
+
+def test_paper_shows_the_map_in_light_colours(browser: Browser, page: Path) -> None:
+    browser.prefer("dark")
+    mounted(browser, page)
+    dark = browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()")
+    browser.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    light = browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()")
+    seen = browser.evaluate(COLOURS)
+    assert light != dark
+    assert light in seen
+    assert dark not in seen
+    assert {"#91bfdb", "#e0f3f8"} & set(seen)
+    browser.evaluate("window.dispatchEvent(new Event('afterprint'))")
+
+
+def test_the_printed_page_holds_the_map_and_its_key_but_no_buttons(browser: Browser, page: Path) -> None:
+    mounted(browser, page)
+    whole = len(base64.b64decode(browser.call("Page.printToPDF", printBackground=False)["data"]))
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        shown = "(s) => document.querySelector(s).getBoundingClientRect().height > 0"
+        assert browser.evaluate(f"({shown})('.map canvas')")
+        assert browser.evaluate(f"({shown})('.map .classes')")
+        assert not browser.evaluate(f"({shown})('.map .bar')")
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+    browser.evaluate("document.querySelector('.map canvas').remove()")
+    without = len(base64.b64decode(browser.call("Page.printToPDF", printBackground=False)["data"]))
+    assert whole > without
+
+
+def test_without_scripts_the_still_picture_takes_the_place_of_the_map(browser: Browser, page: Path) -> None:
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(page)
+        height = "document.querySelector('{}').getBoundingClientRect().height"
+        assert browser.evaluate(height.format(".map .still")) > 200
+        assert browser.evaluate(height.format(".map canvas")) == 0
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
