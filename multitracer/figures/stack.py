@@ -33,6 +33,8 @@ _GAP = 0.055
 _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
 _READING_PX = 3
+_LOW_SHARE = 0.6
+"""A panel with less of the height has room for few labels."""
 _LINE_LETTERS = 100
 """Of a figure that is 1000 pixels wide."""
 _ROOM = 0.05
@@ -280,7 +282,7 @@ def _value_axis(panel: Panel, domain: list[float]) -> Props:
         "tickformat": "~s",
         "ticksuffix": panel.unit.suffix,
         "range": value_range(panel),
-        "nticks": 8 if panel.share > 1 else 5,
+        "nticks": 8 if panel.share > 1 else 5 if panel.share > _LOW_SHARE else 3,
         "showticklabels": bool(panel.drawn),
         **({"visible": False, "range": [0, 1]} if panel.shades else {}),
     }

@@ -69,6 +69,7 @@ def embed(
                 "unit": p.unit.suffix,
                 "from_zero": p.from_zero,
                 "fixed": p.shades,
+                "share": p.share,
             }
             for p in panels
         ],

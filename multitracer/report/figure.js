@@ -11,6 +11,8 @@ const Figures = (() => {
   const MOST_IN_VIEW = 45000;
   const CROWDED = 1500;
   const DEEPEST = 12;
+  const MANY_SHARES = 8.5; // of the height of panels; with more of them the plot grows
+  const SHARE_PX = 110;
   const BREAK = -(2 ** 50); // of figures/series.py: here a line is interrupted
 
   /* Inverse of pack.py: columns of zigzag varint differences, one after the other. */
@@ -238,6 +240,8 @@ const Figures = (() => {
       drawLegend();
       tell(drawn.filter(Boolean));
       const config = { displaylogo: false, displayModeBar: false, responsive: true, doubleClick: false };
+      const shares = figure.panels.reduce((sum, panel) => sum + panel.share, 0);
+      plot.style.minHeight = shares > MANY_SHARES ? `${Math.round(shares * SHARE_PX)}px` : "";
       Link.shows(view, figure.unit);
       return Plotly.react(plot, traces, layout(drawn), config).then(() => view);
     }

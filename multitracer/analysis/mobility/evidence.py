@@ -57,11 +57,10 @@ def _coverage(seconds: Seconds, radio: Radio, rows: Numbers) -> list[str]:
     searched = int((seconds.no_service[rows] >= 0.5).sum())
     weak = int(radio.is_weak[rows].sum())
     limit = f" (below {WEAK_RSRP_DBM:.0f} dBm)" if np.isfinite(seconds.rsrp_dbm[rows]).any() else ""
-    return [
-        f"no service for {searched} of {len(rows)} s" if searched else "",
-        _level(seconds, rows),
-        f"weak{limit} for {weak} of {len(rows)} s",
-    ]
+    none = [f"no service for {searched} of {len(rows)} s"] if searched else []
+    if weak <= searched:  # a level from before is none of a phone that searches
+        return none
+    return [*none, _level(seconds, rows), f"weak{limit} for {weak} of {len(rows)} s"]
 
 
 def _load(seconds: Seconds, rows: Numbers) -> list[str]:

@@ -12,7 +12,7 @@ from multitracer.report.drive.drive_section import ZONE_DOUBT
 from multitracer.report.markup import Markup, element
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
-from multitracer.words import duration, printable, rate
+from multitracer.words import count, duration, printable, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.road import Road
@@ -112,15 +112,16 @@ def _how(facts: Document) -> str:
     if judged.get("by rate"):
         poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
         words.append(
-            f"{judged['by rate']:,} seconds were judged by their rate: below {poor}, a fifth of what is "
+            f"Judged by their rate: {count(judged['by rate'], 'second')}; below {poor}, a fifth of what is "
             f"typical here ({typical}), is bad."
         )
     if judged.get("by radio"):
         words.append(
-            f"{judged['by radio']:,} seconds were judged by the radio alone: no rate was wanted or known."
+            f"Judged by the radio alone: {count(judged['by radio'], 'second')}, without a rate that was "
+            "wanted and is known."
         )
     if judged.get("not"):
-        words.append(f"{judged['not']:,} seconds cannot be judged.")
+        words.append(f"Cannot be judged: {count(judged['not'], 'second')}.")
     return " ".join(words)
 
 
