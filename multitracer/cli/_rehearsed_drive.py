@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TRUTH = Path("truth", "drive.json")
 """Where in a session folder it is written what was planted."""
 DROPS = Path("truth", "link.jsonl")
+WORDS = Path("truth", "link.err")
 FIXED = "fixed"
 _PROGRAM = "collectors._rehearsal.path"
 _OWN_NAMESPACE = "/proc/self/ns/net"
@@ -152,7 +153,7 @@ def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
     drops = folder / DROPS
     drops.parent.mkdir()
     with contextlib.ExitStack() as stack, drops.open("wb") as log:
-        words = stack.enter_context((folder / FIXED / "path.err").open("w+b"))
+        words = stack.enter_context((folder / WORDS).open("w+b"))
         child = subprocess.Popen(
             [sys.executable, "-m", _PROGRAM, *drive.path_options, "--fixed", folder / FIXED],
             stdin=subprocess.DEVNULL, stdout=log, stderr=words, start_new_session=True,

@@ -114,9 +114,10 @@ def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None
     if drive is None:
         yield
         return
+    session.expect(FIXED, rehearsed_seed=drive.seed, rehearsed_from_ns=drive.began_realtime_ns)
     with rehearsed_path(drive, session.folder):
         yield
-    session.adopt(FIXED, rehearsed_seed=drive.seed)
+    session.adopt()
 
 
 def _view(folder: Path, *, plain: bool) -> AbstractContextManager[View]:

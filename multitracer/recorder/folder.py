@@ -90,8 +90,8 @@ class SessionFolder:
         self._manifest.collectors = runs
         self._finish()
 
-    def adopt(self, host: str, **facts: object) -> None:
-        """Enter what else was recorded on this machine into the completed manifest.
+    def expect(self, host: str, **facts: object) -> None:
+        """Name a second host of which this machine records, too.
 
         Parameters
         ----------
@@ -99,14 +99,19 @@ class SessionFolder:
             Name of its folder.
         **facts
             About the recording.
+        """
+        self._manifest.hosts[host] = _host()
+        self.add(**facts)
+        self.note(self._manifest.collectors)
+
+    def adopt(self) -> None:
+        """Enter what was written after the manifest was completed.
 
         Raises
         ------
         CollectorError
             If the manifest cannot be written.
         """
-        self._manifest.hosts[host] = _host()
-        self.add(**facts)
         self._finish()
 
     def _finish(self) -> None:

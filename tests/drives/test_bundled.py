@@ -64,6 +64,13 @@ def test_nothing_arrives_in_a_hole_though_the_server_goes_on() -> None:
             assert not mean.any()
 
 
+def test_evidence_of_a_hole_tells_no_level_that_is_good() -> None:
+    stretches = mt.open(FOLDER).stretches
+    holes = stretches[stretches["cause"] == "coverage"]["evidence"]
+    assert len(holes) == 2
+    assert all(words.startswith("no service for ") and "dBm" not in words for words in holes), list(holes)
+
+
 def test_lowest_rate_of_the_stretches_is_lower_than_the_typical_one() -> None:
     stretches = mt.open(FOLDER).stretches
     assert (stretches["throughput_bps"] < 0.2 * stretches["typical_bps"]).all()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from multitracer.recording.open import open_recording
-from tests.recorder.capturing import PATIENCE_S, command, manifest
+from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, processes_of, until
 
 PRIVILEGED = pytest.mark.root
 WITHOUT = ("--without", "tcp_probe", "--without", "rlp")
@@ -34,7 +34,8 @@ def test_rehearsal_carries_tcp_over_a_link_of_its_own(tmp_path: Path) -> None:
         assert row["handshake_seen"]
     truth = json.loads((folder / "truth" / "drive.json").read_text())
     assert (truth["seed"], truth["events"]) == (3, [])
-    assert manifest(folder)["rehearsed_seed"] == 3
+    document = manifest(folder)
+    assert (document["rehearsed_seed"], document["rehearsed_from_ns"]) == (3, truth["began_ns"])
     checked = {log["path"] for log in manifest(folder)["files"]}
     assert checked >= {"truth/drive.json", "fixed/tcp-0.pcap", "mobile/tcp-0.pcap", "mobile/gps-0.jsonl"}
     assert Path("/proc/net/dev").read_text().count(":") == devices, "this machine's network is as it was"
@@ -49,6 +50,19 @@ def test_payload_arrives_as_fast_as_the_map_says(tmp_path: Path) -> None:
     took_s = (segments["time_ns"].max() - segments["time_ns"].min()) / 1e9
     rate_bps = segments["payload_bytes"].sum() * 8 / took_s
     assert 50_000 < rate_bps < 300_000, "between the lowest and the highest class of the drive"
+
+
+@PRIVILEGED
+def test_killed_rehearsal_leaves_no_process_and_names_its_drive(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    with capturing(folder, "--rehearse", "--seed", 4, *WITHOUT) as child:
+        until((folder / "fixed" / "tcp-0.pcap").exists)
+        child.kill()
+        until(lambda: not processes_of(folder))
+        child.communicate()
+    document = manifest(folder)
+    assert (document["rehearsed_seed"], list(document["hosts"])) == (4, ["mobile", "fixed"])
+    assert open_recording(folder).inputs.warnings == []
 
 
 @PRIVILEGED

@@ -54,13 +54,12 @@ def median(values: Array) -> float:
 
 
 def _coverage(seconds: Seconds, radio: Radio, rows: Numbers) -> list[str]:
-    searched = int((seconds.no_service[rows] >= 0.5).sum())
-    weak = int(radio.is_weak[rows].sum())
+    """Return both ways in which a level is weak; the level itself only where it was read and weak."""
+    no_service = seconds.no_service[rows] >= 0.5
+    searched, weak = int(no_service.sum()), int((radio.is_weak[rows] & ~no_service).sum())
     limit = f" (below {WEAK_RSRP_DBM:.0f} dBm)" if np.isfinite(seconds.rsrp_dbm[rows]).any() else ""
-    none = [f"no service for {searched} of {len(rows)} s"] if searched else []
-    if weak <= searched:  # a level from before is none of a phone that searches
-        return none
-    return [*none, _level(seconds, rows), f"weak{limit} for {weak} of {len(rows)} s"]
+    words = [_level(seconds, rows), f"weak{limit} for {weak} of {len(rows)} s"] if weak else []
+    return [f"no service for {searched} of {len(rows)} s" if searched else "", *words]
 
 
 def _load(seconds: Seconds, rows: Numbers) -> list[str]:
