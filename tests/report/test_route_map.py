@@ -243,9 +243,7 @@ def test_no_line_leads_over_a_gap_of_the_route() -> None:
     """A leap of 70 km without a reading in it is no line."""
     seconds = np.arange(60)
     lat = 50 + 1e-4 * seconds + np.where(seconds >= 30, 0.6, 0.0)
-    position = table(
-        POSITION, time_ns=START_NS + seconds * NS_PER_S, lat_deg=lat, lon_deg=np.full(60, 8.0)
-    )
+    position = table(POSITION, time_ns=START_NS + seconds * NS_PER_S, lat_deg=lat, lon_deg=np.full(60, 8.0))
     document = map_document(Drive(route_of(position), {}, origin_ns=START_NS))
     assert document is not None
     joined = unpacked_columns(document["track"])["joined"]
