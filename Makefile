@@ -8,6 +8,7 @@ FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
 BENCH_ARGS ?=
 CAUSES_ARGS ?= all .causes --seeds 1-199
+DRIVES_ARGS ?= .drives --seeds 0-20
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -22,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench causes soak fuzz pictures utilization experiments clean debian
+.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -48,6 +49,9 @@ bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy 
 
 causes: debian $(VENV)/.developer  ## record transfers of known cause and judge what diagnose says of them (two hours, resumable)
 	$(IN_VENV) tests.causes $(CAUSES_ARGS)
+
+drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and judge what is said of them (root, a quarter of an hour)
+	$(IN_VENV) tests.drives $(DRIVES_ARGS)
 
 soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)

@@ -105,7 +105,7 @@ def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
         notes = ("--notes", f"{folder}/tcpdump-0.jsonl")
         children += [
             _started("collectors.tcpdump", "-o", f"{folder}/tcp-0.pcap", *notes),
-            _started("collectors.tcp_info", "-o", f"{folder}/tcp_state-0.jsonl", "--hz", "5"),
+            _started("collectors.tcp_info", "-o", f"{folder}/tcp_state-0.jsonl", "--hz", "2"),
             _started("collectors.host_clock", "-o", f"{folder}/clocks-0.jsonl", "--host", "fixed"),
         ]
     assert server.stdout is not None

@@ -18,7 +18,6 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.cli._capture import Options
     from multitracer.tables import Document
 
 _DEVICES = ("modem", "gps")
@@ -27,6 +26,8 @@ TRAFFIC = (sys.executable, "-m", "collectors._rehearsal.traffic", "--tags")
 """What makes the traffic: begun when the collectors are ready; the end of its standard input ends it."""
 DOWNLOAD = (*TRAFFIC, "--server")
 """What makes it on a drawn drive."""
+FIRST_SEED = 1
+"""The drive of who names none."""
 _MODEM = ("--profile", "quectel")
 """An LTE modem on a drawn drive."""
 
@@ -51,17 +52,25 @@ def rehearsal(*, wanted: bool, drive: RehearsedDrive | None = None) -> Iterator[
         yield links
 
 
-def drive_of(chosen: Options, command: tuple[str, ...]) -> RehearsedDrive | None:
-    """Return the drive that a rehearsal takes, None without one; warn why a rehearsal has none."""
-    if not chosen["rehearse"]:
-        if chosen["seed"] is not None:
+def drawn_drive(
+    *, wanted: bool, seed: int | None, has_command: bool, interface: str | None, clap: str | None
+) -> RehearsedDrive | None:
+    """Return the drive that a rehearsal takes, None without one; warn why a rehearsal has none.
+
+    Raises
+    ------
+    InputError
+        If a seed is given without a rehearsal.
+    """
+    if not wanted:
+        if seed is not None:
             raise InputError("--seed: chooses the drive of a rehearsal; give --rehearse, too")
         return None
-    why = why_not(has_command=bool(command), interface=chosen["interface"], clap=chosen["clap"])
+    why = why_not(has_command=has_command, interface=interface, clap=clap)
     if why:
         warn(f"the rehearsal sends over the loopback, whatever the radio is like: {why}")
         return None
-    return RehearsedDrive.now(1 if chosen["seed"] is None else chosen["seed"])
+    return RehearsedDrive.now(FIRST_SEED if seed is None else seed)
 
 
 @contextlib.contextmanager

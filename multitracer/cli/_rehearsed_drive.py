@@ -80,7 +80,9 @@ class RehearsedDrive:
                 for number, event in enumerate(journey.events)
                 if event.begin_s < ended_s
             ],
-            "route": [self._place(journey, float(second)) for second in range(int(max(ended_s, 0.0)) + 1)],
+            "route_from_begin_each_second": [
+                self._coordinates(journey, float(second)) for second in range(int(max(ended_s, 0.0)) + 1)
+            ],
         }
 
     def _event(self, journey: Journey, number: int) -> Document:
@@ -94,9 +96,14 @@ class RehearsedDrive:
         }
 
     def _place(self, journey: Journey, at_s: float) -> Document:
-        place = journey.place(at_s)
+        lat_deg, lon_deg = self._coordinates(journey, at_s)
         time_ns = self.began_realtime_ns + round(at_s * NS_PER_S)
-        return {"time_ns": time_ns, "lat_deg": round(place.lat_deg, 7), "lon_deg": round(place.lon_deg, 7)}
+        return {"time_ns": time_ns, "lat_deg": lat_deg, "lon_deg": lon_deg}
+
+    @staticmethod
+    def _coordinates(journey: Journey, at_s: float) -> tuple[float, float]:
+        place = journey.place(at_s)
+        return round(place.lat_deg, 7), round(place.lon_deg, 7)
 
 
 def why_not(*, has_command: bool, interface: str | None, clap: str | None) -> str:
@@ -154,7 +161,7 @@ def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
         _wait_until_ready(child, drops, Path(words.name))
         yield
     ended_ns = time.monotonic_ns()
-    (folder / TRUTH).write_text(json.dumps(drive.truth(ended_ns), indent=1) + "\n")
+    (folder / TRUTH).write_text(json.dumps(drive.truth(ended_ns)) + "\n")
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], output: Path, words: Path) -> None:

@@ -84,13 +84,16 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     """
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
-    from multitracer.cli._rehearsal import DOWNLOAD, TRAFFIC, drive_of, rehearsal
+    from multitracer.cli._rehearsal import DOWNLOAD, TRAFFIC, drawn_drive, rehearsal
     from multitracer.errors import CollectorError
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 
     check_output(str(folder), [])
-    drive = drive_of(chosen, command_line)
+    drive = drawn_drive(
+        wanted=chosen["rehearse"], seed=chosen["seed"], has_command=bool(command_line),
+        interface=chosen["interface"], clap=chosen["clap"],
+    )  # fmt: skip
     with rehearsal(wanted=chosen["rehearse"], drive=drive) as ports:
         plan = plan_of(chosen, command_line, ports, (DOWNLOAD if drive else TRAFFIC) if ports else ())
         session = SessionFolder(folder, plan)

@@ -1,8 +1,9 @@
 """A drive: its cells, its handovers, and what the connection did in them.
 
-Throughput is the TCP payload that was captured in each second, of all connections and both ways; in a
-recording without packets, the rate that the logger of the phone saw. Round trips, outages and limits are
-those of the connection that the diagnosis explains.
+Throughput is the TCP payload that was captured in each second, of all connections and both ways: where it
+arrived, if a capture was made there, as a sender goes on into an outage; in a recording without packets, the
+rate that the logger of the phone saw. Round trips, outages and limits are those of the connection that the
+diagnosis explains.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from multitracer.analysis.mobility.epochs import epochs
 from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.analysis.mobility.stretches import stretches
+from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
 from multitracer.mobility import AROUND, AROUND_LIMITS, STRETCHES
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
     from multitracer.recording.surroundings import Surroundings
-    from multitracer.tables import Times
+    from multitracer.tables import Numbers, Times
 
 
 SEED = 1
@@ -67,8 +69,7 @@ class Road:
         """Throughput in bit/s; None if it was not recorded."""
         recording = self.surroundings.recording
         if recording.parts:
-            part = recording.parts[0] if self._part is None else self._part
-            return payload_rate(part)
+            return self._payload_rate(NS_PER_S)
         logged = self.surroundings.series.get("Radio_rate_down")
         if logged is None:
             return None
@@ -173,7 +174,32 @@ class Road:
         recording = self.surroundings.recording
         if not recording.parts:
             return self.throughput
-        return payload_rate(recording.parts[0] if self._part is None else self._part, step_ns=_FINE_NS)
+        return self._payload_rate(_FINE_NS)
+
+    def _payload_rate(self, step_ns: int) -> Steps | None:
+        """Return the payload where it arrived, if a capture was made there and its clock is known."""
+        part = self.surroundings.recording.parts[0] if self._part is None else self._part
+        segments = part.capture.segments
+        time_ns = segments["time_ns"]
+        if (arrived := self._arrived) is not None:
+            segments, time_ns = arrived
+        return payload_rate(time_ns, segments["payload_bytes"], step_ns=step_ns)
+
+    @cached_property
+    def _arrived(self) -> tuple[Table, Times] | None:
+        """What the receiver's capture holds, with times on the clock of the sender's."""
+        clocks, place = self.surroundings.recording.clocks, None
+        if self.diagnosis is not None:
+            place = self.diagnosis.transfer.receiver_place
+        if clocks is None or place is None or self._part is None or place.part is self._part:
+            return None
+        segments = place.part.capture.segments
+        source, target = (clocks.of_point(part.point.name) for part in (place.part, self._part))
+        if source == target:
+            return segments, segments["time_ns"]
+        placed = clocks.place(segments["time_ns"], source, target)
+        known = placed.status != Status.UNPLACED
+        return (segments, np.where(known, placed.time_ns, NOT_A_TIME)) if known.all() else None
 
     @cached_property
     def segments(self) -> windows.Segments | None:
@@ -200,12 +226,13 @@ class Road:
         return None if self.diagnosis is None else self.diagnosis.transfer.layers.part
 
 
-def payload_rate(part: Part, *, step_ns: int = NS_PER_S) -> Steps | None:
+def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:
     """Return the TCP payload of a capture, both ways, for each step of time; None without a time.
 
     Parameters
     ----------
-    part : Part
+    time_ns, payload_bytes : ndarray of int64, shape (n_segments,)
+        Of its segments; those without a time or a payload do not count.
     step_ns : int
         Its length.
 
@@ -214,16 +241,14 @@ def payload_rate(part: Part, *, step_ns: int = NS_PER_S) -> Steps | None:
     Steps
         bit/s; a step without payload is 0.
     """
-    segments = part.capture.segments
-    rows = np.flatnonzero((segments["time_ns"] != NOT_A_TIME) & (segments["payload_bytes"] > 0))
+    rows = np.flatnonzero((time_ns != NOT_A_TIME) & (payload_bytes > 0))
     if not len(rows):
         return None
-    time_ns = segments["time_ns"][rows]
-    first_ns = int(time_ns.min())
-    number = (time_ns - first_ns) // step_ns
+    first_ns = int(time_ns[rows].min())
+    number = (time_ns[rows] - first_ns) // step_ns
     if int(number.max()) * step_ns > _LONGEST_S * NS_PER_S:
         return None
-    payload = np.bincount(number, weights=segments["payload_bytes"][rows])
+    payload = np.bincount(number, weights=payload_bytes[rows])
     edges = first_ns + np.arange(len(payload)) * step_ns
     return Steps(edges, payload * BITS_PER_BYTE * (NS_PER_S / step_ns), step_ns)
 

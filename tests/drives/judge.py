@@ -159,6 +159,8 @@ def _false(truth: Document, stretches: pd.DataFrame, handovers: pd.DataFrame) ->
     spans = [(each["begin"]["time_ns"], each["end"]["time_ns"]) for each in truth["events"]]
     for _, row in stretches.iterrows():
         begin, end = _ns(row["begin_ns"]), _ns(row["end_ns"])
+        if begin + _NEAR_END_S * _NS > truth["ended_ns"]:
+            continue  # the traffic was being ended
         if not any(begin < last + AFTER_S * _NS and end > first - _NS for first, last in spans):
             at_s = (begin - truth["began_ns"]) / _NS
             yield f"{row['cause']} at {at_s:.1f} s for {row['seconds']:.0f} s: {row['evidence']}"
@@ -171,10 +173,11 @@ def _false(truth: Document, stretches: pd.DataFrame, handovers: pd.DataFrame) ->
 
 def place(truth: Document, time_ns: int) -> tuple[float, float]:
     """Return where the car was, between the places of the truth a second apart."""
-    route, at_s = truth["route"], (time_ns - truth["began_ns"]) / _NS
+    at_s = (time_ns - truth["began_ns"]) / _NS
+    route = truth["route_from_begin_each_second"]
     row = min(max(int(at_s), 0), len(route) - 2)
-    a, b, share = route[row], route[row + 1], at_s - row
-    lat, lon = (a[name] + share * (b[name] - a[name]) for name in ("lat_deg", "lon_deg"))
+    share = at_s - row
+    lat, lon = (a + share * (b - a) for a, b in zip(route[row], route[row + 1], strict=True))
     return lat, lon
 
 

@@ -109,9 +109,11 @@ def test_traffic_of_a_rehearsal_is_recorded_from_its_syn_to_its_last_fin(tmp_pat
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (part,) = open_recording(tmp_path / "drive").parts
-    (row,) = part.analysis.connections.rows()
-    assert (row["syn_seen"], row["handshake_seen"], row["close"]) == (True, True, Close.FIN_BOTH_WAYS)
+    parts = open_recording(tmp_path / "drive").parts
+    assert [part.point.name for part in parts] == ["mobile", "fixed"]
+    for part in parts:
+        (row,) = part.analysis.connections.rows()
+        assert (row["syn_seen"], row["handshake_seen"], row["close"]) == (True, True, Close.FIN_BOTH_WAYS)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ FAMILY = {
 """Names that the modem changes with the traffic, in one cell, are one technology."""
 _NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
 """All 28 bits set, as modems write a cell identity that they do not know; Android's CellInfo.UNAVAILABLE."""
+_ANNOUNCEMENTS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
+"""What a modem says by itself of a new cell (TS 27.007, 7.2, 10.1.20, 10.1.22 and 10.1.47)."""
 _NO_CELL_GSM = 0xFFFF  # all 16 bits of a GSM cell identity (TS 24.008, 10.5.1.1) set
 
 
@@ -43,10 +45,15 @@ class Serving:
 
     @classmethod
     def of(cls, radio: Table) -> Serving:
-        """Return the readings of the serving cell: rows without a role count, rows without a time do not."""
+        """Return the readings of the serving cell: rows without a role count, rows without a time do not.
+
+        A modem may announce a new cell in the middle of an answer that it had begun in the old one: of two
+        readings of one time the announcement is the later one.
+        """
         serving = (radio["role"] == "serving") | (radio["role"] == "")
         rows = np.flatnonzero(serving & (radio["time_ns"] != NOT_A_TIME))
-        return cls(radio, rows[np.argsort(radio["time_ns"][rows], kind="stable")])
+        announced = np.isin(radio["source"][rows], _ANNOUNCEMENTS)
+        return cls(radio, rows[np.lexsort([announced, radio["time_ns"][rows]])])
 
     def __len__(self) -> int:
         return len(self.rows)

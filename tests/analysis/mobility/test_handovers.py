@@ -52,6 +52,16 @@ def test_change_lies_between_two_readings() -> None:
     assert (row["command_line"], row["complete_line"], row["kind"]) == (6, 7, "change")
 
 
+@pytest.mark.parametrize("announced_first", [True, False])
+def test_announcement_within_an_answer_of_the_old_cell_is_one_change(*, announced_first: bool) -> None:
+    """The modem had begun its answer before it said +CEREG: both have the window of the answer."""
+    pair = [lte(3, 2, source="+CEREG"), lte(3, 1, source="+QENG")]
+    pair = pair if announced_first else pair[::-1]
+    rows = [lte(1, 1, source="+QENG"), lte(2, 1, source="+QENG"), *pair, lte(4, 2, source="+QENG")]
+    changes = changes_of(table_of(RADIO, rows))
+    assert (changes["source_cell_id"].tolist(), changes["target_cell_id"].tolist()) == ([1], [2])
+
+
 def test_missing_readings_are_no_change() -> None:
     rows = [lte(t, None if t in {3, 4, 5} else 1) for t in range(10)]
     assert not len(changes_of(table_of(RADIO, rows)))

@@ -1,0 +1,81 @@
+"""`capture --rehearse`: with privileges TCP crosses a link that follows the radio; without, it says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from multitracer.recording.open import open_recording
+from tests.recorder.capturing import PATIENCE_S, command, manifest
+
+PRIVILEGED = pytest.mark.root
+WITHOUT = ("--without", "tcp_probe", "--without", "rlp")
+LOOPBACK = "the rehearsal sends over the loopback, whatever the radio is like: "
+
+
+def _captured(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S)
+
+
+@PRIVILEGED
+def test_rehearsal_carries_tcp_over_a_link_of_its_own(tmp_path: Path) -> None:
+    folder, devices = tmp_path / "drive", Path("/proc/net/dev").read_text().count(":")
+    done = _captured(command(folder, "--rehearse", "--seed", 3, "--duration", 6, *WITHOUT))
+    assert done.returncode == 0, done.stderr
+    assert LOOPBACK not in done.stderr
+    recording = open_recording(folder)
+    assert [part.point.name for part in recording.parts] == ["mobile", "fixed"]
+    for part in recording.parts:
+        (row,) = part.analysis.connections.rows()
+        assert part.analysis.ends(1).destination == "10.77.0.1:5001"
+        assert row["handshake_seen"]
+    truth = json.loads((folder / "truth" / "drive.json").read_text())
+    assert (truth["seed"], truth["events"]) == (3, [])
+    assert manifest(folder)["rehearsed_seed"] == 3
+    checked = {log["path"] for log in manifest(folder)["files"]}
+    assert checked >= {"truth/drive.json", "fixed/tcp-0.pcap", "mobile/tcp-0.pcap", "mobile/gps-0.jsonl"}
+    assert Path("/proc/net/dev").read_text().count(":") == devices, "this machine's network is as it was"
+
+
+@PRIVILEGED
+def test_payload_arrives_as_fast_as_the_map_says(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    assert _captured(command(folder, "--rehearse", "--seed", 0, "--duration", 10, *WITHOUT)).returncode == 0
+    mobile, _ = open_recording(folder).parts
+    segments = mobile.capture.segments
+    took_s = (segments["time_ns"].max() - segments["time_ns"].min()) / 1e9
+    rate_bps = segments["payload_bytes"].sum() * 8 / took_s
+    assert 50_000 < rate_bps < 300_000, "between the lowest and the highest class of the drive"
+
+
+@PRIVILEGED
+@pytest.mark.parametrize(
+    ("before", "options", "why"),
+    [
+        (["setpriv", "--bounding-set=-net_admin,-sys_admin"], [], "run as root for the rehearsed link"),
+        ([], ["-i", "lo"], "--interface needs this machine's own network"),
+        ([], ["--", "sleep", "1"], "COMMAND needs this machine's own network"),
+    ],
+)
+def test_rehearsal_that_cannot_have_the_link_says_so(
+    before: list[str], options: list[str], why: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "drive"
+    argv = [*before, *command(folder, "--rehearse", "--duration", "2", *WITHOUT, *options)]
+    done = _captured(argv)
+    assert done.returncode == 0, done.stderr
+    (said,) = (line for line in done.stderr.splitlines() if LOOPBACK in line)
+    assert said.endswith(why)
+    assert not (folder / "truth").exists()
+
+
+def test_seed_without_a_rehearsal_is_refused(tmp_path: Path) -> None:
+    done = _captured(command(tmp_path / "drive", "--seed", "3"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "Error: --seed: chooses the drive of a rehearsal; give --rehearse, too"
+    )
+    assert not (tmp_path / "drive").exists()
