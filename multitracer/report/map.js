@@ -34,11 +34,11 @@ const RouteMap = (() => {
     let cursor = null;
     let size = { width: 0, height: 0 };
     let place = null; // pixels for a metre, and the metres at the middle of the canvas
+    let onScreen = null; // the place, while the page is on paper
     let waiting = false;
 
     const ends = (column) => column.reduce(([low, high], n) => [Math.min(low, n), Math.max(high, n)], [Infinity, -Infinity]);
-    const [west, east] = ends(x);
-    const [south, north] = ends(y);
+    const [[west, east], [south, north]] = [ends(x), ends(y)];
 
     function whole() {
       const wide = Math.max(east - west, 20);
@@ -53,9 +53,7 @@ const RouteMap = (() => {
     /* The lines of each class, in pixels; class -1 is a missing value. */
     function lines() {
       const paths = new Map();
-      let lastX = NaN;
-      let lastY = NaN;
-      let lastClass = null;
+      let [lastX, lastY, lastClass] = [NaN, NaN, null];
       for (let i = 0; i < x.length; i++) {
         const px = toX(x[i]);
         const py = toY(y[i]);
@@ -155,8 +153,7 @@ const RouteMap = (() => {
     }
 
     function drawCursor() {
-      const i = position(cursor);
-      const at = Math.min(i, x.length - 1);
+      const at = Math.min(position(cursor), x.length - 1);
       context.beginPath();
       context.arc(toX(x[at]), toY(y[at]), 9, 0, 2 * Math.PI);
       context.lineWidth = 3;
@@ -227,6 +224,17 @@ const RouteMap = (() => {
       draw();
     }
 
+    /* On paper the canvas has a size of its own (page.css): the same middle, and all that was seen of it. */
+    function recolour() {
+      const [paper, before] = ["print" in document.documentElement.dataset, size];
+      if (!paper && onScreen) [place, onScreen] = [onScreen, null];
+      resize();
+      if (!paper || onScreen || !before.width) return;
+      onScreen = place;
+      place = { ...place, zoom: place.zoom * Math.min(size.width / before.width, size.height / before.height) };
+      draw();
+    }
+
     function zoom(factor, px = size.width / 2, py = size.height / 2) {
       const wanted = Math.min(Math.max(place.zoom * factor, whole().zoom / 4), MOST_ZOOM);
       const [dx, dy] = [(px - size.width / 2) / place.zoom, (py - size.height / 2) / place.zoom];
@@ -243,10 +251,7 @@ const RouteMap = (() => {
     const actions = {
       in: () => zoom(1.6),
       out: () => zoom(1 / 1.6),
-      whole: () => {
-        place = whole();
-        soon();
-      },
+      whole: () => soon((place = whole())),
     };
 
     function nearest(px, py) {
@@ -297,9 +302,8 @@ const RouteMap = (() => {
     }
 
     function drawLegend() {
-      const missing = chosen.class.includes(-1);
       const rows = chosen.words.map((text, i) => [text, chosen.colours[i]]);
-      if (missing) rows.push(["no value", data.missing]);
+      if (chosen.class.includes(-1)) rows.push(["no value", data.missing]);
       legend.replaceChildren(
         ...rows.map(([text, colour]) => {
           const item = document.createElement("span");
@@ -376,7 +380,7 @@ const RouteMap = (() => {
       drawLegend();
       soon();
     });
-    document.addEventListener("themechange", draw); // at once: paper waits for no frame
+    document.addEventListener("themechange", recolour); // at once: paper waits for no frame
     document.addEventListener("cursor", ({ detail }) => {
       if (detail.from !== "map") show(detail.seconds ?? when(detail.metres), true);
     });

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import goals
+import multitracer as mt
+from tests.benchmarks import drive, goals
 from tests.benchmarks.__main__ import table
 from tests.benchmarks.measure import cost
 from tests.benchmarks.record import Recipe, first_packets, merged, recorded
@@ -62,3 +63,16 @@ def test_recorded_captures_are_whole_and_can_be_cut_and_merged(tmp_path: Path) -
     assert goals.packets(first_packets(small, 100, "first")) == 100
     assert goals.packets(merged([small, small], "both")) == 2 * count
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_the_drive_that_is_measured_holds_what_it_says(tmp_path: Path) -> None:
+    drive.write_capture(tmp_path / "tcp.pcap", 50_000)
+    drive.write_log(tmp_path / "drive.csv")
+    session = mt.open(tmp_path)
+    assert len(session) == drive.CONNECTIONS
+    assert session.directions.packets.sum() == pytest.approx(50_000, rel=0.05)
+    records, seconds = drive.connection(10_000, 59.0)
+    assert len(records) == pytest.approx(10_000, rel=0.01)
+    assert seconds[-1] < drive.SECONDS / drive.CONNECTIONS  # one ends before the next begins
+    assert len(session.radio) == len(session.position) == drive.SECONDS
+    assert session.position.speed_mps.between(0, 25).all()

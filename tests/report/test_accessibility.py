@@ -10,7 +10,7 @@ import pytest
 from multitracer.recording.open import open_recording
 from multitracer.report.write import write_report
 from tests.report.axe import serious_findings
-from tests.report.test_route_map import mounted, page
+from tests.report.test_route_map import mounted, page, pressed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,3 +137,29 @@ def test_without_scripts_the_still_picture_takes_the_place_of_the_map(browser: B
         assert browser.evaluate(height.format(".map canvas")) == 0
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+SHAPE = (
+    "(() => {const c = document.querySelector('.map canvas'); const b = c.getBoundingClientRect();"
+    " return [c.width / c.height, b.width / b.height, b.width]})()"
+)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_on_paper_north_and_east_have_one_scale(browser: Browser, page: Path, width: int) -> None:
+    """The canvas is drawn anew for the size of paper, not stretched; the screen then shows what it did."""
+    browser.resize(width, 900)
+    mounted(browser, page)
+    pressed(browser, "+")
+    before = browser.evaluate("window.routeMap.place()")
+    browser.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    drawn, shown, wide = browser.evaluate(SHAPE)
+    on_paper = browser.evaluate("window.routeMap.place()")
+    browser.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert drawn == pytest.approx(shown, rel=0.01)
+    assert wide == 680
+    assert (on_paper["x"], on_paper["y"]) == (before["x"], before["y"])
+    assert browser.evaluate("window.routeMap.place()") == before
+    drawn, shown, wide = browser.evaluate(SHAPE)
+    assert drawn == pytest.approx(shown, rel=0.01)
+    assert wide != 680

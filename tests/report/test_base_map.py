@@ -84,7 +84,19 @@ def test_many_points_become_a_coarser_line_that_covers_the_same_ground(
     y = np.array(unpacked_columns(shown)["y"])
     assert 30 < len(y) <= 100
     assert np.ptp(y) > 1900
-    assert "to 32 m" in shown["words"]
+    assert "within 0.5 km of the route, to 23 m" in shown["words"]
+
+
+def test_of_too_many_lines_those_near_the_route_stay_fine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base_map, "MOST_DRAWN", 200)
+    monkeypatch.setattr(base_map, "_CORRIDORS_M", (200, 100))
+    near = line(*((50.0, float(y)) for y in range(0, 2000, 20)))
+    far = line(*((900.0, float(y)) for y in range(2000)))
+    shown = drawn(file(tmp_path, far, near))
+    assert set(np.unique(unpacked_columns(shown)["x"])) <= {49, 50}
+    assert "100 of 2,100 points within 0.2 km of the route, to 2 m" in shown["words"]
 
 
 def test_lines_without_end_in_one_place_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

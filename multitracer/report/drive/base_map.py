@@ -29,15 +29,19 @@ MOST_POINTS = 2_000_000
 """Of its lines, before they are cut to the route: more than the file has room for in all but odd cases."""
 _DEEPEST = 16
 """Collections inside collections; a drawing program makes none."""
-MOST_DRAWN = 40_000
-"""Points in a page: some 0.25 MB, and each is drawn in every frame."""
+MOST_DRAWN = 120_000
+"""Points in a page: some 0.8 MB, and each is looked at in every frame."""
 _MARGIN_M = 500.0
 _MARGIN_SHARE = 0.1
 """Around the route: so much of its longer side, and at least _MARGIN_M. Not measured."""
+_CORRIDORS_M = (5_000, 2_000, 500)
+"""Where the lines around a long route are too many, only those this near to it are drawn. Not measured."""
+_ROUGHEST_M = 20.0
+"""Rougher lines do not lie where the roads do: those far from the route are left out first. Not measured."""
 _FINEST_M = 2.0
 """Points nearer than this to the one before are left out: a pixel at the finest usual zoom. Not measured."""
 _COARSEST_M = 1e5
-"""Lines that still are too many points on such a grid are nobody's roads: the first ones are drawn."""
+"""Lines that are too many points on such a grid are nobody's roads: the first ones are drawn."""
 _LINES = {"LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
 """Geometries that are drawn, and how deep their lines lie in `coordinates`."""
 
@@ -187,17 +191,55 @@ def base_document(
     """
     east, north = to_metres(base.lat_deg, base.lon_deg)
     near = _around(_Kept(east, north, base.joined), route)
-    finest_m = _FINEST_M
-    while len((kept := _thinned(near, finest_m)).east) > MOST_DRAWN and finest_m < _COARSEST_M:
-        finest_m *= 2
+    where, kept, finest_m = "around the route", *_fitting(near, _ROUGHEST_M)
+    for reach_m in _CORRIDORS_M:
+        if len(kept.east) <= MOST_DRAWN:
+            break
+        corridor = _within(near, route, reach_m)
+        roughest_m = _COARSEST_M if reach_m == _CORRIDORS_M[-1] else _ROUGHEST_M
+        where, kept, finest_m = f"within {reach_m / 1000:g} km of the route", *_fitting(corridor, roughest_m)
     kept = _Kept(*(column[:MOST_DRAWN] for column in kept))
     columns = {
         "x": np.rint(kept.east).astype(np.int64),
         "y": np.rint(kept.north).astype(np.int64),
         "joined": kept.joined.astype(np.int64),
     }
-    words = _words(base, drawn=len(kept.east), near=len(near.east), finest_m=finest_m)
-    return pack_columns(columns) | {"words": words}
+    facts = f"{len(kept.east):,} of {len(near.east):,} points {where}, to {finest_m:.0f} m"
+    return pack_columns(columns) | {"words": _words(base, facts if len(kept.east) else "")}
+
+
+def _fitting(lines: _Kept, roughest_m: float) -> tuple[_Kept, float]:
+    """Return the lines thinned until they are few enough, or as rough as may be; and how rough they are."""
+    finest_m = _FINEST_M
+    while len((kept := _thinned(lines, finest_m)).east) > MOST_DRAWN and finest_m * 1.5 <= roughest_m:
+        finest_m *= 1.5
+    return kept, finest_m
+
+
+def _within(lines: _Kept, route: tuple[Array, Array], reach_m: float) -> _Kept:
+    """Return the steps of lines of which an end lies in a cell of the route, or in one of its neighbours."""
+    own = _cells(route[0], route[1], reach_m)
+    wide = [own + east * _ROW + north for east in (-1, 0, 1) for north in (-1, 0, 1)]
+    near = np.isin(_cells(lines.east, lines.north, reach_m), np.unique(np.concatenate(wide)))
+    inside = lines.joined.copy()
+    inside[1:] &= near[1:] | near[:-1]
+    return _steps(lines, inside)
+
+
+_ROW = 1 << 32
+"""More cells than the earth has from pole to pole."""
+
+
+def _cells(east: Array, north: Array, size_m: float) -> Array:
+    cells = np.floor(east / size_m).astype(np.int64) * _ROW + np.floor(north / size_m).astype(np.int64)
+    return np.asarray(cells)
+
+
+def _steps(lines: _Kept, inside: Mask) -> _Kept:
+    """Return the steps to the chosen points, each with the point before."""
+    point = inside.copy()
+    point[:-1] |= inside[1:]
+    return _Kept(lines.east[point], lines.north[point], inside[point])
 
 
 def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
@@ -212,9 +254,7 @@ def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
         inside[1:] &= (np.maximum(metres[1:], metres[:-1]) >= low) & (
             np.minimum(metres[1:], metres[:-1]) <= high
         )
-    point = inside.copy()
-    point[:-1] |= inside[1:]
-    return _Kept(lines.east[point], lines.north[point], inside[point])
+    return _steps(lines, inside)
 
 
 def _thinned(lines: _Kept, finest_m: float) -> _Kept:
@@ -228,9 +268,6 @@ def _thinned(lines: _Kept, finest_m: float) -> _Kept:
     return _Kept(lines.east[left], lines.north[left], lines.joined[left])
 
 
-def _words(base: BaseMap, *, drawn: int, near: int, finest_m: float) -> str:
-    name = f"Base map: {printable(base.name)}"
-    skipped = f"; {base.skipped:,} of its geometries are no lines" if base.skipped else ""
-    if not drawn:
-        return f"{name}: no line of it lies around the route{skipped}."
-    return f"{name}: {drawn:,} of {near:,} points around the route, to {finest_m:.0f} m{skipped}."
+def _words(base: BaseMap, facts: str) -> str:
+    name = f"Base map: {printable(base.name)}: {facts or 'no line of it lies around the route'}"
+    return f"{name}; {base.skipped:,} of its geometries are no lines." if base.skipped else f"{name}."
