@@ -35,6 +35,7 @@ def main() -> None:
             for name, options in PLOTS:
                 _plot(browser, name, options, Path(folder) / "plot.html")
             _align(browser, Path(folder) / "clocks.html")
+            _drive(browser, Path(folder) / "drive.html")
 
 
 def _run(*arguments: str) -> None:
@@ -64,6 +65,21 @@ def _align(browser: Browser, page: Path) -> None:
     browser.evaluate("window.plot.then(() => true)")
     browser.evaluate("document.querySelector('.modebar-container').remove()")
     _save(browser, "align")
+
+
+def _drive(browser: Browser, page: Path) -> None:
+    """Show what the report of a drive says first, and its map, coloured by what limited the transfer."""
+    _run("report", str(ROOT / "sample_traces" / "rehearsed-drive"), "-o", str(page))
+    browser.resize(1000, 760)
+    _open(browser, page, "light")
+    _save(browser, "drive")
+    browser.resize(1000, 860)
+    browser.evaluate(
+        "(() => {const s = document.querySelector('.map select'); s.selectedIndex = s.options.length - 1;"
+        " s.dispatchEvent(new Event('change')); s.closest('section').scrollIntoView()})()"
+    )
+    browser.wait("window.routeMap.place()")
+    _save(browser, "drive_map")
 
 
 def _open(browser: Browser, page: Path, scheme: str) -> None:
