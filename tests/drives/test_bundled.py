@@ -75,3 +75,9 @@ def test_lowest_rate_of_the_stretches_is_lower_than_the_typical_one() -> None:
     stretches = mt.open(FOLDER).stretches
     assert (stretches["throughput_bps"] < 0.2 * stretches["typical_bps"]).all()
     assert set(stretches["cause"]) == {"coverage", "handover", "server"}
+
+
+def test_no_other_traffic_is_claimed_where_a_radio_changed_its_rate() -> None:
+    kinds = set(mt.open(FOLDER).findings()["kind"])
+    assert "competing-traffic" not in kinds
+    assert {"blackout", "handover", "link-limited"} <= kinds

@@ -58,8 +58,12 @@ class _Watched(NamedTuple):
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield at most one finding, from both ends: one capture cannot tell others from a slower link."""
-    if case.is_link_logged or case.limited.view is not View.BOTH_ENDS:
+    """Yield at most one finding, from both ends: one capture cannot tell others from a slower link.
+
+    Of a recording with a log of the radio none: the rate of a radio follows its signal within tenths of a
+    second, and a slower rate parts two packets just as somebody else's packet does.
+    """
+    if case.is_link_logged or case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
         return
     gaps = arrival_gaps(case)
     watched = None if gaps is None else _watched(gaps)
