@@ -102,7 +102,9 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     InputError
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
-    page = _of_captures(recording, request) if recording.parts else _of_logs(recording, request)
+    surroundings = Surroundings(recording)
+    is_drive = not len(recording) and (surroundings or not recording.parts)
+    page = _of_logs(surroundings, request) if is_drive else _of_captures(recording, request)
     points = ", ".join(Path(part.point.name).name or part.point.name for part in recording.parts)
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
@@ -147,9 +149,9 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     return _Page(sections, figures, route)
 
 
-def _of_logs(recording: Recording, request: Request) -> _Page:
-    """Return a report of a recording without packets: its radio and its road."""
-    surroundings = Surroundings(recording)
+def _of_logs(surroundings: Surroundings, request: Request) -> _Page:
+    """Return a report of a recording without a TCP connection: its radio and its road."""
+    recording = surroundings.recording
     road, first_ns = Road(surroundings), surroundings.first_ns or 0
     route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
     view = View(request.from_ns, request.to_ns)
@@ -162,6 +164,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     )
     sections = [
         stretches_section(road, origin_ns=first_ns, speed=1),
+        trust_section(recording) if recording.parts else None,
         drive_summary(surroundings),
         None if route is None else map_section(route),
         drive_figure_section(len(figures)) if figures else None,

@@ -186,4 +186,5 @@ def _sentence(surroundings: Surroundings) -> str:
     begin = moment(surroundings.first_ns)
     what = " and ".join(facts) or "no reading of radio or position"
     doubt = f" {ZONE_DOUBT}" if surroundings.zone_is_unknown else ""
-    return f"No packets were captured. The logs hold {what}, from {begin} on.{doubt}"
+    without = "TCP connection was" if surroundings.recording.parts else "packets were"
+    return f"No {without} captured. The logs hold {what}, from {begin} on.{doubt}"

@@ -117,8 +117,7 @@ def _how(facts: Document) -> str:
         )
     if judged.get("by radio"):
         words.append(
-            f"Judged by the radio alone: {count(judged['by radio'], 'second')}, without a rate that was "
-            "wanted and is known."
+            f"Judged by the radio alone, where no rate is known: {count(judged['by radio'], 'second')}."
         )
     if judged.get("not"):
         words.append(f"Cannot be judged: {count(judged['not'], 'second')}.")
