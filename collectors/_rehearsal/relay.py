@@ -6,6 +6,7 @@ import fcntl
 import os
 import struct
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -28,6 +29,36 @@ class Direction(Protocol):
 
     def arrived(self, now_ns: int) -> list[bytes]:
         """Return the packets that have arrived by `now_ns`."""
+
+
+class Pipe:
+    """What the directions of our links share: a queue before the line, and packets on their way."""
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[int, int]] = deque()
+        """When each packet leaves the queue, and its length."""
+        self._queued_bytes = 0
+        self._flying: deque[tuple[int, bytes]] = deque()
+        self._free_ns = 0
+
+    def _leave_queue(self, now_ns: int) -> None:
+        while self._queue and self._queue[0][0] <= now_ns:
+            self._queued_bytes -= self._queue.popleft()[1]
+
+    def _join_queue(self, until_ns: int, length_bytes: int) -> None:
+        self._queue.append((until_ns, length_bytes))
+        self._queued_bytes += length_bytes
+
+    def next_ns(self) -> int | None:
+        """Return when the next packet arrives at the other side."""
+        return self._flying[0][0] if self._flying else None
+
+    def arrived(self, now_ns: int) -> list[bytes]:
+        """Return the packets that have arrived by `now_ns`."""
+        out = []
+        while self._flying and self._flying[0][0] <= now_ns:
+            out.append(self._flying.popleft()[1])
+        return out
 
 
 def open_tun(name: str) -> int:

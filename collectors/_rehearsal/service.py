@@ -7,9 +7,9 @@ packets wait, and those that wait too long are discarded, as the PDCP of TS 36.3
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
+from collectors._rehearsal.relay import Pipe
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def rate_bps(journey: Journey, at_s: float) -> float:
     return BANDWIDTH_HZ * efficiency * (1 - busy / 100)
 
 
-class Way:
+class Way(Pipe):
     """One direction of the link: packets in, and out when their time has come. Reads no clock.
 
     Parameters
@@ -57,21 +57,16 @@ class Way:
     """
 
     def __init__(self, rate_bps: Callable[[float], float]) -> None:
+        super().__init__()
         self._rate_bps = rate_bps
-        self._queue: deque[tuple[int, int]] = deque()
-        self._queued_bytes = 0
-        self._flying: deque[tuple[int, bytes]] = deque()
-        self._free_ns = 0
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
         """Take a packet at a time of the journey; return why it is dropped, None if it is not."""
-        while self._queue and self._queue[0][0] <= now_ns:
-            self._queued_bytes -= self._queue.popleft()[1]
+        self._leave_queue(now_ns)
         if self._queued_bytes + len(packet) > _QUEUE_BYTES:
             return "queue"
         sent_ns = self._sent_ns(len(packet) * BITS_PER_BYTE, now_ns)
-        self._queue.append((now_ns + _DISCARD_NS if sent_ns is None else sent_ns, len(packet)))
-        self._queued_bytes += len(packet)
+        self._join_queue(now_ns + _DISCARD_NS if sent_ns is None else sent_ns, len(packet))
         if sent_ns is None:
             return "outage"
         self._free_ns = sent_ns
@@ -89,14 +84,3 @@ class Way:
             bits -= rate * slot_ns / NS_PER_S
             at_ns += slot_ns
         return None
-
-    def next_ns(self) -> int | None:
-        """Return when the next packet arrives at the other side."""
-        return self._flying[0][0] if self._flying else None
-
-    def arrived(self, now_ns: int) -> list[bytes]:
-        """Return the packets that have arrived by `now_ns`."""
-        out = []
-        while self._flying and self._flying[0][0] <= now_ns:
-            out.append(self._flying.popleft()[1])
-        return out

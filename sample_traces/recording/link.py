@@ -19,11 +19,10 @@ import select
 import signal
 import sys
 import time
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors._rehearsal.relay import Relay, open_tun
+from collectors._rehearsal.relay import Pipe, Relay, open_tun
 
 NS_PER_S = 1_000_000_000
 
@@ -48,16 +47,13 @@ UPLINK = Conditions(2_000_000, 120_000, 35_000_000, 0.0006, 5, OUTAGES_NS)
 DOWNLINK = Conditions(8_000_000, 120_000, 35_000_000, 0.0, 6, OUTAGES_NS)
 
 
-class Direction:
+class Direction(Pipe):
     """One direction: packets in, and out when their time has come. Reads no clock."""
 
     def __init__(self, conditions: Conditions) -> None:
+        super().__init__()
         self.conditions = conditions
         self._random = random.Random(conditions.seed)
-        self._queue: deque[tuple[int, int]] = deque()
-        self._queued_bytes = 0
-        self._flying: deque[tuple[int, bytes]] = deque()
-        self._free_ns = 0
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
         """Take a packet at `now_ns` after the first one; return why it is dropped, None if it is not."""
@@ -66,8 +62,7 @@ class Direction:
             return "queue"
         bits = len(packet) * 8
         self._free_ns = max(now_ns, self._free_ns) + bits * NS_PER_S // self.conditions.rate_bps
-        self._queue.append((self._free_ns, len(packet)))
-        self._queued_bytes += len(packet)
+        self._join_queue(self._free_ns, len(packet))
         lost = self._random.random() < self.conditions.loss_probability
         if any(begin <= self._free_ns < end for begin, end in self.conditions.outages_ns):
             return "outage"
@@ -75,21 +70,6 @@ class Direction:
             return "loss"
         self._flying.append((self._free_ns + self.conditions.delay_ns, packet))
         return None
-
-    def _leave_queue(self, now_ns: int) -> None:
-        while self._queue and self._queue[0][0] <= now_ns:
-            self._queued_bytes -= self._queue.popleft()[1]
-
-    def next_ns(self) -> int | None:
-        """Return when the next packet arrives at the other side."""
-        return self._flying[0][0] if self._flying else None
-
-    def arrived(self, now_ns: int) -> list[bytes]:
-        """Return the packets that have arrived by `now_ns`."""
-        out = []
-        while self._flying and self._flying[0][0] <= now_ns:
-            out.append(self._flying.popleft()[1])
-        return out
 
 
 class Link:
