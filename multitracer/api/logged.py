@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from multitracer.api.frames import Piece, framed
 from multitracer.api.kept import Kept
 from multitracer.diagnosis.road import SEED
@@ -14,6 +12,7 @@ from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
+from multitracer.recording.window import rows_within
 from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.signalling import SIGNALLING
 from multitracer.transactions import TRANSACTIONS
@@ -310,13 +309,5 @@ def _time_column(schema: Schema) -> str:
 
 def _within(table: Table, bounds_ns: Bounds) -> Table:
     """Return the rows whose time is within the bounds; all rows of a table without times."""
-    begin_ns, end_ns = bounds_ns
-    if not (name := _time_column(table.schema)):
-        return table
-    time_ns = table[name]
-    inside = np.ones(len(table), dtype=bool)
-    if begin_ns is not None:
-        inside &= time_ns >= begin_ns
-    if end_ns is not None:
-        inside &= time_ns < end_ns
-    return table if inside.all() else table.take(inside)
+    column = _time_column(table.schema)
+    return rows_within(table, bounds_ns, column=column) if column else table

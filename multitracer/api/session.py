@@ -55,7 +55,8 @@ def open(  # noqa: A001  # as in gzip.open
         the radio or of positions opens, too.
     begin, end : float, str or Timestamp, optional
         Only the part from `begin` until before `end`, as `Session.between` returns it: seconds since the
-        first packet, or a time such as "2026-11-20T10:15:00.5" (UTC unless it has a zone).
+        first packet (without a capture, since the first reading), or a time such as "2026-11-20T10:15:00.5"
+        (UTC unless it has a zone).
     max_packets : int, optional
         Read at most this many packets of each capture point.
 

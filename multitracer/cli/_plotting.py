@@ -17,7 +17,6 @@ from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import drive_figure, drive_panels, figure_over_distance
 from multitracer.figures.trends import Fit
 from multitracer.recording.layers import Layers
-from multitracer.recording.surroundings import Surroundings
 from multitracer.report.plot_page import plot_page
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeN
             f"{recording.name}: holds no TCP connection; without one, leave --connection, --offset, --trend "
             "and --mark out"
         )
-    surroundings = Surroundings(recording)
+    surroundings = recording.surroundings()
     origin_ns = surroundings.first_ns or 0
     view = _view(wish, *reading.window.bounds_from(origin_ns), origin_ns=origin_ns)
     panels = drive_panels(surroundings, view)

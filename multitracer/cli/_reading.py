@@ -123,7 +123,8 @@ _READING_OPTIONS = (
         "begin",
         type=moment,
         metavar="TIME",
-        help="Begin: seconds since the first packet, or an ISO time (UTC unless it has a zone).",
+        help="Begin: seconds since the first packet (without a capture, the first reading), or an ISO time "
+        "(UTC unless it has a zone).",
     ),
     click.option("--to", "end", type=moment, metavar="TIME", help="End, not included."),
     click.option(

@@ -50,11 +50,18 @@ def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> No
     from multitracer.api.files import write_logged, write_tables
     from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
-    from multitracer.cli._reading import chosen, load
+    from multitracer.cli._reading import chosen, load, tell_warnings
+    from multitracer.recording.open import cut_recording
+    from multitracer.recording.window import EVERYTHING
 
-    recording = load(reading, output=output, files=f"*.{form}")
+    recording = load(reading, output=output, files=f"*.{form}", cut=False)
+    session = Session(recording)
+    if reading.window != EVERYTHING:
+        recording, bounds_ns = cut_recording(recording, reading.window)
+        session = Session(recording, bounds_ns)
     connections = chosen(recording, reading.connection)
-    drive = Session(recording).drive_tables
+    drive = session.drive_tables
+    tell_warnings(recording)
     with replacing_folder(output) as folder:
         write_tables(folder, connections, form=form)
         write_logged(folder, drive, form=form)
@@ -152,7 +159,6 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     from multitracer.cli._series import write_series
     from multitracer.recording.layers import Layers
     from multitracer.recording.open import warn_of_empty
-    from multitracer.recording.surroundings import Surroundings
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)
@@ -163,7 +169,7 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
         series, origin_ns = layers.series, layers.part.capture.first_ns or 0
         bounds = axis_bounds_ns(recording, reading, layers.part)
     else:
-        surroundings = Surroundings(recording)
+        surroundings = recording.surroundings()
         series, origin_ns = surroundings.series, surroundings.first_ns or 0
         bounds = reading.window.bounds_from(origin_ns)
     with replacing_folder(output) as folder:

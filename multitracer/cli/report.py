@@ -158,7 +158,6 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
 
 def _warn_without_route(recording: Recording) -> None:
     from multitracer.cli._output import warn
-    from multitracer.recording.surroundings import Surroundings
 
-    if Surroundings(recording).route is None:
+    if recording.surroundings().route is None:
         warn(f"{recording.name}: holds no route, so the base map is not used")

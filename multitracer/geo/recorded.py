@@ -18,7 +18,6 @@ from multitracer.geo.geojson import geojson
 from multitracer.geo.gpx import gpx
 from multitracer.geo.kml import kml
 from multitracer.geo.track import Mark, Quantity, Track
-from multitracer.recording.surroundings import Surroundings
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.mobility.route import Route
     from multitracer.recording.recording import Recording
+    from multitracer.recording.surroundings import Surroundings
     from multitracer.tables import Table
 
 COLUMNS = {shown.column: label for label, shown in RADIO_SERIES.items()} | {"speed_mps": GPS_SPEED}
@@ -50,7 +50,7 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
     InputError
         If it holds no position that can be trusted, or nothing of that quantity.
     """
-    surroundings = Surroundings(recording)
+    surroundings = recording.surroundings()
     if surroundings.drive is None:
         raise InputError(f"{recording.name}: holds no position that can be trusted; record GPS, too")
     _, route = surroundings.drive

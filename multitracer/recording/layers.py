@@ -144,7 +144,7 @@ class Layers:
         """The radio and the road, on the sender's clock; None where no log of them was recorded."""
         if self.recording is None or not any(map(self.recording.inputs.holds, LAYERS)):
             return None
-        return Surroundings(self.recording, self.view.sender.host)
+        return self.recording.surroundings(self.view.sender.host)
 
     def state_series(self) -> dict[str, Table]:
         """Return the series of the sender's own variables by label."""

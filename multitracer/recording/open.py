@@ -129,17 +129,27 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
     WindowError
         If the end is not after the begin.
     InputError
-        If seconds are given, and there is no packet to count them from.
+        If seconds are given, and there is neither a packet nor a reading to count them from.
     """
-    if window.is_relative and not any(part.capture.first_ns is not None for part in recording.parts):
-        raise InputError(f"{recording.name}: holds no packet to count seconds from; give points in time")
-    bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
+    bounds_ns = _bounds_of(recording, window)
     cut = recording.without_captures()
     for part in recording.parts:
         cut.add(part.point, part.capture.between(*bounds_ns))
     if _is_emptied(recording.captures, cut.captures):
         cut.notes.append("no TCP segment lies between begin and end; all numbers are of an empty capture")
     return cut, bounds_ns
+
+
+def _bounds_of(recording: Recording, window: Window) -> Bounds:
+    """Return the bounds of a window; its seconds count from the first packet, or the first reading."""
+    if any(part.capture.first_ns is not None for part in recording.parts):
+        return window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
+    first_ns = None if recording.parts else recording.surroundings().first_ns
+    if window.is_relative and first_ns is None:
+        raise InputError(
+            f"{recording.name}: holds no packet or reading to count seconds from; give points in time"
+        )
+    return window.bounds_from(first_ns or 0, recording.speed)
 
 
 def warn_of_empty(recording: Recording, window: Window) -> None:

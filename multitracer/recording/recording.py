@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from multitracer.logs import Log, Point
     from multitracer.manifest import Manifest
     from multitracer.recording.hosts import HostLogs
+    from multitracer.recording.surroundings import Surroundings
     from multitracer.tables import Table
 
 MOST_SPEED = 1_000
@@ -63,6 +64,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    _surroundings: dict[str | None, Surroundings] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
@@ -181,6 +183,12 @@ class Recording:
         from multitracer.recording.hosts import HostLogs  # noqa: PLC0415  # a single capture needs none
 
         return HostLogs.of(self)
+
+    def surroundings(self, point: str | None = None) -> Surroundings:
+        """Return the radio and the road, on the clock of a capture point or else of their hosts."""
+        from multitracer.recording.surroundings import Surroundings  # noqa: PLC0415  # a capture needs none
+
+        return self._surroundings.setdefault(point, Surroundings(self, point))
 
     # --- time ---
 

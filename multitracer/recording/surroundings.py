@@ -19,6 +19,7 @@ from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.phones import phones_of
 from multitracer.recording.radios import each_radio
+from multitracer.recording.window import rows_within
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import portable
 
@@ -87,7 +88,7 @@ class Surroundings:
             for layer in LAYERS
             for log, table in self.recording.tables(layer, name)
         ]
-        within = [each._replace(table=_within(each.table, self.bounds_ns)) for each in placed]
+        within = [each._replace(table=rows_within(each.table, self.bounds_ns)) for each in placed]
         return [each for each in within if len(each.table)]
 
     @cached_property
@@ -131,16 +132,6 @@ class Surroundings:
 
     def __bool__(self) -> bool:
         return bool(self.radio or self.position or self.markers)
-
-
-def _within(table: Table, bounds_ns: Bounds) -> Table:
-    begin_ns, end_ns = bounds_ns
-    inside = np.ones(len(table), dtype=bool)
-    if begin_ns is not None:
-        inside &= table["time_ns"] >= begin_ns
-    if end_ns is not None:
-        inside &= table["time_ns"] < end_ns
-    return table if inside.all() else table.take(inside)
 
 
 def _by_radio(logs: list[Placed]) -> list[Placed]:

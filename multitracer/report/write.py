@@ -17,7 +17,6 @@ from multitracer.figures.stack import Axis
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
-from multitracer.recording.surroundings import Surroundings
 from multitracer.report.connection_table import connection_section
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
@@ -36,7 +35,7 @@ from multitracer.report.page import document, write
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_section
 from multitracer.report.sentence import NOTHING, sentence
-from multitracer.words import printable, size
+from multitracer.words import count, printable, size
 
 if TYPE_CHECKING:
     import os
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
+    from multitracer.recording.surroundings import Surroundings
     from multitracer.report.drawn import Drawn
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
@@ -102,7 +102,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     InputError
         If there is no such connection, the file cannot be written or plotly is not installed.
     """
-    surroundings = Surroundings(recording)
+    surroundings = recording.surroundings()
     is_drive = not len(recording) and (surroundings or not recording.parts)
     page = _of_logs(surroundings, request) if is_drive else _of_captures(recording, request)
     points = ", ".join(Path(part.point.name).name or part.point.name for part in recording.parts)
@@ -127,7 +127,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
-    surroundings = (layers[0].surroundings if layers else None) or Surroundings(recording)
+    surroundings = (layers[0].surroundings if layers else None) or recording.surroundings()
     road, first_ns = Road(surroundings, _on_its_clock(layers, diagnosis)), _first_ns(layers, surroundings)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
@@ -194,9 +194,16 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     """Return the tables of the phone's cells and of its changes between them."""
     if not road.phones:
         return []
-    phone, speed = road.phones[0], road.surroundings.recording.speed
+    phone, speed, others = road.phones[0], road.surroundings.recording.speed, len(road.phones) - 1
+    notes = [road.throughput_words] if road.throughput_words else []
+    if others:
+        more = count(others, "other radio")
+        notes.append(
+            f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "
+            "or another card of it)."
+        )
     return [
-        cells_section(road.cells(phone), road.throughput_words),
+        cells_section(road.cells(phone), notes),
         changes_section(phone.changes, origin_ns=first_ns, speed=speed),
     ]
 

@@ -37,16 +37,22 @@ def test_a_stretch_that_holds_nothing_says_so(sample_session: Path) -> None:
     assert whole.warnings == []
 
 
-def test_a_session_without_a_capture_is_cut_by_points_in_time(sample_session: Path) -> None:
+def test_a_session_without_a_capture_is_cut_by_times_and_by_seconds_of_its_readings(
+    sample_session: Path,
+) -> None:
     drive = mt.open(sample_session.parent / "rehearsal")
     time = drive.radio["time_ns"].iloc[20]
     assert 0 < len(drive.between(time).radio) < len(drive.radio)
     assert len(mt.open(sample_session.parent / "rehearsal", begin=time).radio) == len(
         drive.between(time).radio
     )
-    for cut in (drive.between, lambda *ends: mt.open(sample_session.parent / "rehearsal", begin=ends[0])):
-        with pytest.raises(InputError, match="rehearsal: holds no packet to count seconds from; give points"):
-            cut(0, 60)
+    first = min(drive.radio["time_ns"].iloc[0], drive.position["time_ns"].iloc[0])
+    by_time = drive.between(first + pd.Timedelta(20, "s")).radio
+    for cut in (drive.between(20), mt.open(sample_session.parent / "rehearsal", begin=20)):
+        assert cut.radio["time_ns"].tolist() == by_time["time_ns"].tolist()
+    clocks = mt.open(sample_session.parent / "rehearsal" / "clocks.jsonl")
+    with pytest.raises(InputError, match="holds no packet or reading to count seconds from; give points"):
+        clocks.between(0, 60)
 
 
 def test_a_log_that_a_stretch_parsed_is_a_warning_of_the_whole_too(

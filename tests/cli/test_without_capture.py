@@ -40,7 +40,8 @@ def csv(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("given", [[RADIO], [PLACES], [DRIVE], [RADIO, PLACES]], ids=len)
 def test_all_commands_take_logs_alone(given: list[Path], tmp_path: Path) -> None:
-    assert "Traceback" not in call("inspect", *given).stdout
+    shown = call("inspect", *given).stdout
+    assert all(path.name in shown for path in given)
     assert json.loads(call("analyze", "--json", *given).stdout)["connections"] == []
     assert "No packets were captured" in call("analyze", *given).stdout
     call("plot", "-o", tmp_path / "figure.html", *given)
@@ -134,3 +135,14 @@ def test_the_tables_of_a_drive_are_files(csv: Path, tmp_path: Path) -> None:
 def test_a_log_without_a_zone_says_so_in_the_report(csv: Path, tmp_path: Path) -> None:
     call("report", "-o", tmp_path / "report.html", csv)
     assert "names no time zone" in (tmp_path / "report.html").read_text()
+
+
+def test_tables_of_a_drive_are_cut_to_the_window(csv: Path, tmp_path: Path) -> None:
+    """Seconds count from the first reading where there is no packet, in the program and in Python."""
+    call("export", "tables", "--from", "1", "--to", "4", "-o", tmp_path / "tables", csv)
+    frame = pd.read_parquet(tmp_path / "tables" / "radio.parquet")
+    assert frame["rsrp_dbm"].dropna().tolist() == [-97, -98]
+    assert mt.open(csv, begin=1, end=4).radio["rsrp_dbm"].dropna().tolist() == [-97, -98]
+    clocks = DRIVE / "clocks.jsonl"
+    done = call("export", "tables", "--from", "1", "-o", tmp_path / "none", clocks, status=1)
+    assert "holds no packet or reading to count seconds from; give points in time" in done.stderr

@@ -46,21 +46,20 @@ _CHANGE_HEADS = (
 )
 
 
-def cells_section(cells: Table, source: str) -> Markup | None:
+def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
     """Return the table of cells, the one that served longest first; None without any.
 
-    `source` says in words what the throughput is.
+    `notes` are sentences below it, such as what the throughput is.
     """
     if not len(cells):
         return None
     rows = [_cell(row) for row in cells.take(np.arange(min(len(cells), _MOST))).rows()]
-    notes = [source] if source else []
-    notes += [f"{len(cells) - _MOST:,} more in `export tables`."] if len(cells) > _MOST else []
+    more = [f"{len(cells) - _MOST:,} more in `export tables`."] if len(cells) > _MOST else []
     return element(
         "section",
         element("h2", count(len(cells), "serving cell")),
         _table(_CELL_HEADS, rows, "The cells that served"),
-        element("p", " ".join(notes), class_="muted") if notes else None,
+        element("p", " ".join([*notes, *more]), class_="muted"),
         class_="long",
     )
 
