@@ -90,6 +90,17 @@ def test_handover_in_the_outage_is_compared_with_the_time_before(tmp_path: Path)
     assert sum(after.values()) == pytest.approx(1.0)
 
 
+def test_throughput_is_the_payload_whatever_the_step(tmp_path: Path) -> None:
+    drive = road(tmp_path, {0: 1})
+    coarse, fine = drive.throughput, drive.fine_throughput
+    assert coarse is not None
+    assert fine is not None
+    begin = BEGIN_NS + np.array([2, 5, 10]) * NS_PER_S
+    means = [steps.mean(begin, begin + 3 * NS_PER_S)[0] for steps in (coarse, fine)]
+    np.testing.assert_allclose(means[0], means[1], rtol=0.25)
+    assert (means[0] > 1e6).all()
+
+
 def test_epochs_of_the_recorded_quantities(tmp_path: Path) -> None:
     drive = road(tmp_path, {0: 1, 8: 2, 17: 1})
     assert drive.epochs("throughput")["n"].max() == 2

@@ -82,3 +82,14 @@ def test_handovers_are_laid_over_each_other(tmp_path: Path) -> None:
     assert set(around["window"]) == {"baseline", "before", "during", "after"}
     call("plot", "--figure", "handovers", "--series", "Radio_rsrp", "-o", tmp_path / "figure.html", log)
     assert "has nothing of" in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
+
+
+def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> None:
+    log = drive(tmp_path / "drive.csv", planted=False)
+    lines = log.read_text().splitlines()
+    lines[20] = lines[20].replace("2026.11.20", "1970.01.02")
+    log.write_text("\n".join(lines) + "\n")
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "Nothing can be said: drive: its times span" in html
+    assert "serving cell" in html
