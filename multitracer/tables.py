@@ -154,6 +154,17 @@ class Table:
         picked = {name: values[index] for name, values in self.columns.items()}
         return Table(self.schema, picked, dict(self.provenance))
 
+    def within(self, begin_ns: int | None, end_ns: int | None, *, column: str = "time_ns") -> Table:
+        """Return the rows between two times, the end not included; None leaves a side open.
+
+        A row whose time in `column` is missing lies in no window that has a side.
+        """
+        time_ns = self[column]
+        inside = np.ones(len(self), dtype=bool) if begin_ns is None else time_ns >= begin_ns
+        if end_ns is not None:
+            inside &= (time_ns < end_ns) & (time_ns != NOT_A_TIME)
+        return self if inside.all() else self.take(inside)
+
     def missing(self, name: str) -> Array:
         """Return which cells of a column hold no value: bool, shape (n_rows,)."""
         column = next(c for c in self.schema if c.name == name)

@@ -12,7 +12,6 @@ from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
-from multitracer.recording.window import rows_within
 from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.signalling import SIGNALLING
 from multitracer.transactions import TRANSACTIONS
@@ -310,4 +309,4 @@ def _time_column(schema: Schema) -> str:
 def _within(table: Table, bounds_ns: Bounds) -> Table:
     """Return the rows whose time is within the bounds; all rows of a table without times."""
     column = _time_column(table.schema)
-    return rows_within(table, bounds_ns, column=column) if column else table
+    return table.within(*bounds_ns, column=column) if column else table

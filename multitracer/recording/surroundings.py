@@ -19,7 +19,6 @@ from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.phones import phones_of
 from multitracer.recording.radios import each_radio
-from multitracer.recording.window import rows_within
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import portable
 
@@ -88,7 +87,7 @@ class Surroundings:
             for layer in LAYERS
             for log, table in self.recording.tables(layer, name)
         ]
-        within = [each._replace(table=rows_within(each.table, self.bounds_ns)) for each in placed]
+        within = [each._replace(table=each.table.within(*self.bounds_ns)) for each in placed]
         return [each for each in within if len(each.table)]
 
     @cached_property

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from multitracer.errors import InputError, WindowError
-from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.capture import Capture
-    from multitracer.tables import Table
 
 LAST_NS = 2**63 - 1
 """What the times of a capture are counted in ends here, in the year 2262."""
@@ -85,24 +81,6 @@ EVERYTHING = Window()
 
 _FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def rows_within(table: Table, bounds_ns: Bounds, *, column: str = "time_ns") -> Table:
-    """Return the rows whose time is within the bounds, the end not included.
-
-    Parameters
-    ----------
-    table : Table
-    bounds_ns : pair of int or None
-    column : str
-        A column of times; a row whose time is missing is left out of a bounded table.
-    """
-    begin_ns, end_ns = bounds_ns
-    time_ns = table[column]
-    inside = np.ones(len(table), dtype=bool) if begin_ns is None else time_ns >= begin_ns
-    if end_ns is not None:
-        inside &= (time_ns < end_ns) & (time_ns != NOT_A_TIME)
-    return table if inside.all() else table.take(inside)
 
 
 def moment_of(text: str) -> Moment:
