@@ -92,11 +92,12 @@ class Namespaces:
                "tbf", "rate", rate, "burst", burst, "latency", latency)  # fmt: skip
 
     def lose(self, label: str, *, one_in: int) -> None:
-        """Drop one forwarded TCP packet in `one_in`, at random (nftables numgen)."""
+        """Drop each forwarded TCP packet whose number `one_in` divides (nftables numgen)."""
+        last_of = f"numgen inc mod {one_in} offset 1 eq {one_in}"
         rules = f"""
             add table ip loss
             add chain ip loss forward {{ type filter hook forward priority 0; }}
-            add rule ip loss forward meta l4proto tcp numgen random mod {one_in} lt 1 counter drop
+            add rule ip loss forward meta l4proto tcp {last_of} counter drop
         """
         self.run(label, "nft", "-f", "-", input=rules)
 

@@ -63,6 +63,21 @@ def test_go_back_n_after_a_timeout() -> None:
     ]
 
 
+def test_a_timer_that_expires_in_a_recovery_is_told_from_the_ack_just_before_it() -> None:
+    """A recovery without SACK resends a segment once, so no duplicate ACK can have caused the second time."""
+    exchange = [
+        *opened(600),
+        *(sent(600, k) for k in range(8)),
+        acked(1200, 1, echo=600),
+        *(acked(1200 + k, 1, echo=600) for k in (1, 2, 3)),
+        sent(1203, 1),
+        *(acked(3600 + k, 1, echo=600) for k in (1, 2)),
+        sent(3602.5, 1),
+        acked(4300, 8, echo=3602),
+    ]
+    assert [cause for cause, _ in said(without_sack(exchange))] == [Cause.FAST, Cause.TIMEOUT]
+
+
 def lost_ack() -> list[Segment]:
     """The only segment arrives, its ACK does not; the copy is acknowledged with a D-SACK."""
     return [
@@ -196,6 +211,38 @@ def test_a_copy_that_the_kernel_could_not_hand_over_is_a_local_drop() -> None:
     assert said(fast_retransmit())[0][0] is Cause.FAST
     refused = table(JOINED_EVENTS, [event(1234.01, event=TcpEvent.RETRANSMISSION, left_host=0)])
     assert said(fast_retransmit(), events=refused)[0][0] is Cause.LOCAL_DROP
+
+
+def cut() -> list[Segment]:
+    """The first two of four segments are lost, and resent together after a timeout."""
+    return [
+        *opened(600),
+        *(sent(600, k) for k in range(4)),
+        acked(1200, 1, echo=600),
+        sent(2600, 1),
+        sent(2601, 2),
+        acked(3200, 4, echo=2601),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reports", "second"),
+    [
+        ([(2601.02, 1)], Cause.SLOW_START),
+        ([(2600.02, 1), (2601.02, 0)], Cause.LOCAL_DROP),
+        ([(2600.02, 1), (2640, 1)], Cause.SLOW_START),
+        ([(2600.02, 1), (2740, 1)], Cause.LOCAL_DROP),
+    ],
+    ids=["one for both", "one each", "late", "of another packet"],
+)
+def test_a_report_is_of_all_segments_that_were_cut_from_it(
+    reports: list[tuple[float, int]], second: Cause
+) -> None:
+    """A host that was held writes it late; segments of one retransmission are sent one after the other."""
+    changes = event(2599.99, event=TcpEvent.CA_STATE, ca_state=CaState.LOSS)
+    resent = [event(ms, event=TcpEvent.RETRANSMISSION, left_host=left) for ms, left in reports]
+    events = table(JOINED_EVENTS, [changes, *resent])
+    assert [cause for cause, _ in said(cut(), events=events)] == [Cause.TIMEOUT, second]
 
 
 def test_a_segment_that_the_host_refused_is_no_retransmission_of_tcp() -> None:

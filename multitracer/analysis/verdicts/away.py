@@ -56,6 +56,7 @@ def trigger_away(copies: Copies) -> Trigger:
         timeout_ns(copies, beyond_ns=far_ns),
         nothing,
         nothing,
+        nothing,
         is_complete=False,
     )
 

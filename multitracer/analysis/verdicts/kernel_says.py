@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE_NS = 5 * NS_PER_MS
 """Between a trace point and the packet that it speaks of; usually some microseconds."""
+_LATE_NS = 100 * NS_PER_MS
+"""The same on a host that was held between the two, or that paces what it sends."""
 _CLOCKS_NS = NS_PER_MS // 20
 """How far the clock of the trace may be ahead of that of the capture."""
 _LATELY_NS = 200 * NS_PER_MS
@@ -79,8 +81,8 @@ def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) ->
     time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
     spoken_of = _spoken_of(time_ns, report_ns)
     known = spoken_of >= 0
-    reported = _with_parts(copies, spoken_of[known])
-    refused = _with_parts(copies, spoken_of[known & (resent["left_host"] == 0)])
+    reported = _with_parts(copies, report_ns, spoken_of[known])
+    refused = _with_parts(copies, report_ns, spoken_of[known & (resent["left_host"] == 0)])
     traced = (time_ns >= report_ns[0] - _AT_ONCE_NS) & (time_ns <= report_ns[-1] + _AT_ONCE_NS)
     unreported = (
         traced & ~reported & (copies.begin > copies.zero)
@@ -90,12 +92,16 @@ def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) ->
     cause[unreported | refused] = Cause.LOCAL_DROP
 
 
-def _with_parts(copies: Copies, spoken_of: Array) -> Array:
-    """Return the packets that reports refer to: what is resent as one may be cut into several segments."""
+def _with_parts(copies: Copies, report_ns: Array, spoken_of: Array) -> Array:
+    """Return the packets that reports refer to: what is resent as one may be cut into several segments.
+
+    The report comes after the last of them, so none lies between.
+    """
     reported = np.zeros(len(copies), dtype=bool)
     reported[spoken_of] = True
-    near = np.diff(copies.segments["time_ns"][copies.row]) < _CLOCKS_NS
-    part_of_next = near & (copies.end[:-1] == copies.begin[1:])
+    time_ns = copies.segments["time_ns"][copies.row]
+    together = (np.diff(time_ns) < _AT_ONCE_NS) & (np.diff(np.searchsorted(report_ns, time_ns)) == 0)
+    part_of_next = together & (copies.end[:-1] == copies.begin[1:])
     for at in np.flatnonzero(part_of_next)[::-1].tolist():
         reported[at] |= reported[at + 1]
     return reported
@@ -104,17 +110,18 @@ def _with_parts(copies: Copies, spoken_of: Array) -> Array:
 def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
     """Return the packet that each report refers to, -1 for none: the last one before it that is still free.
 
-    What finds none so may lie behind its report by as much as the two clocks are apart.
+    What finds none so may lie behind its report by as much as the two clocks are apart, or far before it.
     """
-    spoken_of = _last_free(time_ns, report_ns)
-    waiting = np.flatnonzero(spoken_of < 0)
-    free = np.setdiff1d(np.arange(len(time_ns)), spoken_of)
-    later = _last_free(time_ns[free], report_ns[waiting] + _CLOCKS_NS)
-    spoken_of[waiting[later >= 0]] = free[later[later >= 0]]
+    spoken_of = np.full(len(report_ns), -1)
+    for ahead_ns, reach_ns in ((0, _AT_ONCE_NS), (_CLOCKS_NS, _AT_ONCE_NS), (_LATE_NS, 2 * _LATE_NS)):
+        waiting = np.flatnonzero(spoken_of < 0)
+        free = np.setdiff1d(np.arange(len(time_ns)), spoken_of)
+        found = _last_free(time_ns[free], report_ns[waiting] + ahead_ns, reach_ns)
+        spoken_of[waiting[found >= 0]] = free[found[found >= 0]]
     return spoken_of
 
 
-def _last_free(time_ns: Array, report_ns: Array) -> Array:
+def _last_free(time_ns: Array, report_ns: Array, reach_ns: int) -> Array:
     """Return for each report the last packet before it that no report before it has taken; else -1."""
     behind = np.searchsorted(time_ns, report_ns, side="right").tolist()
     sent, taken = time_ns.tolist(), np.full(len(report_ns), -1)
@@ -123,7 +130,7 @@ def _last_free(time_ns: Array, report_ns: Array) -> Array:
     for report, (end, at) in enumerate(zip(behind, report_ns.tolist(), strict=True)):
         free.extend(range(seen, end))
         seen = max(seen, end)
-        if free and at - sent[free[-1]] < _AT_ONCE_NS:
+        if free and at - sent[free[-1]] < reach_ns:
             taken[report] = free.pop()
     return taken
 

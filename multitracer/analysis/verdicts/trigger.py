@@ -9,7 +9,8 @@ Rules of the file
   oldest one, a probe is told from a timeout by the time waited, against RFC 6298 over the samples (Linux's
   bounds), unless this sender showed elsewhere whether it probes.
 - After a timeout, what is resent on ACKs is slow start, until everything sent before it is acknowledged.
-- Else three duplicate ACKs, a SACK above, or a recovery that these began make it fast.
+- Else three duplicate ACKs, a SACK above, or a recovery that these began make it fast. A recovery without
+  SACK resends a segment once (RFC 6582): what it resends once more when the timer is due, the timer resent.
 - The newest segment sent again with nothing between, though nothing asked for it, was refused by the host:
   neither a timer nor duplicate ACKs nor a recovery, or sooner after the last copy than any answer can come.
 - A SYN is only ever resent by its timer; a SYN-ACK also for another SYN.
@@ -71,6 +72,8 @@ class Trigger:
     """Nothing was sent between it and the copy before."""
     too_soon: Array
     """Sooner after the copy before than any answer."""
+    overdue: Array
+    """It is the oldest, was resent before, the timer is due, and the receiver sends no SACK."""
     is_complete: bool = True
     """Whether it is all that the sender knew; of a capture made elsewhere some of it is missing."""
 
@@ -86,8 +89,10 @@ def trigger_of(copies: Copies) -> Trigger:
     newest = copies.end >= copies.highest[before]
     waited_ns, rto_ns = time_ns[row] - np.maximum(advance_ns, earlier_ns), timeout_ns(copies)
     duplicates = duplicates_until(copies, before, una)
+    once_more = _is_once_more(copies, una)
+    due = waited_ns > _DUE * rto_ns
     return Trigger(
-        _silent(copies, una, waited_ns, rto_ns),
+        _silent(copies, waited_ns, due, once_more),
         duplicates,
         segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
         newest,
@@ -97,10 +102,18 @@ def trigger_of(copies: Copies) -> Trigger:
         rto_ns,
         copies.sent[np.maximum(np.searchsorted(copies.sent, row) - 1, 0)] == copies.earlier,
         copied & (copies.min_rtt_ns != NA) & (time_ns[row] - earlier_ns < copies.min_rtt_ns),
+        once_more & due & ~peers_send_sack(copies)[copies.talk],
     )
 
 
-def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Array:
+def _is_once_more(copies: Copies, una: Array) -> Array:
+    """Return which repeat the oldest segment, though it was resent before."""
+    resent = np.isin(copies.earlier, copies.row) & (copies.earlier < copies.nowhere)
+    once_more: Array = resent & (copies.begin == una)
+    return once_more
+
+
+def _silent(copies: Copies, waited_ns: Array, due: Array, once_more: Array) -> Array:
     """Return which no arrival can have caused.
 
     Of the oldest segment, sent once more since it was last resent, only an ACK of the same moment can be the
@@ -113,9 +126,8 @@ def _silent(copies: Copies, una: Array, waited_ns: Array, rto_ns: Array) -> Arra
     arrived_ns = time_ns[row] - time_ns[arrived]
     resent_ns = np.diff(time_ns[row], prepend=0)
     begins = np.diff(copies.talk, prepend=-1) != 0
-    lateness_ns = np.where(waited_ns > _DUE * rto_ns, _LATE_NS, _LATE_NS + round_trip_ns // _ROUND_TRIP_PART)
-    once_more = np.isin(copies.earlier, row) & (copies.earlier < copies.nowhere)
-    lateness_ns[once_more & (copies.begin == una) & (waited_ns > round_trip_ns)] = _AT_ONCE_NS
+    lateness_ns = np.where(due, _LATE_NS, _LATE_NS + round_trip_ns // _ROUND_TRIP_PART)
+    lateness_ns[once_more & (waited_ns > round_trip_ns)] = _AT_ONCE_NS
     silent: Array = (arrived < copies.first) | (arrived_ns > lateness_ns)
     silent &= begins | (resent_ns > lateness_ns)
     return silent
@@ -221,6 +233,7 @@ class _Sender:
         self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
         self._directly, self._zero = trigger.directly.tolist(), copies.zero.tolist()
         self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
+        self._overdue = trigger.overdue.tolist()
         self._is_complete = trigger.is_complete
 
     def begin(self, i: int, *, probes: bool | None) -> None:
@@ -241,7 +254,7 @@ class _Sender:
             return Cause.TIMEOUT if self._silent[i] else Cause.UNKNOWN
         if self._is_refused(i):
             return Cause.LOCAL_DROP
-        if self._silent[i]:
+        if self._silent[i] or (self._state is Cause.FAST and self._overdue[i]):
             return self._by_timer(i, una)
         if self._state is Cause.UNKNOWN and self._seen[i] and una >= self._unclear:
             self._enter(Cause.FAST, i)
