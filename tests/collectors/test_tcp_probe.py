@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -140,8 +141,8 @@ def test_error_leaves_no_instance(log: Path) -> None:
 
 
 def test_kill_leaves_whole_records_and_the_next_start_cleans_up(log: Path) -> None:
-    someone_elses = tracefs() / "instances" / "multitracer-not-ours"
-    someone_elses.mkdir()
+    someone_elses = tracefs() / "instances" / f"multitracer-not-ours-{os.getpid()}"
+    someone_elses.mkdir(exist_ok=True)
     try:
         with connection() as (client, server), running("tcp_probe", log) as child:
             flood(client, server, seconds=0.5, rate=5000)
