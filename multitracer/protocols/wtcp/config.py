@@ -49,7 +49,7 @@ class WtcpConfig:
     alpha_minus: float = 0.94
     """Decrease if the long-term ratio is below [not given: a little less than `alpha_plus`]."""
     beta_plus: float = 0.90
-    """Increase only if the short-term ratio is above [not given: looser than `alpha_plus`, as it is noisier]."""
+    """Increase only if the short-term ratio is above [not given: looser, as it is noisier]."""
     beta_minus: float = 0.70
     """Decrease if the short-term ratio is below [not given: a sudden loss of a third of the rate]."""
     long_gain: float = 1 / 16
@@ -67,14 +67,14 @@ class WtcpConfig:
     decision_packets: int = 4
     """Packets that the ratios need after a decrease before the next decision [not given]."""
     queue_limit_packets: float = 3.0
-    """Own packets in a standing queue that mean decrease [ours: a rate held a little too high fills any queue]."""
+    """Own packets in a standing queue that mean decrease [ours: a rate a little too high fills any queue]."""
     queue_free_packets: float = 1.0
-    """Own packets in a standing queue above which the rate is not increased [ours: let it drain first]."""
+    """Own packets in a standing queue above which the rate is not increased [ours: it drains first]."""
     clock_slack: float = 0.002
     """Skew between both clocks that is not taken for a queue [ours: ten times that of a bad crystal]."""
 
     pair_share: float = 0.50
-    """Part of the rate which the packet pair saw that the flow starts with [not given: others may be there]."""
+    """Part of the packet pair's rate that the flow starts with [not given: others may be there]."""
     loss_window_packets: int = 32
     """Window in which losses are counted [not given]."""
     initial_loss_share: float = 0.10
@@ -86,7 +86,7 @@ class WtcpConfig:
     loss_deviations: float = 2.0
     """Standard deviations above the mean that are still random [not given]."""
     reorder_packets: int = 3
-    """Later packets that must have arrived before a missing one is sent again [not given: RFC 5681's three]."""
+    """Later packets that must arrive before a missing one is sent again [not given: three in RFC 5681]."""
 
     acks_per_rtt: float = 2.0
     """Acknowledgments in a round trip that the sender tunes for [not given]."""
@@ -110,7 +110,7 @@ class WtcpConfig:
     receive_buffer_bytes: int = 1 << 16
     """The largest window that is advertised."""
     max_holes: int = 256
-    """Separate stretches that the receiver keeps out of order; what would make more is dropped and counted."""
+    """Separate stretches that the receiver keeps out of order; more are dropped and counted."""
 
     def __post_init__(self) -> None:
         for key, (least, most) in _RANGES.items():
@@ -184,7 +184,7 @@ _ORDERED = (
     ("queue_free_packets", "queue_limit_packets"),
     ("min_ack_interval_ns", "max_ack_interval_ns"),
 )
-"""Pairs of which the first must not be above the second: a ratio may not mean increase and decrease at once."""
+"""Pairs whose first must not be above the second: a ratio may not mean increase and decrease at once."""
 
 
 def _check_range(key: str, value: object, least: float, most: float) -> None:

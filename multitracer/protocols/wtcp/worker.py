@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.protocols.wtcp.config import WtcpConfig
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from multitracer.protocols.wtcp.config import WtcpConfig
     from multitracer.protocols.wtcp.connection import WtcpConnection
 
 
