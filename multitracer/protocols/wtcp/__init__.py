@@ -27,6 +27,7 @@ from multitracer.protocols.wtcp.state import (
     WtcpEvent,
     WtcpState,
 )
+from multitracer.protocols.wtcp.worker import WorkerCounters, WtcpOutgoing, WtcpWorker
 
 __all__ = [
     "IP_UDP_BYTES",
@@ -37,9 +38,12 @@ __all__ = [
     "RateChanged",
     "RateReceived",
     "StateChanged",
+    "WorkerCounters",
     "WtcpConfig",
     "WtcpConnection",
     "WtcpCounters",
     "WtcpEvent",
+    "WtcpOutgoing",
     "WtcpState",
+    "WtcpWorker",
 ]

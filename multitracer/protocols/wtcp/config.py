@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from multitracer.errors import LocalProtocolError
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
@@ -50,8 +51,8 @@ class WtcpConfig:
     """Decrease if the long-term ratio is below [not given: a little less than `alpha_plus`]."""
     beta_plus: float = 0.90
     """Increase only if the short-term ratio is above [not given: looser, as it is noisier]."""
-    beta_minus: float = 0.70
-    """Decrease if the short-term ratio is below [not given: a sudden loss of a third of the rate]."""
+    beta_minus: float = 0.80
+    """Decrease if the short-term ratio is below [not given: a sudden loss of a fifth of the rate]."""
     long_gain: float = 1 / 16
     """Weight of a new packet in the long-term ratio [not given]."""
     short_gain: float = 1 / 4
@@ -66,7 +67,7 @@ class WtcpConfig:
     """Part of the rate that is left after a congestion loss [paper 001: by half]."""
     decision_packets: int = 4
     """Packets that the ratios need after a decrease before the next decision [not given]."""
-    queue_limit_packets: float = 3.0
+    queue_limit_packets: float = 2.0
     """Own packets in a standing queue that mean decrease [ours: a rate a little too high fills any queue]."""
     queue_free_packets: float = 1.0
     """Own packets in a standing queue above which the rate is not increased [ours: it drains first]."""
@@ -83,8 +84,8 @@ class WtcpConfig:
     """The most that may be learnt as random [not given]."""
     loss_gain: float = 1 / 8
     """Weight of a new window in the mean of random losses [not given: as the RTT's, RFC 6298]."""
-    loss_deviations: float = 2.0
-    """Standard deviations above the mean that are still random [not given]."""
+    loss_deviations: float = 4.0
+    """Standard deviations above the mean that are still random [not given: as the RTO's, RFC 6298]."""
     reorder_packets: int = 3
     """Later packets that must arrive before a missing one is sent again [not given: three in RFC 5681]."""
 
@@ -187,7 +188,7 @@ _ORDERED = (
 """Pairs whose first must not be above the second: a ratio may not mean increase and decrease at once."""
 
 
-def _check_range(key: str, value: object, least: float, most: float) -> None:
+def _check_range(key: str, value: Any, least: float, most: float) -> None:
     whole = isinstance(least, int)
     is_number = isinstance(value, int) or (isinstance(value, float) and not whole)
     if not is_number or isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:

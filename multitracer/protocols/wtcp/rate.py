@@ -96,8 +96,10 @@ class RateControl:
 
     def take(self, arrival: Arrival) -> None:
         """Take a transmission with a higher number than all before."""
-        if arrival.rate_serial >= self._told_serial:
+        if self._told_serial >= 0 and arrival.rate_serial >= self._told_serial:
             self._told_serial = -1
+            if self._is_cut:
+                self._forget()
         received_ns = self._received_ns(arrival)
         self._arrived_ns = arrival.now_ns
         if received_ns is None:
