@@ -258,7 +258,7 @@ class WtcpConnection:
 
     def _finish(self, now_ns: int) -> None:
         """Enter TIME-WAIT when both directions are complete; answer what is repeated there."""
-        if not (self._receiver.is_complete and self._sender.outstanding.fin_acknowledged):
+        if not (self._receiver.is_complete and self._sender.outstanding.is_complete):
             return
         if self.state is WtcpState.ESTABLISHED:
             self._enter(WtcpState.TIME_WAIT)
@@ -314,7 +314,7 @@ class WtcpConnection:
         receiver = self._receiver
         if receiver.ack_due_ns is not None and now_ns >= receiver.ack_due_ns:
             self.counters.acks_sent += 1
-            return receiver.make_ack(now_ns, is_done=self._sender.outstanding.fin_acknowledged)
+            return receiver.make_ack(now_ns, is_done=self._sender.outstanding.is_complete)
         return self._sender.outgoing(now_ns, None if self._is_confirmed else self._hello)
 
     @property
