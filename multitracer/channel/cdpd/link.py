@@ -30,10 +30,11 @@ from multitracer.channel.cdpd.other_users import Cell
 from multitracer.channel.cdpd.reverse_transmitter import ReverseTransmitter
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import FadingErrors, error_process
+from multitracer.channel.shared.hosts import FAR, SIDES, one_of_two
 from multitracer.channel.shared.interface import Interface
 from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.channel.shared.outages import STATES, Chance, Outages
-from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading
+from multitracer.channel.shared.packet_link import Delivery, RadioReading
 from multitracer.channel.shared.received_power import Signal
 from multitracer.channel.shared.scheduler import Agenda
 from multitracer.channel.shared.script import Script
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from multitracer.channel.cdpd.blocks import Carriage
     from multitracer.channel.cdpd.config import CdpdConfig, OutageConfig
     from multitracer.channel.shared.frame_errors import ErrorConfig
+    from multitracer.channel.shared.hosts import HostName, Side
     from multitracer.channel.shared.outages import OutageKind
-    from multitracer.channel.shared.packet_link import Side
     from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
@@ -164,6 +165,11 @@ class CdpdLink:
     # --- packets ---
 
     @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of its hosts."""
+        return SIDES
+
+    @property
     def next_ns(self) -> int | None:
         """Time of the next event."""
         return self._agenda.next_ns
@@ -187,8 +193,9 @@ class CdpdLink:
             or any(not entity.is_quiet for entity in self._entities.values())
         )
 
-    def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the modem's queue refused it and reports that."""
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the modem's queue refused it and reports that."""
+        side = one_of_two(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
@@ -291,12 +298,13 @@ class CdpdLink:
 
     # --- what it tells ---
 
-    def events(self, side: Side) -> list[LinkEvent]:
+    def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at one end since the last call, in order."""
-        return self._journals[side].events()
+        return self._journals[one_of_two(host)].events()
 
-    def reading(self, now_ns: int) -> RadioReading:
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the modem's answer; without a channel it holds nothing about the channel."""
+        del host
         kind = self._outages.kind
         if kind in ("hop", "ejection"):
             return RadioReading(None, None, None, None, STATES[kind])
