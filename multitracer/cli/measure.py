@@ -83,7 +83,7 @@ def command() -> None:
 @click.option(
     "--protocol",
     required=True,
-    type=click.Choice(["tcp", "centauruscomm"]),
+    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
     help="What carries the messages.",
 )
 @click.option(
@@ -127,7 +127,9 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
         "sudo multitracer measure run --plan drive.toml --over bluetooth --speed 10 --capture -o DIR",
     ),
 )
-@click.option("--protocol", type=click.Choice(["tcp", "centauruscomm"]), help="What carries the messages.")
+@click.option(
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="What carries the messages."
+)
 @click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
 @click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message changes its size.")
 @click.option("--sizes", callback=_sizes, metavar="N,N,…", help="Its sizes in bytes, from 26 to 262144.")
