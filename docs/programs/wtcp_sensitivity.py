@@ -1,7 +1,7 @@
 """Writes the table of docs/wtcp.md: what each parameter does to the goodput when it is halved and doubled.
 
-`python -m docs.programs.wtcp_sensitivity` takes some minutes. A threshold of a ratio is a distance from 1, and it
-is that which is halved and doubled. The path is that of the tests, in virtual time.
+`python -m docs.programs.wtcp_sensitivity` takes some minutes. Of the threshold of a ratio, the distance
+from 1 is halved and doubled. The path is that of the tests, in virtual time.
 """
 
 from __future__ import annotations
