@@ -96,9 +96,7 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
     }
     if chosen.virtual:
         if plan.protocol == "wtcp":
-            raise InputError(
-                "--virtual: no measurement over WTCP in virtual time; use tcp or centauruscomm, or leave it out"
-            )
+            raise InputError("--virtual: measures not over WTCP; use tcp or centauruscomm, or leave it out")
         from multitracer.rig.virtual import run_virtual
 
         return run_virtual(plan, folder, scenario, **settings)
