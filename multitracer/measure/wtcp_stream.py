@@ -40,6 +40,7 @@ class WtcpStream:
         """Datagrams that the kernel refused; for the protocol they are lost."""
         self._clock: Callable[[], int] = SteadyClock()
         self._timeout_s = 0.0
+        self._is_late = False
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -83,8 +84,10 @@ class WtcpStream:
         return self.connection.read(most)
 
     def close(self) -> None:
-        """Close the connection: what was written is still delivered, for some seconds."""
-        if not self.connection.is_finished:
+        """Close the connection: what was written is still delivered, unless a call before timed out."""
+        if self._is_late:
+            self.connection.abort()
+        elif not self.connection.is_finished:
             self.connection.close()
             self.settimeout(_CLOSE_S)
             try:
@@ -114,6 +117,7 @@ class WtcpStream:
                 self._send_due()
                 return
             if self._clock() >= until_ns:
+                self._is_late = True
                 raise TimeoutError
             self._send_due()
             self._wait(until_ns)
