@@ -127,6 +127,18 @@ class Road:
         limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
         return Limits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
 
+    @property
+    def _sends_ns(self) -> Times | None:
+        """When servers sent new data, in order, as far as it was captured; None without a diagnosis."""
+        if self.diagnosis is None:
+            return None
+        times = [
+            seen.sends.time_ns[~seen.sends.again] + (each.begin_ns - each.limited.begin_ns)
+            for each in self.diagnosis.group.members
+            if each.limited.transfer.layers.reverse and (seen := each.limited.seen) is not None
+        ]
+        return np.sort(np.concatenate(times)) if times else None
+
     @cached_property
     def around(self) -> tuple[Table, Table]:
         """AROUND and AROUND_LIMITS: what passed in windows around each handover of the first phone."""
@@ -218,7 +230,10 @@ class Road:
         if not self.phones:
             return Table.empty(STRETCHES)
         phone = self.phones[0]
-        drive = Drive(phone.stays, phone.handovers, self.route, self.throughput, self.limits)
+        fine = self.fine_throughput if self.surroundings.recording.parts else None
+        drive = Drive(
+            phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine
+        )
         return stretches(drive)
 
     @property
