@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.cells import cell_name
-from multitracer.report.drive.drive_section import ZONE_DOUBT
+from multitracer.recording.surroundings import ZONE_DOUBT
 from multitracer.report.markup import Markup, element
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
