@@ -21,9 +21,12 @@ from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.clock.model.relation import Status
+from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.mobility import AROUND, AROUND_LIMITS, STRETCHES
+from multitracer.recording.surroundings import Surroundings
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Numbers, Times
 
 
@@ -239,6 +242,22 @@ class Road:
     @property
     def _part(self) -> Part | None:
         return None if self.diagnosis is None else self.diagnosis.transfer.layers.part
+
+
+def road_of(recording: Recording) -> Road:
+    """Return a recording as a drive, with the diagnosis that the report shows first.
+
+    Parameters
+    ----------
+    recording : Recording
+        Without a capture, or where its packets carry no time, nothing is diagnosed.
+    """
+    parts = recording.parts
+    here = Road(Surroundings(recording, parts[0].point.name if parts else None))
+    if not here.phones or not len(recording) or Transfer.of(recording, None).without_time:
+        return here
+    diagnosis = explain(recording)
+    return Road(Surroundings(recording, diagnosis.transfer.layers.view.sender.host), diagnosis)
 
 
 def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:
