@@ -19,15 +19,22 @@ import venv
 from bisect import bisect_right
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from multitracer.protocols.tcp import congestion
 from multitracer.protocols.tcp.congestion.newreno import NewReno
+from multitracer.protocols.tcp.congestion.vegas import ALPHA_SEGMENTS, BETA_SEGMENTS, GAMMA_SEGMENTS, Vegas
 from tests.benchmarks.plain_link import Course, PlainLink
+
+if TYPE_CHECKING:
+    from multitracer.protocols.tcp.congestion.base import Acked
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".bench" / "ns3"
 WHEEL = "ns3==3.44.post0"
 _STEP_S = 0.05
+HANDSHAKE_RTT_NS = 100_000_000
+"""Of the SYN and its ACK, in the whole milliseconds of our clock: ns-3's Vegas counts it as a round trip."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Settings:
 
     name: str
     lost: tuple[int, ...]
+    congestion: str = "newreno"
     delivered_limit: float = 0.005
     """Mean difference of the bytes delivered, of the whole transfer's."""
     window_limit: float = 0.01
@@ -63,6 +71,11 @@ CASES = (
     Settings("1 % at random", random_losses(0.01, seed=1), delivered_limit=0.02, window_limit=0.10),
     Settings("2 % at random", random_losses(0.02, seed=2), delivered_limit=0.02, window_limit=0.15),
     Settings("a window of 20 KB", (100, 400), window_bytes=20_000),
+    Settings("Vegas: no loss", (), "vegas"),
+    Settings("Vegas: one loss", (150,), "vegas"),
+    Settings("Vegas: three losses of one window", (150, 152, 155), "vegas"),
+    Settings("Vegas: losses apart", (100, 300, 500, 700), "vegas"),
+    Settings("Vegas: a window of 20 KB", (100, 400), "vegas", window_bytes=20_000),
 )
 
 
@@ -142,10 +155,47 @@ class CountsAsNs3(NewReno):
         super().on_loss(flight_bytes=flight_bytes - self.mss_bytes, now_ns=now_ns)
 
 
+class VegasOfNs3(Vegas):
+    """Vegas with three choices of ns-3's where Linux, and we, choose otherwise."""
+
+    def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
+        super().__init__(mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)
+        self._base_rtt_ns = HANDSHAKE_RTT_NS
+
+    def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
+        """Take one segment from the window, do not halve it."""
+        ssthresh = min(self.ssthresh_bytes, self.cwnd_bytes - self.mss_bytes)
+        super().on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
+        self.ssthresh_bytes = self.cwnd_bytes = max(ssthresh, 2 * self.mss_bytes)
+
+    def _adjust(self, ack: Acked, *, rtt_ns: int, base_ns: int) -> None:
+        """Count in whole segments, of the window at the smallest RTT."""
+        window = self.cwnd_bytes // self.mss_bytes
+        target = window * base_ns // rtt_ns
+        if window - target > GAMMA_SEGMENTS and self.cwnd_bytes < self.ssthresh_bytes:
+            self.cwnd_bytes = min(window, target + 1) * self.mss_bytes
+            self._lower_ssthresh()
+        elif self.cwnd_bytes < self.ssthresh_bytes:
+            NewReno.on_ack(self, ack)
+        elif window - target > BETA_SEGMENTS:
+            self.cwnd_bytes = (window - 1) * self.mss_bytes
+            self._lower_ssthresh()
+        elif window - target < ALPHA_SEGMENTS:
+            self.cwnd_bytes = (window + 1) * self.mss_bytes
+        self.ssthresh_bytes = max(self.ssthresh_bytes, 3 * self.cwnd_bytes // 4)
+
+    def _lower_ssthresh(self) -> None:
+        lower = min(self.ssthresh_bytes, self.cwnd_bytes - self.mss_bytes)
+        self.ssthresh_bytes = max(lower, 2 * self.mss_bytes)
+
+
+AS_NS3 = {"newreno": CountsAsNs3, "vegas": VegasOfNs3}
+
+
 def main() -> None:
     """Compare every case."""
     if "--as-is" not in sys.argv:
-        congestion.ALGORITHMS = {**congestion.ALGORITHMS, "newreno": CountsAsNs3}
+        congestion.ALGORITHMS = {**congestion.ALGORITHMS, **AS_NS3}
     FOLDER.mkdir(parents=True, exist_ok=True)
     python = ns3_python()
     fine = [compare(settings, python) for settings in CASES]

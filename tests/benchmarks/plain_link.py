@@ -41,7 +41,7 @@ class PlainLink:
         self._arrived = 0
         self._received = 0
         profile = TcpProfile(
-            congestion="newreno",
+            congestion=self.settings.congestion,
             mtu_bytes=self.settings.mss_bytes + 40,
             initial_window_segments=self.settings.initial_window_segments,
             timestamps=False,

@@ -25,11 +25,19 @@ class Vegas(NewReno):
     def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
         super().__init__(mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)
         self._base_rtt_ns: int | None = None
-        self._round_end = 0
+        self._round_end: int | None = 0
+        """None after a loss: the next ACK begins a round."""
         self._round_rtts_ns: list[int] = []
+
+    def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
+        """Halve what is in flight; what was measured until then says nothing of the new window."""
+        super().on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
+        self._round_end = None
 
     def on_ack(self, ack: Acked) -> None:
         """Collect RTTs; once a round trip, adjust the window."""
+        if self._round_end is None:
+            self._round_end, self._round_rtts_ns = ack.snd_max, []
         if ack.rtt_ns:
             self._round_rtts_ns.append(ack.rtt_ns)
             self._base_rtt_ns = min(ack.rtt_ns, self._base_rtt_ns or ack.rtt_ns)
