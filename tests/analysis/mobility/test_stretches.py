@@ -182,6 +182,15 @@ def test_change_of_the_cell_in_a_short_silence() -> None:
     assert (row["cause"], row["evidence"]) == ("handover", "1 change of the cell; RSRP -80 dBm")
 
 
+def test_a_silence_between_two_seconds_that_are_half_full_is_a_stretch() -> None:
+    """2.9 s of silence, of a handover in a rehearsed drive: one whole second was empty."""
+    rows = [lte(t, 1 + (t >= 23), rsrp_dbm=-80.0, sinr_db=20.0) for t in range(50)]
+    rate = [10e6 if not 21 <= t < 24 else 0.0 if t == 22 else 2.2e6 for t in range(50)]
+    (row,) = stretches(drive(rows, rate, "recovery", "timer")).rows()
+    assert (row["cause"], row["seconds"]) == ("handover", 3)
+    assert not len(stretches(drive(rows, rate, "link")))
+
+
 def test_change_at_an_unknown_time_explains_nothing() -> None:
     rows = [lte(t, 1 + (t >= 30), rsrp_dbm=-80.0, sinr_db=20.0) for t in range(50) if not 15 < t < 30]
     (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
