@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.channel.links import link_of
-from multitracer.channel.shared.packet_link import SIDES
+from multitracer.channel.shared.hosts import SIDES, one_of_two
 from multitracer.protocols.tcp import State
 from multitracer.simulator.loop import EventLoop
 from multitracer.simulator.record import host_clock
@@ -105,7 +105,8 @@ class RigWorld:
     def _pass(self, now_ns: int) -> None:
         """Let everything up to `now_ns` happen, of which nothing is due before."""
         self._loop.now_ns = now_ns
-        for side, packet in self.link.advance(now_ns):
+        for host, packet in self.link.advance(now_ns):
+            side = one_of_two(host)
             for watcher in self._watchers:
                 watcher.packet(side, packet, now_ns=now_ns)
             self._receivers[side](packet)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
 from multitracer.channel.links import link_of
-from multitracer.channel.shared.packet_link import FAR, SIDES, PacketLink, Side
+from multitracer.channel.shared.hosts import FAR, SIDES, HostName, Side, host_address
 from multitracer.protocols.tcp import Endpoint
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from multitracer.channel.gsm.link import OnAir
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario.model import Scenario, Traffic
     from multitracer.simulator.application import Application
     from multitracer.simulator.host import Socket
 
-ADDRESSES: dict[Side, bytes] = {"mobile": bytes([10, 64, 0, 1]), "fixed": bytes([10, 64, 0, 2])}
+ADDRESSES: dict[Side, bytes] = {side: host_address(side) for side in SIDES}
 _PATIENCE_NS = 10 * NS_PER_S
 """How long a run goes on after its call was dropped."""
 
@@ -75,7 +76,7 @@ class VirtualRun:
         self._luck = Random(f"{self.seed} hosts")
         self.link = self._link()
         profiles = {"mobile": scenario.mobile, "fixed": scenario.fixed}
-        self.hosts: dict[Side, Host] = {
+        self.hosts: dict[HostName, Host] = {
             side: Host(side, address=ADDRESSES[side], profile=profiles[side], world=self) for side in SIDES
         }
         self._has_started = False
@@ -158,7 +159,7 @@ class VirtualRun:
     def _advance(self) -> None:
         self._due_ns = None
         for delivery in self.link.advance(self.now_ns):
-            self.hosts[delivery.side].deliver(delivery.packet)
+            self.hosts[delivery.host].deliver(delivery.packet)
         self._drain_events()
         if self.link.is_up and not self._has_started:
             self._has_started = True

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.channel.gsm.link import SIDES
+from multitracer.channel.shared.hosts import one_of_two
 from multitracer.testbed.privileges import take_real_time_priority
 from multitracer.units import NS_PER_S
 
@@ -130,9 +131,10 @@ class Driver:
         if next_ns is not None:
             self.latest_ns = max(self.latest_ns, now_ns - next_ns)
         for delivery in self._advance(now_ns):
-            self._observer.packet(delivery.side, delivery.packet, now_ns=now_ns, outgoing=False)
+            side = one_of_two(delivery.host)
+            self._observer.packet(side, delivery.packet, now_ns=now_ns, outgoing=False)
             with suppress(OSError):  # a damaged packet that is none any more: the kernel refuses it
-                os.write(self._tuns[delivery.side], delivery.packet)
+                os.write(self._tuns[side], delivery.packet)
 
     def _advance(self, now_ns: int) -> Iterable[Delivery]:
         return self._link.advance(now_ns)

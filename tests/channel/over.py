@@ -13,7 +13,7 @@ from tests.narrowed import of_kind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.channel.shared.packet_link import PacketLink, RadioReading, Side
+    from multitracer.channel.shared.packet_link import HostName, PacketLink, RadioReading, Side
     from multitracer.protocols.link_events import LinkEvent
 
 _Kind = TypeVar("_Kind")
@@ -37,7 +37,9 @@ def number_of(data: bytes) -> int:
 class Seen:
     """What came out of a link, and what it said."""
 
-    packets: dict[Side, list[tuple[int, bytes]]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    packets: dict[HostName, list[tuple[int, bytes]]] = field(
+        default_factory=lambda: {side: [] for side in SIDES}
+    )
     """When and what, by the side where it came out."""
     events: dict[Side, list[LinkEvent]] = field(default_factory=lambda: {side: [] for side in SIDES})
     readings: list[RadioReading] = field(default_factory=list)

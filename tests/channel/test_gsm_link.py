@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,9 @@ from multitracer.protocols.link_events import (
 )
 from multitracer.protocols.tcp import Packet, Segment, build_packet, parse_packet
 from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.channel.shared.hosts import HostName
 
 SLOT_NS = 20 * NS_PER_MS
 CONFIG = LinkConfig()
@@ -49,7 +53,7 @@ class Drive:
     payload: int = 460
     queue_up_to: int = 5
     sent: dict[Side, list[bytes]] = field(default_factory=lambda: {side: [] for side in SIDES})
-    received: dict[Side, list[bytes]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    received: dict[HostName, list[bytes]] = field(default_factory=lambda: {side: [] for side in SIDES})
     events: dict[Side, list[LinkEvent]] = field(default_factory=lambda: {side: [] for side in SIDES})
     on_air: list[OnAir] = field(default_factory=list)
 
@@ -67,7 +71,7 @@ class Drive:
                     self.sent[side].append(packet(len(self.sent[side]), payload=self.payload))
                     self.link.send(side, self.sent[side][-1], now_ns=now_ns)
         for delivery in self.link.tick(now_ns):
-            self.received[delivery.side].append(delivery.packet)
+            self.received[delivery.host].append(delivery.packet)
         for side in SIDES:
             self.events[side] += self.link.events(side)
 
@@ -139,7 +143,7 @@ def test_the_books_balance_and_order_holds_whatever_is_reset(
     config = replace(CONFIG, n2=n2, up=errors, down=errors, when_exhausted=exhausted)  # type: ignore[arg-type]
     drive = Drive(config, tuple(script), seed, packets={"mobile": 15, "fixed": 10}).run(seconds=60)
     for side, far in (("mobile", "fixed"), ("fixed", "mobile")):
-        arrived = drive.received[far]  # type: ignore[index]
+        arrived = drive.received[far]
         assert arrived == [p for p in drive.sent[side] if p in arrived]  # type: ignore[index]
     balance = drive.link.balance()
     if not drive.all_events(ResetStarted) and not drive.link.is_dropped:

@@ -15,7 +15,7 @@ from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, 
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
-from multitracer.channel.shared.packet_link import FAR, SIDES, PacketLink, RadioReading, Side
+from multitracer.channel.shared.packet_link import FAR, SIDES, HostName, PacketLink, RadioReading, Side
 from multitracer.channel.shared.queue import QueueConfig
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
@@ -78,16 +78,16 @@ def test_nothing_comes_twice_or_altered_or_out_of_order(
     blackout = ScriptEvent(kind="blackout", at_s=3, duration_s=blackout_s)
     link = link_of(config, seed=seed, script=[blackout])
     sent: dict[Side, dict[int, bytes]] = {side: {} for side in SIDES}
-    out: dict[Side, list[bytes]] = {side: [] for side in SIDES}
+    out: dict[HostName, list[bytes]] = {side: [] for side in SIDES}
     now_ns = 0
     for number, (side, octets, pause_s) in enumerate(plan):
         sent[side][number] = packet(number, octets)
         link.send(side, sent[side][number], now_ns=now_ns)
         now_ns += round(pause_s * NS_PER_S)
         for delivery in link.advance(now_ns):
-            out[delivery.side].append(delivery.packet)
+            out[delivery.host].append(delivery.packet)
     for delivery in link.advance(now_ns + 120 * NS_PER_S):
-        out[delivery.side].append(delivery.packet)
+        out[delivery.host].append(delivery.packet)
     for side, far in FAR.items():
         numbers = [number_of(data) for data in out[far]]
         assert numbers == sorted(set(numbers))

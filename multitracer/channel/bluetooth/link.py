@@ -19,10 +19,11 @@ from multitracer.channel.bluetooth.piconet import Air, Piconet
 from multitracer.channel.bluetooth.rfcomm import RfcommEnd
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors
+from multitracer.channel.shared.hosts import FAR, SIDES, one_of_two
 from multitracer.channel.shared.interface import Interface
 from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.channel.shared.outages import Outages
-from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading
+from multitracer.channel.shared.packet_link import Delivery, RadioReading
 from multitracer.channel.shared.received_power import Signal
 from multitracer.channel.shared.scheduler import Agenda
 from multitracer.channel.shared.script import Script
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
 
     from multitracer.channel.bluetooth.config import BluetoothConfig
     from multitracer.channel.bluetooth.piconet import Packet
+    from multitracer.channel.shared.hosts import HostName, Side
     from multitracer.channel.shared.outages import OutageKind
-    from multitracer.channel.shared.packet_link import Side
     from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.ppp import PppPacket
@@ -104,6 +105,11 @@ class BluetoothLink:
     # --- packets ---
 
     @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of its two hosts."""
+        return SIDES
+
+    @property
     def next_ns(self) -> int | None:
         """Time of the next event."""
         return self._agenda.next_ns
@@ -123,8 +129,9 @@ class BluetoothLink:
         """Whether no packet waits or is in transit."""
         return self._in_host == 0 and all(end.is_quiet for end in self._ends.values())
 
-    def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the interface refused it and reports that."""
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the interface refused it and reports that."""
+        side = one_of_two(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
@@ -226,12 +233,13 @@ class BluetoothLink:
 
     # --- what it tells ---
 
-    def events(self, side: Side) -> list[LinkEvent]:
+    def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at one end since the last call, in order."""
-        return self._ends[side].journal.events()
+        return self._ends[one_of_two(host)].journal.events()
 
-    def reading(self, now_ns: int) -> RadioReading:
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return what the controller answers; its packet error rate is None while it receives no data."""
+        del host
         if self._outages:
             return RadioReading(self.config.signal.zero_dbm, None, None, None, "blackout")
         if not self._is_connected:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.bit_errors import BitErrors, header_error, payload_error
 from multitracer.channel.bluetooth.config import PACKET_TYPES, SLOT_NS
-from multitracer.channel.shared.packet_link import FAR
+from multitracer.channel.shared.hosts import FAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multitracer.channel.bluetooth.config import BluetoothConfig, PacketType
     from multitracer.channel.bluetooth.rfcomm import Fragment, RfcommEnd
     from multitracer.channel.shared.frame_errors import FadingErrors
-    from multitracer.channel.shared.packet_link import Side
+    from multitracer.channel.shared.hosts import Side
     from multitracer.channel.shared.received_power import Signal
     from multitracer.channel.shared.scheduler import Agenda
 

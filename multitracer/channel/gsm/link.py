@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.channel.gsm.character_balance import Balance, Ledger
 from multitracer.channel.gsm.end import GsmEnd
 from multitracer.channel.shared.frame_errors import FadingErrors, error_process
+from multitracer.channel.shared.hosts import FAR, SIDES, Side, one_of_two
 from multitracer.channel.shared.ip_fields import ip_facts
-from multitracer.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, Side
+from multitracer.channel.shared.packet_link import Delivery, RadioReading
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.rlp import RlpState
 from multitracer.units import NS_PER_S
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from multitracer.channel.gsm.config import LinkConfig
     from multitracer.channel.shared.frame_errors import ErrorConfig
+    from multitracer.channel.shared.hosts import HostName
     from multitracer.channel.shared.script import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
 
@@ -97,6 +99,11 @@ class GsmLink:
     # --- packets ---
 
     @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of its two hosts."""
+        return SIDES
+
+    @property
     def is_up(self) -> bool:
         """Whether both ends are connected."""
         return all(end.rlp.state is RlpState.ESTABLISHED for end in self.ends.values())
@@ -111,14 +118,14 @@ class GsmLink:
         """Whether no user data wait anywhere."""
         return all(end.is_quiet for end in self.ends.values())
 
-    def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the interface queue refused it."""
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the interface queue refused it."""
         if self._first_packet_slot is None:
             self._first_packet_slot = self.slot
             self._schedule("first-packet", 1)
         self._watch_retransmissions(packet)
         self._play_script(now_ns)
-        return self.ends[side].send(packet, now_ns=now_ns)
+        return self.ends[one_of_two(host)].send(packet, now_ns=now_ns)
 
     def _watch_retransmissions(self, packet: bytes) -> None:
         facts = ip_facts(packet)
@@ -207,8 +214,9 @@ class GsmLink:
 
     # --- what it tells ---
 
-    def events(self, side: Side) -> list[LinkEvent]:
+    def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at one end since the last call, in order."""
+        side = one_of_two(host)
         end, far = self.ends[side], self.ends[FAR[side]]
         events = end.events()
         received = far.received_bytes + far.l2r.unread_bytes
@@ -217,9 +225,9 @@ class GsmLink:
             self._ledgers[side].note(event, received=received, is_over=is_over)
         return events
 
-    def reading(self, now_ns: int) -> RadioReading:
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the modem's answer; this model of the radio has no power, only lost frames."""
-        del now_ns
+        del now_ns, host
         lost = self._lost_down
         bler = 100 * sum(lost) / len(lost) if lost else None
         state = "dropped" if self.is_dropped else "connected" if self.is_up else "connecting"

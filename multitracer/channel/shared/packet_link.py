@@ -1,4 +1,4 @@
-"""The interface of every link that carries IP packets between a mobile and the fixed host.
+"""The interface of every link that carries IP packets between mobiles and the fixed host.
 
 A driver, in virtual or in real time, asks `next_ns` when something will happen by itself, calls `advance`
 then or earlier, and hands packets to `send`. Times are link time, ns since the link began, and never go
@@ -9,28 +9,27 @@ often the driver calls: the same packets at the same times meet the same radio.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from multitracer.channel.shared.hosts import FAR, SIDES, HostName, Side
 
 if TYPE_CHECKING:
     from multitracer.protocols.link_events import LinkEvent
 
-Side = Literal["mobile", "fixed"]
-SIDES: tuple[Side, Side] = ("mobile", "fixed")
-FAR: dict[Side, Side] = {"mobile": "fixed", "fixed": "mobile"}
-"""The other side."""
+__all__ = ["FAR", "SIDES", "Delivery", "HostName", "PacketLink", "RadioReading", "Side"]
 
 
 class Delivery(NamedTuple):
     """An IP packet that came out of the link."""
 
-    side: Side
+    host: HostName
     """Where it came out."""
     packet: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RadioReading:
-    """The answer of the mobile's modem at one time; None is what the modem cannot know then."""
+    """The answer of a mobile's modem at one time; None is what the modem cannot know then."""
 
     rssi_dbm: float | None
     """Received power; -113 dBm is no signal (paper 000, section IV)."""
@@ -50,6 +49,10 @@ class PacketLink(Protocol):
     """A link that carries IP packets; event driven."""
 
     @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of the hosts that it joins: the mobiles in their order, then the fixed one (`hosts.py`)."""
+
+    @property
     def next_ns(self) -> int | None:
         """Time of the next event without `send`; None if there is none."""
 
@@ -65,14 +68,18 @@ class PacketLink(Protocol):
     def is_quiet(self) -> bool:
         """Whether no packet waits or is in transit."""
 
-    def send(self, side: Side, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet at one side; False if the interface queue refused it and reports that."""
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the interface queue refused it and reports that.
+
+        A packet of the fixed host goes to the mobile whose address is its destination; the only mobile of a
+        link gets all.
+        """
 
     def advance(self, now_ns: int) -> list[Delivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
 
-    def events(self, side: Side) -> list[LinkEvent]:
-        """Return what happened at one end since the last call, in order."""
+    def events(self, host: HostName) -> list[LinkEvent]:
+        """Return what happened at a host's end since the last call, in order."""
 
-    def reading(self, now_ns: int) -> RadioReading:
-        """Return the answer of the mobile's modem now; call `advance` before."""
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
+        """Return the answer of a mobile's modem now, by default the first one's; call `advance` before."""

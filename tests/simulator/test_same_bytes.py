@@ -1,0 +1,52 @@
+"""What a seed gives stays: the logs of old scenarios do not change with the program.
+
+A change of these digests is a change of every recording that users have made by seed: say so in CHANGELOG.md.
+The manifest, which holds the parameters, is left out, and so is the program's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer import __version__
+from multitracer.scenario import load_scenario
+from multitracer.simulator.record import record_virtual
+from tests.rig.virtual import plan, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDED = {
+    "cdpd-contended": "ea16e8fc48b24101",
+    "clock-shift": "b1eb389ae033765b",
+    "fig8-resets-vj": "acfee0205c54b5f0",
+}
+MEASURED = {
+    "bluetooth": "5e9d6127bf1ae17b",
+    "cdpd": "f817b27eacb8ae05",
+}
+
+
+def digest(folder: Path) -> str:
+    """Return one digest of all logs in a folder, names included."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.name != "manifest.json":
+            whole.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            whole.update(path.read_bytes().replace(f'"{__version__}"'.encode(), b""))
+    return whole.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_run_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_path: Path) -> None:
+    record_virtual(load_scenario(name), tmp_path / "run", seed=1)
+    assert digest(tmp_path / "run") == RECORDED[name]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_measurement_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_path: Path) -> None:
+    run(plan("tcp", (128, 2048), 10), tmp_path, load_scenario(name), capture=True)
+    assert digest(tmp_path) == MEASURED[name]
