@@ -108,7 +108,7 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
             a,
             inherited(
                 shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside],
-                seconds.rate_bps[inside] == 0,
+                seconds.rate_bps[inside],
             ),
         )  # fmt: skip
     facts = {
