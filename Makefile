@@ -50,7 +50,7 @@ bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy 
 causes: debian $(VENV)/.developer  ## record transfers of known cause and judge what diagnose says of them (two hours, resumable)
 	$(IN_VENV) tests.causes $(CAUSES_ARGS)
 
-drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and judge what is said of them (root, a quarter of an hour)
+drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and judge what is said of them (root, 25 minutes)
 	$(IN_VENV) tests.drives $(DRIVES_ARGS)
 
 soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow

@@ -11,12 +11,13 @@ import numpy as np
 
 import parsers
 from multitracer.anonymize.packets import anonymous
-from multitracer.errors import FormatError
+from multitracer.errors import FormatError, MultiTracerError
 from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp.frame import is_information
 from multitracer.radio import POSITION, RADIO
-from multitracer.signalling import SIGNALLING
+from multitracer.signalling import HANDOVERS, SIGNALLING
+from multitracer.words import count
 from parsers._signalling.packets import gsmtap_datagram
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ _POSITION_DIGITS = 2
 _ROAD_COLUMNS = ("heading_deg", "altitude_m")
 """With the speed, they would tell the road that was driven."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
+_SIDES = ("", "source_", "target_")
+"""What stands before them: in a reading or a message nothing, in a handover which of its cells."""
+TABLES = "tables"
+"""Folder of the tables of signalling in a copy: they are for people and programs, and no logs."""
 _UDP_GSMTAP_BYTES = 20 + 8 + 16
 _GSMTAP_TYPE = 20 + 8 + 2
 """Where in a packet the type of its GSMTAP payload is."""
@@ -61,8 +66,44 @@ def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
             made = anonymous(packet.data, pseudonyms)
             if made is not None and packet.time_ns is not None:
                 stream.write(pcap_record(made, time_ns=packet.time_ns, original_bytes=_length(packet.data)))
-    more = f", {signalling:,} GSMTAP packets with signalling left out" if signalling else ""
-    return Written(name, f"IP headers only{more}")
+    if not signalling:
+        return Written(name, "IP headers only")
+    more = _signalling_of_capture(path, into, pseudonyms)
+    return Written(name, f"IP headers only, {signalling:,} GSMTAP packets with signalling left out{more}")
+
+
+def _signalling_of_capture(path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
+    """Write the tables of a capture's signalling; return in words what was written, or why not."""
+    from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
+
+    try:
+        return _signalling(read_signalling(str(path)), path, into, pseudonyms)
+    except MultiTracerError as error:  # the packets are copied all the same
+        return f"; not even their table: {error}"
+
+
+def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
+    """Write the messages and the handovers of a log, their cells mapped; return in words what was written."""
+    written = []
+    for name in (SIGNALLING.name, HANDOVERS.name):
+        table = tables.get(name)
+        if table is None or not len(table):
+            continue
+        (into / TABLES).mkdir(exist_ok=True)
+        _map_cells(table, pseudonyms)
+        stem = pseudonyms.in_words(_stem(path))
+        _as_csv(table, pseudonyms, into / TABLES / f"{stem}.{name}.csv.gz", "")
+        written.append(f"{count(len(table), 'row')} of {name}")
+    return f"; in {TABLES}/: {' and '.join(written)} with pseudonyms of cells" if written else ""
+
+
+def _map_cells(table: Table, pseudonyms: Pseudonyms) -> None:
+    """Replace the identities of cells and of their areas in all columns of a table."""
+    for name in (f"{side}{kind}" for side in _SIDES for kind in _CELL_COLUMNS):
+        if name in table.columns:
+            column, known = table.columns[name], ~table.missing(name)
+            kind = name.removeprefix("source_").removeprefix("target_")
+            column[known] = [pseudonyms.of_cell(kind, int(number)) for number in column[known]]
 
 
 def _length(packet: bytes) -> int:
@@ -130,13 +171,10 @@ def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the readings of a radio log as a table, its cells mapped."""
     tables = _tables(path, RADIO.name)
     table = tables[RADIO.name]
-    for name in _CELL_COLUMNS:
-        column = table.columns[name]
-        known = ~table.missing(name)
-        column[known] = [pseudonyms.of_cell(name, int(number)) for number in column[known]]
+    _map_cells(table, pseudonyms)
     messages = tables.get(SIGNALLING.name)
     raw = "the raw answers" if messages is None else f"the raw log and its {len(messages):,} messages"
-    why = f"decoded readings; {raw} stayed behind"
+    why = f"decoded readings; {raw} stayed behind{_signalling(tables, path, into, pseudonyms)}"
     return _as_csv(table, pseudonyms, into / f"{_stem(path)}.csv.gz", why)
 
 

@@ -5,6 +5,7 @@ packet         pcap of IP headers, `packets.py`; packets of GSMTAP are left out 
 link           as it is; left out if its frames hold what users sent
 tcp, clock     JSON lines and text with every address mapped
 radio          the readings as a table, cells mapped; raw answers and diagnostic logs stay behind
+signalling     messages and handovers of diagnostic logs and GSMTAP as tables in `tables/`, cells mapped
 position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
                and altitude, which with the speed would tell the road
 claps          as they are, their destination mapped
@@ -78,6 +79,7 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
         written = _written(layer, path, place, pseudonyms)
         if written.name:
             (place / written.name).rename(place / pseudonyms.in_words(written.name))
+        _apart(place, into)
         if written.why:
             left_out_files[path.relative_to(session.folder).as_posix()] = written.why
     others = dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
@@ -86,6 +88,16 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
         left_out["other files"] = f"{len(others)} left out"
     write_manifest(into, _manifest(session, into, pseudonyms, left_out))
     return left_out_files | others
+
+
+def _apart(place: Path, into: Path) -> None:
+    """Move the tables of signalling beside the folders of hosts, where a session looks for no logs."""
+    if (place / logs.TABLES).is_dir() and place != into:
+        target = into / logs.TABLES / place.relative_to(into)
+        target.mkdir(parents=True, exist_ok=True)
+        for table in (place / logs.TABLES).iterdir():
+            table.rename(target / table.name)
+        (place / logs.TABLES).rmdir()
 
 
 def _logs(session: Inputs) -> Iterator[tuple[str, Path]]:

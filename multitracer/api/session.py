@@ -16,6 +16,7 @@ from multitracer.api.tables import SessionTables, of_part
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import cut_recording, read_recording
 from multitracer.recording.window import Window, moment_of
+from multitracer.report.drive.base_map import base_map_of
 from multitracer.report.write import Request, write_report
 from multitracer.tables import Column
 from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS, RoundTrips
@@ -316,19 +317,7 @@ class Session(SessionTables, SessionFigures):
     ) -> None:
         """Write the self-contained HTML report of the session.
 
-        Parameters
-        ----------
-        path : path-like
-            The file; another one of that name is replaced.
-        connection : int, optional
-            Which connection is in the figure; default the largest.
-        base_map : path-like, optional
-            A GeoJSON file whose lines are drawn below the route, such as roads.
-
-        Raises
-        ------
-        InputError
-            If the base map cannot be read, is no GeoJSON, is too large, or holds no line.
+        `base_map` names a GeoJSON file whose lines, such as roads, are drawn below the route of a drive.
 
         Examples
         --------
@@ -336,11 +325,7 @@ class Session(SessionTables, SessionFigures):
         >>> (folder / "upload.html").stat().st_size > 100_000
         True
         """
-        from multitracer.report.drive.base_map import NO_ROUTE, read_base_map  # noqa: PLC0415  # most reports have none
-
-        base = None if base_map is None else read_base_map(base_map)
-        if base is not None and self._recording.surroundings().route is None:
-            self._recording.warn_once(f"{self.name}: {NO_ROUTE}")
+        base = None if base_map is None else base_map_of(self._recording, base_map)
         write_report(self._recording, path, Request(connection=connection, title=self.name, base_map=base))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:

@@ -49,6 +49,10 @@ _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 """Limits that follow from losses, whatever lost them: they inherit the cause of the seconds before."""
 
 
+_AS_MUCH = 0.5
+"""Of the rate of a loaded second: the link carries as much while TCP repairs. Not measured."""
+
+
 class Cause(IntEnum):
     """Why a second was bad."""
 
@@ -143,12 +147,13 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     return np.asarray(np.where(bad, cause, int(Cause.NONE)))
 
 
-def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, silent: Mask) -> Numbers:
+def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array) -> Numbers:
     """Return the causes, where seconds that repair a loss have the cause of the loss.
 
     A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
     before it. An outage at the begin of a stretch, and a repair in which nothing arrives, take that of the
     second after it if it is of the radio or a handover: the old link failed before the new cell served. A
+    repair in which as much arrives as in the loaded second after it is of the load, whose begin lost data. A
     second that was not read, or whose quality is undecided, takes coverage or interference from its
     neighbours: levels swing around a threshold. One that was not read takes any other cause of them, too.
 
@@ -162,8 +167,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, silen
         Where the quality is neither good nor poor.
     unread : ndarray of bool, shape (n_seconds,)
         Where the radio was not read.
-    silent : ndarray of bool, shape (n_seconds,)
-        Where no data arrived.
+    rate_bps : ndarray of float64, shape (n_seconds,)
+        What arrived.
     """
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
@@ -181,9 +186,10 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, silen
     for row in range(len(result) - 2, -1, -1):
         after = result[row + 1]
         is_outage = result[row] == Cause.UNKNOWN and names[row] == "outage"
-        is_silent = result[row] == Cause.TCP and names[row] in _REPAIRS and silent[row]
-        is_begin = after in _OF_THE_AIR and (is_outage or is_silent)
-        if is_begin or (between[row] and after in _OF_THE_RADIO):
+        is_repair = result[row] == Cause.TCP and names[row] in _REPAIRS
+        is_begin = after in _OF_THE_AIR and (is_outage or (is_repair and rate_bps[row] == 0))
+        is_loaded = is_repair and after == Cause.LOAD and rate_bps[row] >= _AS_MUCH * rate_bps[row + 1]
+        if is_begin or is_loaded or (between[row] and after in _OF_THE_RADIO):
             result[row] = after
     for row in (*range(1, len(result)), *range(len(result) - 2, -1, -1)):
         for near in (row - 1, row + 1):

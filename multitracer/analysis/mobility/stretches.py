@@ -26,7 +26,8 @@ POOR_SHARE = 0.2
 """Below this share of the typical rate a second is bad: good radio alone varies by a factor of four (capacity
 of Shannon at 5 and at 25 dB). Not measured."""
 OUTAGE_SHARE = 0.5
-"""The same while an outage is the limit: its first and last second hold what came before and after it."""
+"""The same while an outage or a retransmission timer is the limit: the first and last second of such a
+silence hold what came before and after it."""
 LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
 _BRIDGE_S = 2
@@ -92,7 +93,8 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     typical = float(np.quantile(seconds.rate_bps[judged], 0.75)) if judged.any() else float("nan")
     poor = POOR_SHARE * typical if poor_bps is None else poor_bps
     known = radio.level_known | radio.quality_known
-    out = np.char.startswith(seconds.limit, "outage") if len(seconds.limit) else judged
+    out = (np.char.partition(seconds.limit, " ")[:, 0] == "outage") if len(judged) else judged
+    out = out | (seconds.limit == "recovery timer")
     bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
     with np.errstate(invalid="ignore"):
         bad = np.where(judged, seconds.rate_bps < bound, known & (radio.is_weak | radio.is_poor))
@@ -106,7 +108,7 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
             a,
             inherited(
                 shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside],
-                seconds.rate_bps[inside] == 0,
+                seconds.rate_bps[inside],
             ),
         )  # fmt: skip
     facts = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Document, Mask
 
 MOST_BYTES = 64 << 20
@@ -73,6 +74,20 @@ class _Kept(NamedTuple):
     east: Array
     north: Array
     joined: Mask
+
+
+def base_map_of(recording: Recording, path: str | os.PathLike[str]) -> BaseMap:
+    """Return the lines of a GeoJSON file for a recording; without a route that is a warning of it.
+
+    Raises
+    ------
+    InputError
+        As `read_base_map`.
+    """
+    base = read_base_map(path)
+    if recording.surroundings().route is None:
+        recording.warn_once(f"{recording.name}: {NO_ROUTE}")
+    return base
 
 
 def read_base_map(path: str | os.PathLike[str]) -> BaseMap:

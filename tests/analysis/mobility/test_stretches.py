@@ -182,6 +182,29 @@ def test_change_of_the_cell_in_a_short_silence() -> None:
     assert (row["cause"], row["evidence"]) == ("handover", "1 change of the cell; RSRP -80 dBm")
 
 
+def test_a_silence_between_two_seconds_that_are_half_full_is_a_stretch() -> None:
+    """2.9 s of silence, of a handover in a rehearsed drive: one whole second was empty."""
+    rows = [lte(t, 1 + (t >= 23), rsrp_dbm=-80.0, sinr_db=20.0) for t in range(50)]
+    rate = [10e6 if not 21 <= t < 24 else 0.0 if t == 22 else 2.2e6 for t in range(50)]
+    (row,) = stretches(drive(rows, rate, "recovery", "timer")).rows()
+    assert (row["cause"], row["seconds"]) == ("handover", 3)
+    assert not len(stretches(drive(rows, rate, "link")))
+
+
+def test_a_repair_at_the_rate_of_the_loaded_cell_is_of_the_load() -> None:
+    """The queue is full when the share of the cell falls, so the begin of a load loses data."""
+    whole = drive(FINE, LOW, "link")
+    assert whole.limits is not None
+    words, parts = (column.astype("U26") for column in (whole.limits.limit, whole.limits.part))
+    words[20:24], parts[20:24] = "recovery", "fast"
+    limits = whole.limits._replace(limit=words, part=parts)
+    (row,) = stretches(replace(whole, limits=limits)).rows()
+    assert (row["cause"], row["seconds"]) == ("load", 10)
+    slower = drive(FINE, [0.05e6 if 20 <= t < 24 else each for t, each in enumerate(LOW)], "link")
+    causes = [row["cause"] for row in stretches(replace(slower, limits=limits)).rows()]
+    assert sorted(causes) == ["TCP", "load"]
+
+
 def test_change_at_an_unknown_time_explains_nothing() -> None:
     rows = [lte(t, 1 + (t >= 30), rsrp_dbm=-80.0, sinr_db=20.0) for t in range(50) if not 15 < t < 30]
     (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
@@ -208,7 +231,7 @@ def test_repairs_inherit_what_lost_the_data() -> None:
     limit = np.array(["outage both", "link", "recovery timer", "slow-start", "link", "receiver-window"])
     cause = np.array([unknown, coverage, handover, tcp, tcp, tcp])
     no = np.zeros(6, dtype=bool)
-    result = inherited(cause, limit, no, no, no)
+    result = inherited(cause, limit, no, no, np.ones(6))
     assert result.tolist() == [coverage, coverage, coverage, coverage, tcp, tcp]
 
 
