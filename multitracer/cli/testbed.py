@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from multitracer.scenario import Scenario
     from multitracer.scenario.summary import Summary
+    from multitracer.tables import Document
 
 
 @click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
@@ -190,12 +191,27 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     document = summary.document()
     gaps = document.pop("xoff_gaps_s")
     ledger = document.pop("ledger")
+    flows, reason = document.pop("flows"), document.pop("fairness_gap_reason")
+    if len(flows) < 2:
+        del document["jain_index"], document["fairness_gap"]
     for name, value in document.items():
         yield name, _shown(value)
     longest = f", longest {max(gaps):.2f} s" if gaps else ""
     yield "xoff_gaps_s", f"{len(gaps)}{longest}"
     if ledger is not None:
         yield "ledger", ", ".join(f"{name} {value}" for name, value in ledger.items())
+    if len(flows) > 1:
+        for flow in flows:
+            yield flow["flow"], _flow(flow)
+        if reason is not None:
+            yield "fairness_gap_reason", reason
+
+
+def _flow(flow: Document) -> str:
+    rate_bps, share = flow["rate_bps"], flow["share"]
+    rate = "-" if rate_bps is None else f"{rate_bps:.0f} bit/s"
+    part = "" if share is None else f", {share:.1%}"
+    return f"{flow['transport']} from {flow['start_s']:.1f} s, {flow['delivered_bytes']} bytes, {rate}{part}"
 
 
 def _shown(value: object) -> str:

@@ -6,20 +6,24 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.shared.hosts import FIXED, HostName, host_names
 from multitracer.errors import InputError, LocalProtocolError
 from multitracer.protocols.tcp import BSD, TcpProfile, as_linux
+from multitracer.scenario.transports import TRANSPORTS, WTCP, WTCP_PACKET_BYTES
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
     from multitracer.channel.shared.script import ScriptEvent
 
-Host = Literal["mobile", "fixed"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """One TCP connection, opened by the mobile, that carries data one way."""
+    """One connection, opened by a mobile, that carries data one way."""
 
+    host: str = ""
+    """Name of the mobile; by default the first one."""
+    transport: str = "tcp"
+    """`tcp` with the profile of its hosts, another name of `TRANSPORTS`, or `wtcp`."""
     direction: Literal["up", "down"] = "up"
     """Up: from the mobile to the fixed host."""
     bytes: int
@@ -37,6 +41,10 @@ class Traffic:
         rates_and_times = self.start_s, self.reads_bytes_per_s, self.writes_bytes_per_s, self.aborts_after_s
         if self.bytes < 1 or min(rates_and_times) < 0:
             raise LocalProtocolError("traffic: bytes is at least 1, no time or rate is negative")
+        if self.transport not in TRANSPORTS:
+            raise LocalProtocolError(
+                f"transport is {self.transport!r}; choose one of {', '.join(TRANSPORTS)}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +77,26 @@ class Scenario:
     source: str = ""
     """The TOML text that it was read from."""
 
-    def profile(self, host: Host) -> TcpProfile:
+    @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of the hosts, the mobiles in their order, then the fixed one."""
+        return host_names(getattr(self.link, "mobiles", 1))
+
+    def profile(self, host: HostName) -> TcpProfile:
         """Return the TCP of a host."""
-        return self.mobile if host == "mobile" else self.fixed
+        return self.fixed if host == FIXED else self.mobile
+
+    def mobile_of(self, traffic: Traffic) -> HostName:
+        """Return the mobile that opens the connection of a traffic."""
+        return traffic.host or self.hosts[0]
+
+    def sender_of(self, traffic: Traffic) -> HostName:
+        """Return the host that sends the data of a traffic."""
+        return self.mobile_of(traffic) if traffic.direction == "up" else FIXED
+
+    def receiver_of(self, traffic: Traffic) -> HostName:
+        """Return the host that receives the data of a traffic."""
+        return FIXED if traffic.direction == "up" else self.mobile_of(traffic)
 
     @property
     def gsm(self) -> LinkConfig:
@@ -100,12 +125,27 @@ class Scenario:
         return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
     @property
-    def sender(self) -> Host:
+    def sender(self) -> HostName:
         """Who sends the data of the first traffic."""
-        return "mobile" if self.traffic[0].direction == "up" else "fixed"
+        return self.sender_of(self.traffic[0])
 
     def __post_init__(self) -> None:
         if not self.traffic and isinstance(self.link, LinkConfig):
             raise LocalProtocolError("a scenario needs [[traffic]]")
         if not 0 < self.limit_s <= 86_400:
             raise LocalProtocolError("limit_s is above 0 and at most a day")
+        for number, traffic in enumerate(self.traffic, 1):
+            self._check(traffic, f"[[traffic]] number {number}:")
+
+    def _check(self, traffic: Traffic, where: str) -> None:
+        """Refuse a traffic that this scenario's hosts and link cannot carry."""
+        *mobiles, _ = self.hosts
+        if traffic.host and traffic.host not in mobiles:
+            known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"
+            raise LocalProtocolError(f"{where} host is {traffic.host!r}; the link's mobiles are {known}")
+        mtu_bytes = min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
+        if traffic.transport == WTCP and mtu_bytes < WTCP_PACKET_BYTES:
+            raise LocalProtocolError(
+                f"{where} transport wtcp sends packets of {WTCP_PACKET_BYTES} bytes, which a link of "
+                f"[tcp] mtu_bytes = {mtu_bytes} does not carry; choose {WTCP_PACKET_BYTES} or more"
+            )
