@@ -1,0 +1,383 @@
+"""One end of a WTCP connection: hand-shake, the two directions, and the end.
+
+Rules of the file:
+
+- Sans-IO: octets of one UDP datagram go in by `receive`, come out of `outgoing`; `now_ns` is a parameter of
+  everything that time matters to, and any monotonic clock does: both ends' clocks need not agree.
+- After each call that changed something the caller asks `outgoing(now_ns)` until it is None, then `next_ns`:
+  when to ask next, None if only an arriving packet or the application can change anything. A time in the past
+  means now.
+- Nothing that arrives raises; it is counted in `counters`. A wrong call raises `LocalProtocolError`.
+- Who waits for a connection sends one packet of the same length for each SYN, and nothing else until the peer
+  has repeated the identity in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from multitracer.errors import LocalProtocolError
+from multitracer.protocols.wtcp.config import WtcpConfig
+from multitracer.protocols.wtcp.packet import (
+    IDENTITY_BYTES,
+    NO_IDENTITY,
+    Ack,
+    Data,
+    Hello,
+    Opening,
+    PacketFlag,
+    PacketType,
+    Reset,
+    decode,
+    encode,
+)
+from multitracer.protocols.wtcp.receiver import Receiver
+from multitracer.protocols.wtcp.sender import Sender
+from multitracer.protocols.wtcp.state import StateChanged, WtcpCounters, WtcpEvent, WtcpState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.wtcp.packet import Body
+
+_MOST_EVENTS = 4096
+"""Events that wait to be taken; older ones give way (not measured)."""
+_AT_WORK = frozenset({WtcpState.ESTABLISHED, WtcpState.TIME_WAIT})
+
+
+class WtcpConnection:
+    """One end of one connection.
+
+    Parameters
+    ----------
+    config : WtcpConfig, optional
+        Parameters of this end.
+    initiator : bool
+        Whether this end connects (`open`); otherwise it waits for a SYN.
+    random_bytes : callable
+        Returns so many bytes that nobody can guess, such as `os.urandom`.
+
+    Examples
+    --------
+    >>> import random
+    >>> a = WtcpConnection(initiator=True, random_bytes=random.Random(1).randbytes)
+    >>> b = WtcpConnection(initiator=False, random_bytes=random.Random(2).randbytes)
+    >>> a.open(0)
+    >>> a.write(b"hello")
+    5
+    >>> a.close()
+    >>> for now_ns in range(0, 1_000_000_000, 10_000_000):
+    ...     for end, other in ((a, b), (b, a)):
+    ...         while octets := end.outgoing(now_ns):
+    ...             other.receive(octets, now_ns)
+    >>> b.read(), b.at_end
+    (b'hello', True)
+    """
+
+    def __init__(
+        self, config: WtcpConfig | None = None, *, initiator: bool, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        self.config = config or WtcpConfig()
+        self.initiator = initiator
+        self.counters = WtcpCounters()
+        self.state = WtcpState.CLOSED if initiator else WtcpState.LISTEN
+        self.error: str | None = None
+        """Why the connection ended before its time: timed out, aborted, reset by the peer."""
+        self.identity = random_bytes(IDENTITY_BYTES)
+        """What packets to this end carry."""
+        self._peer = NO_IDENTITY
+        self._events: deque[WtcpEvent] = deque(maxlen=_MOST_EVENTS)
+        self._sender = Sender(self.config, self.counters, self._report)
+        self._receiver = Receiver(self.config, self.counters, self._report)
+        self._now_ns = 0
+        self._heard_ns: int | None = None
+        self._opening: PacketType | None = None
+        self._opening_due_ns: int | None = None
+        self._syns = 0
+        self._syn_ns = 0
+        self._is_confirmed = not initiator
+        self._linger_ns: int | None = None
+        self._reset_due = False
+
+    # --- the application's side ---
+
+    def open(self, now_ns: int) -> None:
+        """Begin to connect; the SYN is the first packet from `outgoing`.
+
+        Raises
+        ------
+        LocalProtocolError
+            If this end waits for the peer, or was opened before.
+        """
+        if not self.initiator or self.state is not WtcpState.CLOSED or self._heard_ns is not None:
+            raise LocalProtocolError(f"WTCP {self.state}: cannot open; make a new initiator")
+        self._now_ns = self._heard_ns = now_ns
+        self._opening, self._opening_due_ns = PacketType.SYN, now_ns
+        self._enter(WtcpState.SYN_SENT)
+
+    def write(self, data: bytes) -> int:
+        """Give data to send, at any time before `close`; return how many bytes the send buffer accepted.
+
+        Raises
+        ------
+        LocalProtocolError
+            After `close`, or when the connection has ended.
+        """
+        if self._sender.is_closed or self._has_ended:
+            raise LocalProtocolError(f"WTCP {self.state}: cannot write; the sending side is closed")
+        return self._sender.write(data)
+
+    def read(self, max_bytes: int = 1 << 30) -> bytes:
+        """Return the data that arrived in order; empty when there is none, or after the end."""
+        return self._receiver.read(max_bytes, self._now_ns)
+
+    def close(self) -> None:
+        """Send all written data, then the end of the stream; reading goes on until the peer closes, too."""
+        self._sender.is_closed = True
+
+    def abort(self) -> None:
+        """Discard everything and send a reset, if the peer is known."""
+        if not self._has_ended:
+            self._reset_due = self.state in _AT_WORK
+            self._end("aborted")
+
+    @property
+    def free_bytes(self) -> int:
+        """How many bytes `write` would accept now."""
+        return self._sender.free_bytes
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Bytes that were written and are not acknowledged yet."""
+        return self._sender.unacknowledged_bytes
+
+    @property
+    def readable_bytes(self) -> int:
+        """How many bytes `read` would return."""
+        return self._receiver.readable_bytes
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that the peer sent was read, its end of the stream included."""
+        return self._receiver.is_complete and not self._receiver.readable_bytes
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether both directions are complete (TIME-WAIT or CLOSED), or the connection ended in an error."""
+        return self.state is WtcpState.TIME_WAIT or self._has_ended
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.state is WtcpState.CLOSED and (not self.initiator or self._heard_ns is not None)
+
+    # --- what arrives ---
+
+    def receive(self, octets: bytes, now_ns: int) -> None:
+        """Take the octets of one datagram, whatever they are."""
+        self._now_ns = now_ns
+        self.counters.packets_received += 1
+        self.counters.received_octets += len(octets)
+        packet = decode(octets)
+        if packet is None:
+            self.counters.malformed += 1
+        elif self._is_syn(packet.body):
+            self._take_syn(packet.body)
+        elif packet.identity != self.identity:
+            self.counters.wrong_identity += 1
+        else:
+            self._take_body(packet.body, len(octets), now_ns)
+
+    def _is_syn(self, body: Body) -> bool:
+        return isinstance(body, Opening) and body.kind is PacketType.SYN
+
+    def _take_syn(self, body: Body) -> None:
+        """Answer a SYN, while nobody has proved his address."""
+        if self.state is not WtcpState.LISTEN or not isinstance(body, Opening):
+            self.counters.unexpected += 1
+            return
+        self._peer = body.hello.identity
+        self._opening, self._opening_due_ns = PacketType.SYN_ACK, self._now_ns
+
+    def _take_body(self, body: Body, octets: int, now_ns: int) -> None:
+        match body:
+            case Opening():
+                self._take_opening(body, now_ns)
+            case Data() if self._may_begin(body.hello, now_ns):
+                self._confirmed(now_ns)
+                self._receiver.take(body, octets, now_ns)
+                self._finish(now_ns)
+            case Ack() if self.state in _AT_WORK:
+                self._take_ack(body, now_ns)
+            case Reset() if self.state in _AT_WORK or self.state is WtcpState.SYN_SENT:
+                self._end("reset by the peer")
+            case _:
+                self.counters.unexpected += 1
+
+    def _may_begin(self, hello: Hello | None, now_ns: int) -> bool:
+        """Return whether data may be taken; who repeats our identity has proved his address."""
+        if self.state is WtcpState.LISTEN and hello is not None:
+            self._establish(hello, now_ns)
+        return self.state in _AT_WORK
+
+    def _take_opening(self, body: Opening, now_ns: int) -> None:
+        if body.kind is PacketType.SYN_ACK and self.state is WtcpState.SYN_SENT:
+            if self._syns == 1:
+                self._sender.round_trip.add(max(0, now_ns - self._syn_ns))
+            self._establish(body.hello, now_ns)
+            self._opening, self._opening_due_ns = PacketType.CONFIRM, now_ns
+        elif body.kind is PacketType.CONFIRM and not self.initiator:
+            if self._may_begin(body.hello, now_ns):
+                self._receiver.demand_ack(now_ns)
+        else:
+            self.counters.unexpected += 1
+
+    def _establish(self, hello: Hello, now_ns: int) -> None:
+        self._peer = hello.identity
+        self._heard_ns = now_ns
+        self._opening = self._opening_due_ns = None
+        self._sender.open_window(hello.window_bytes, now_ns)
+        self._enter(WtcpState.ESTABLISHED)
+
+    def _confirmed(self, now_ns: int) -> None:
+        """Note that the peer was heard: it knows that our address is proved."""
+        self._heard_ns = now_ns
+        if not self._is_confirmed:
+            self._is_confirmed = True
+            self._opening = self._opening_due_ns = None
+
+    def _take_ack(self, ack: Ack, now_ns: int) -> None:
+        self._confirmed(now_ns)
+        if not self._sender.acknowledge(ack, now_ns):
+            return
+        self._finish(now_ns)
+        if ack.flags & PacketFlag.DONE and self.state is WtcpState.TIME_WAIT:
+            self._linger_ns = now_ns  # the peer waits for nothing any more
+
+    # --- the end ---
+
+    def _finish(self, now_ns: int) -> None:
+        """Enter TIME-WAIT when both directions are complete; answer what is repeated there."""
+        if not (self._receiver.is_complete and self._sender.outstanding.fin_acknowledged):
+            return
+        if self.state is WtcpState.ESTABLISHED:
+            self._enter(WtcpState.TIME_WAIT)
+            self._receiver.demand_ack(now_ns)
+            self._linger_ns = now_ns + self.config.linger_ns
+
+    def _end(self, error: str | None) -> None:
+        self.error = error
+        self._linger_ns = self._opening_due_ns = None
+        self._enter(WtcpState.CLOSED)
+
+    def _enter(self, state: WtcpState) -> None:
+        self.state = state
+        self._report(StateChanged(self._now_ns, state))
+
+    # --- what leaves ---
+
+    def outgoing(self, now_ns: int) -> bytes | None:
+        """Return the next packet that is due, None if none is due yet; a packet returned counts as sent."""
+        self._now_ns = now_ns
+        self._watch(now_ns)
+        body = self._next_body(now_ns)
+        if body is None:
+            if self._linger_ns is not None and self._linger_ns <= now_ns:
+                self._end(None)
+            return None
+        is_syn = isinstance(body, Opening) and body.kind is PacketType.SYN
+        octets = encode(NO_IDENTITY if is_syn else self._peer, body)
+        self.counters.packets_sent += 1
+        self.counters.sent_octets += len(octets)
+        return octets
+
+    def _watch(self, now_ns: int) -> None:
+        """Give up a peer that was silent for too long."""
+        deadline_ns = self._give_up_ns
+        if deadline_ns is not None and now_ns >= deadline_ns:
+            self._end("timed out")
+
+    @property
+    def _give_up_ns(self) -> int | None:
+        if self._heard_ns is None or self.state not in (WtcpState.SYN_SENT, WtcpState.ESTABLISHED):
+            return None
+        return self._heard_ns + self.config.give_up_ns
+
+    def _next_body(self, now_ns: int) -> Body | None:
+        if self._reset_due:
+            self._reset_due = False
+            return Reset()
+        if self._opening_due_ns is not None and now_ns >= self._opening_due_ns:
+            return self._next_opening(now_ns)
+        if self.state not in _AT_WORK:
+            return None
+        receiver = self._receiver
+        if receiver.ack_due_ns is not None and now_ns >= receiver.ack_due_ns:
+            self.counters.acks_sent += 1
+            return receiver.make_ack(now_ns, is_done=self._sender.outstanding.fin_acknowledged)
+        return self._sender.outgoing(now_ns, None if self._is_confirmed else self._hello)
+
+    @property
+    def _hello(self) -> Hello:
+        return Hello(self.identity, self._receiver.window_bytes)
+
+    def _next_opening(self, now_ns: int) -> Opening | None:
+        """Return the packet of the hand-shake that is due: a SYN-ACK once, the others until heard."""
+        kind = self._opening
+        if kind is None:
+            return None
+        self._opening_due_ns = now_ns + self.config.handshake_ns
+        if kind is PacketType.SYN_ACK:
+            self._opening = self._opening_due_ns = None
+        elif kind is PacketType.SYN:
+            self._syns += 1
+            self._syn_ns = now_ns
+        return Opening(kind, self._hello)
+
+    @property
+    def next_ns(self) -> int | None:
+        """When to call `outgoing` next, None if nothing is scheduled; in the past: now."""
+        if self._reset_due:
+            return self._now_ns
+        times = [self._opening_due_ns, self._linger_ns, self._give_up_ns]
+        if self.state in _AT_WORK:
+            times += [self._receiver.ack_due_ns, self._sender.next_ns]
+        return min((each for each in times if each is not None), default=None)
+
+    # --- what a log shows ---
+
+    @property
+    def rate_bps(self) -> float:
+        """Rate at which this end sends, in bit/s of whole IP packets."""
+        return self._sender.rate_bps
+
+    @property
+    def rate_packets_per_s(self) -> float:
+        """Rate at which this end sends, in longest packets each second."""
+        return self._sender.rate_bps / self.config.packet_bits
+
+    @property
+    def asked_rate_bps(self) -> float:
+        """Rate that the receiver of this end computed for the peer, in bit/s of whole IP packets."""
+        return self._receiver.rate.rate_bps
+
+    @property
+    def is_blacked_out(self) -> bool:
+        """Whether probes replace data because no acknowledgment came."""
+        return self._sender.is_blacked_out
+
+    @property
+    def srtt_ns(self) -> int | None:
+        """Smoothed round-trip time without the receiver's wait, None before the first."""
+        return self._sender.round_trip.srtt_ns
+
+    def take_events(self) -> list[WtcpEvent]:
+        """Return what happened since the last call; the newest 4096 are kept."""
+        taken = list(self._events)
+        self._events.clear()
+        return taken
+
+    def _report(self, event: WtcpEvent) -> None:
+        if len(self._events) == _MOST_EVENTS:
+            self.counters.overflowed_events += 1
+        self._events.append(event)

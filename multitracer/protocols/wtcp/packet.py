@@ -1,0 +1,227 @@
+"""The packets of WTCP as octets and back: our own format, as the paper publishes none (docs/wtcp.md).
+
+Every packet begins with version and type, flags, and the identity that its receiver chose: 64 random bits, so
+that nobody who does not see the packets can forge one. Numbers are big-endian. UDP's checksum protects all.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+VERSION = 1  # of the wire format in docs/wtcp.md
+IDENTITY_BYTES = 8
+"""64 bits, as RFC 9000 asks for in a token that must not be guessed (section 8.1.4)."""
+MAX_RANGES = 16
+"""Ranges in one acknowledgment: 128 octets (not measured)."""
+MODULUS = 1 << 32  # docs/wtcp.md: numbers and times have 32 bits
+MAX_OFFSET = (1 << 48) - 1
+"""Places in a stream have 48 bits: more than any connection carries."""
+NO_IDENTITY = bytes(IDENTITY_BYTES)
+"""In a SYN, whose receiver has chosen none yet."""
+
+_HEAD = struct.Struct("!BB8s")
+_HELLO = struct.Struct("!8sI")
+_DATA = struct.Struct("!IIIHHHI")
+_ACK = struct.Struct("!IIIIHIIB")
+_RANGE = struct.Struct("!II")
+
+HEAD_BYTES, HELLO_BYTES, DATA_BYTES = _HEAD.size, _HELLO.size, _DATA.size
+MAX_ACK_BYTES = HEAD_BYTES + _ACK.size + MAX_RANGES * _RANGE.size
+"""The longest acknowledgment."""
+
+
+class PacketType(IntEnum):
+    """The low half of the first octet."""
+
+    SYN = 1
+    SYN_ACK = 2
+    CONFIRM = 3
+    DATA = 4
+    PROBE = 5
+    ACK = 6
+    RESET = 7
+
+
+class PacketFlag(IntFlag):
+    """The second octet."""
+
+    NONE = 0
+    HELLO = 1
+    """DATA and PROBE: the identity and window of the sender follow, until the peer was heard."""
+    FIN = 2
+    """DATA: the stream ends behind these bytes."""
+    PAIR = 4
+    """DATA: the packet before left just before this one, to measure the path."""
+    LIMITED = 8
+    """DATA: it was not the rate that held the packet back, but the application or the window."""
+    STARTING = 16
+    """ACK: no packet pair has arrived yet."""
+    DONE = 32
+    """ACK: all that this end sent is acknowledged, its FIN included."""
+
+
+class Hello(NamedTuple):
+    """What an end says about itself in SYN, SYN-ACK, CONFIRM, and its first packets."""
+
+    identity: bytes
+    """What packets to this end shall carry."""
+    window_bytes: int
+
+
+class Opening(NamedTuple):
+    """A SYN, SYN-ACK or CONFIRM."""
+
+    kind: PacketType
+    hello: Hello
+
+
+class Data(NamedTuple):
+    """A transmission of a part of the stream, or a probe without one."""
+
+    number: int
+    """Counts transmissions from 0, whatever they carry; 32 bits."""
+    time_us: int
+    """The sender's clock; 32 bits."""
+    separation_us: int
+    """Time since the transmission before left; 0 for the first."""
+    ack_interval_ms: int
+    """How often the sender wants acknowledgments."""
+    rate_serial: int
+    """Low 16 bits of the serial of the acknowledgment whose rate the sender uses."""
+    offset: int
+    """Place of the first byte in the stream."""
+    payload: bytes = b""
+    flags: PacketFlag = PacketFlag.NONE
+    hello: Hello | None = None
+    is_probe: bool = False
+
+    @property
+    def end(self) -> int:
+        """Unit after the last; a FIN takes one unit."""
+        return self.offset + len(self.payload) + bool(self.flags & PacketFlag.FIN)
+
+
+class Ack(NamedTuple):
+    """What the receiver has, and the rate that it computed."""
+
+    serial: int
+    """Counts acknowledgments from 0; 32 bits."""
+    number: int
+    """One more than the highest transmission that arrived, 0 before any; 32 bits."""
+    hold_us: int
+    """Time since the highest one arrived."""
+    rate_bps: int
+    cumulative: int
+    """Everything below has arrived."""
+    window_bytes: int
+    """What may be sent beyond `cumulative`."""
+    ranges: tuple[tuple[int, int], ...] = ()
+    """Stretches beyond `cumulative` that have arrived, ends exclusive, ascending."""
+    flags: PacketFlag = PacketFlag.NONE
+
+
+class Reset(NamedTuple):
+    """The sender has ended the connection."""
+
+
+Body = Opening | Data | Ack | Reset
+
+
+class WtcpPacket(NamedTuple):
+    """A packet: to whom, and what."""
+
+    identity: bytes
+    body: Body
+
+
+def encode(identity: bytes, body: Body) -> bytes:
+    """Return a packet as octets; numbers, times and rates are cut to their fields."""
+    match body:
+        case Opening(kind, hello):
+            return _head(kind, PacketFlag.NONE, identity) + _HELLO.pack(*hello)
+        case Data():
+            return _encode_data(identity, body)
+        case Ack():
+            return _encode_ack(identity, body)
+    return _head(PacketType.RESET, PacketFlag.NONE, identity)
+
+
+def decode(octets: bytes) -> WtcpPacket | None:
+    """Return the packet in these octets, None if they are none."""
+    if len(octets) < HEAD_BYTES or octets[0] >> 4 != VERSION:
+        return None
+    first, mark, identity = _HEAD.unpack_from(octets)
+    try:
+        kind, flags = PacketType(first & 15), PacketFlag(mark & 63)
+    except ValueError:
+        return None
+    body = _decode_body(kind, flags, octets[HEAD_BYTES:])
+    return None if body is None or mark >> 6 else WtcpPacket(identity, body)
+
+
+def _head(kind: PacketType, flags: PacketFlag, identity: bytes) -> bytes:
+    return _HEAD.pack(VERSION << 4 | kind, flags, identity)
+
+
+def _encode_data(identity: bytes, data: Data) -> bytes:
+    kind = PacketType.PROBE if data.is_probe else PacketType.DATA
+    flags = data.flags | (PacketFlag.HELLO if data.hello else PacketFlag.NONE)
+    times = data.time_us % MODULUS, min(data.separation_us, MODULUS - 1)
+    tuned = min(data.ack_interval_ms, 0xFFFF), data.rate_serial & 0xFFFF
+    place = data.offset >> 32, data.offset % MODULUS
+    fixed = _DATA.pack(data.number % MODULUS, *times, *tuned, *place)
+    hello = _HELLO.pack(*data.hello) if data.hello else b""
+    return _head(kind, flags, identity) + hello + fixed + data.payload
+
+
+def _encode_ack(identity: bytes, ack: Ack) -> bytes:
+    ranges = ack.ranges[:MAX_RANGES]
+    numbers = ack.serial % MODULUS, ack.number % MODULUS, min(ack.hold_us, MODULUS - 1)
+    place = ack.cumulative >> 32, ack.cumulative % MODULUS
+    fixed = _ACK.pack(*numbers, min(ack.rate_bps, MODULUS - 1), *place, ack.window_bytes, len(ranges))
+    tail = b"".join(_RANGE.pack(left - ack.cumulative, right - left) for left, right in ranges)
+    return _head(PacketType.ACK, ack.flags, identity) + fixed + tail
+
+
+def _decode_body(kind: PacketType, flags: PacketFlag, rest: bytes) -> Body | None:
+    if kind is PacketType.RESET:
+        return None if rest else Reset()
+    if kind is PacketType.ACK:
+        return _decode_ack(flags, rest)
+    if kind in (PacketType.DATA, PacketType.PROBE):
+        return _decode_data(kind, flags, rest)
+    if len(rest) != HELLO_BYTES:
+        return None
+    return Opening(kind, Hello(*_HELLO.unpack(rest)))
+
+
+def _decode_data(kind: PacketType, flags: PacketFlag, rest: bytes) -> Data | None:
+    hello = None
+    if flags & PacketFlag.HELLO and len(rest) >= HELLO_BYTES:
+        hello = Hello(*_HELLO.unpack_from(rest))
+        rest = rest[HELLO_BYTES:]
+        flags &= ~PacketFlag.HELLO
+    if len(rest) < DATA_BYTES or flags & PacketFlag.HELLO:
+        return None
+    number, time_us, separation_us, interval_ms, serial, high, low = _DATA.unpack_from(rest)
+    payload, is_probe = rest[DATA_BYTES:], kind is PacketType.PROBE
+    if is_probe is bool(payload or flags & PacketFlag.FIN):  # a probe carries nothing, data something
+        return None
+    place = high << 32 | low
+    if place + len(payload) >= MAX_OFFSET:
+        return None
+    return Data(number, time_us, separation_us, interval_ms, serial, place, payload, flags, hello, is_probe)
+
+
+def _decode_ack(flags: PacketFlag, rest: bytes) -> Ack | None:
+    if len(rest) < _ACK.size:
+        return None
+    serial, number, hold_us, rate_bps, high, low, window_bytes, count = _ACK.unpack_from(rest)
+    tail = rest[_ACK.size :]
+    if count > MAX_RANGES or len(tail) != count * _RANGE.size:
+        return None
+    cumulative = high << 32 | low
+    ranges = tuple((cumulative + gap, cumulative + gap + length) for gap, length in _RANGE.iter_unpack(tail))
+    return Ack(serial, number, hold_us, rate_bps, cumulative, window_bytes, ranges, flags)

@@ -1,0 +1,208 @@
+"""The rate that the receiver computes: linear increase, multiplicative decrease (paper 001, section III.B).
+
+Rules of the file:
+
+- Time stamps and separations are the sender's word: they can make the rate wrong, never leave its bounds.
+- A change waits until the sender says that it uses the one before: what arrives until then was sent at the
+  old rate, and says nothing about the new one (ours).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.protocols.wtcp.losses import LossWindow
+from multitracer.protocols.wtcp.ratios import RunningRatio, StandingQueue
+from multitracer.protocols.wtcp.state import RateCause, RateChanged
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.wtcp.config import WtcpConfig
+    from multitracer.protocols.wtcp.state import WtcpCounters
+
+_LONGEST_GAP_NS = 1800 * NS_PER_S
+"""Beyond half an hour the 32 bits of the sender's microseconds may have gone round (71 minutes)."""
+
+
+class Arrival(NamedTuple):
+    """A transmission that arrived, as the rate control sees it."""
+
+    now_ns: int
+    octets: int
+    """Of the IP packet."""
+    missing: int
+    """Transmissions between it and the one that arrived before."""
+    elapsed_ns: int
+    """Since that one left, by the sender's clock; 0 for the first."""
+    separation_ns: int
+    """Since the one numbered just below left, by the sender's clock."""
+    rate_serial: int
+    """The acknowledgment whose rate the sender uses, unwrapped; -1 for none."""
+    is_probe: bool = False
+    is_pair: bool = False
+    is_limited: bool = False
+
+
+class RateControl:
+    """The rate that the peer shall send at.
+
+    Parameters
+    ----------
+    config : WtcpConfig
+        Thresholds, steps and bounds.
+    counters : WtcpCounters
+        Increases, decreases and halvings are counted there.
+    report : callable
+        Takes a `RateChanged`.
+    """
+
+    def __init__(
+        self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[RateChanged], None]
+    ) -> None:
+        self._config = config
+        self._counters = counters
+        self._report = report
+        self.rate_bps = config.initial_rate_bps
+        self.is_starting = True
+        """Whether no packet pair has arrived yet."""
+        self.losses = LossWindow(config)
+        self._long = RunningRatio(config.long_gain)
+        self._short = RunningRatio(config.short_gain)
+        self._queue = StandingQueue(config)
+        self._samples = 0
+        self._delta = config.delta
+        self._arrived_ns: int | None = None
+        self._is_cut = False
+        self._is_untold = False
+        self._told_serial = -1
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the sender has not yet shown that it uses the newest rate."""
+        return self._is_untold or self._told_serial >= 0
+
+    def note_told(self, serial: int) -> None:
+        """Note that the acknowledgment with this serial carries the rate."""
+        if self._is_untold:
+            self._is_untold = False
+            self._told_serial = serial
+
+    def note_late(self, age: int) -> None:
+        """Note that a transmission arrived after all, so many behind the newest."""
+        if age < self._config.loss_window_packets:
+            self.losses.note_late(age)
+
+    def take(self, arrival: Arrival) -> None:
+        """Take a transmission with a higher number than all before."""
+        if self._told_serial >= 0 and arrival.rate_serial >= self._told_serial:
+            self._told_serial = -1
+            if self._is_cut:
+                self._forget()
+        received_ns = self._received_ns(arrival)
+        self._arrived_ns = arrival.now_ns
+        if received_ns is None:
+            return
+        self._queue.add(arrival.elapsed_ns, received_ns)
+        if arrival.is_probe:  # what is missing before it was lost in the blackout
+            return
+        self.losses.note_arrival(arrival.missing)
+        if arrival.missing:
+            self._judge_losses(arrival.now_ns)
+        else:
+            self._take_expected(arrival, received_ns)
+
+    def _received_ns(self, arrival: Arrival) -> int | None:
+        """Return the time since the arrival before; None if the two cannot be compared."""
+        if self._arrived_ns is None:
+            return None
+        received_ns = arrival.now_ns - self._arrived_ns
+        if max(received_ns, arrival.elapsed_ns) <= _LONGEST_GAP_NS:
+            return received_ns
+        self._queue.clear()
+        self._forget()
+        return None
+
+    def _judge_losses(self, now_ns: int) -> None:
+        """Halve at once when random losses do not explain what is missing."""
+        if not self.losses.is_congested or (self.is_pending and self._is_cut):
+            return
+        self._counters.halvings += 1
+        self._change(self.rate_bps * self._config.congestion_share, RateCause.LOSS, now_ns)
+        self.losses.clear()
+        self._forget()
+
+    def _take_expected(self, arrival: Arrival, received_ns: int) -> None:
+        """Take the next expected transmission."""
+        if arrival.is_pair:
+            self._take_pair(arrival, received_ns)
+            return
+        if not arrival.is_limited:
+            self._samples += 1
+            self._long.add(arrival.separation_ns, received_ns)
+            self._short.add(arrival.separation_ns, received_ns)
+        if not self.is_pending and self._samples >= self._config.decision_packets:
+            self._decide(arrival)
+
+    def _take_pair(self, arrival: Arrival, received_ns: int) -> None:
+        """Begin at a part of the rate at which two packets in a row came through."""
+        if not self.is_starting:
+            return
+        self.is_starting = False
+        apart_ns = max(received_ns, arrival.separation_ns, 1)
+        seen_bps = arrival.octets * BITS_PER_BYTE * NS_PER_S / apart_ns
+        self._change(max(seen_bps * self._config.pair_share, self.rate_bps), RateCause.PAIR, arrival.now_ns)
+
+    def _decide(self, arrival: Arrival) -> None:
+        """Increase, decrease or hold."""
+        config, long, short = self._config, self._long.value, self._short.value
+        queued = self._queue.standing_ns * self.rate_bps / config.packet_bits / NS_PER_S
+        if long < config.alpha_minus or short < config.beta_minus:
+            self._decrease(RateCause.RATIO, arrival.now_ns)
+        elif queued > config.queue_limit_packets and long < 1:
+            self._decrease(RateCause.QUEUE, arrival.now_ns)
+        elif long > config.alpha_plus and short > config.beta_plus and queued <= config.queue_free_packets:
+            self._increase(arrival)
+        else:
+            self._delta = config.delta
+            self.losses.learn()
+
+    def _increase(self, arrival: Arrival) -> None:
+        """Add a step, unless it was not the rate that limited the sender."""
+        self._delta = self._config.delta
+        if arrival.is_limited or self.rate_bps >= self._config.max_rate_bps:
+            return
+        self._counters.increases += 1
+        step_bps = self._config.increase_packets_per_s * self._config.packet_bits
+        self._change(self.rate_bps + step_bps, RateCause.INCREASE, arrival.now_ns)
+
+    def _decrease(self, cause: RateCause, now_ns: int) -> None:
+        """Take the part delta away, and twice as much if the next decision is a decrease too."""
+        self._counters.decreases += 1
+        self._change(self.rate_bps * (1 - self._delta), cause, now_ns)
+        self._delta = min(2 * self._delta, self._config.max_delta)
+        self._forget()
+
+    def _change(self, rate_bps: float, cause: RateCause, now_ns: int) -> None:
+        self._is_cut = rate_bps < self.rate_bps
+        self.rate_bps = self._config.bounded_bps(rate_bps)
+        self._is_untold = True
+        self._report(
+            RateChanged(
+                time_ns=now_ns,
+                rate_bps=self.rate_bps,
+                cause=cause,
+                long_ratio=self._long.value,
+                short_ratio=self._short.value,
+                queue_ns=self._queue.standing_ns,
+                lost=self.losses.count,
+                expected_lost=self.losses.expected,
+            )
+        )
+
+    def _forget(self) -> None:
+        """Begin new averages: the rate is another one."""
+        self._long.clear()
+        self._short.clear()
+        self._samples = 0

@@ -1,0 +1,307 @@
+"""The sending half: data at the rate that the receiver computed, holes sent again, probes in a blackout.
+
+Rules of the file:
+
+- There is no retransmission timer. A segment is sent again when the acknowledgments show that it is missing;
+  if none comes for a threshold time, probes elicit one, and what it shows is sent again.
+- The peer's rate is bounded by our configuration; its times and numbers are checked before use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.wtcp.config import IP_UDP_BYTES
+from multitracer.protocols.wtcp.outstanding import Outstanding, StreamSegment
+from multitracer.protocols.wtcp.packet import (
+    DATA_BYTES,
+    HEAD_BYTES,
+    HELLO_BYTES,
+    MAX_OFFSET,
+    Ack,
+    Data,
+    PacketFlag,
+)
+from multitracer.protocols.wtcp.receiver import unwrap
+from multitracer.protocols.wtcp.round_trip import RoundTrip
+from multitracer.protocols.wtcp.state import BlackoutBegan, BlackoutEnded, Lost, RateReceived
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.wtcp.config import WtcpConfig
+    from multitracer.protocols.wtcp.packet import Hello
+    from multitracer.protocols.wtcp.state import WtcpCounters, WtcpEvent
+
+
+class Sender:
+    """Send state of one connection.
+
+    Parameters
+    ----------
+    config : WtcpConfig
+        Bounds of the rate, sizes, and times.
+    counters : WtcpCounters
+        What leaves and what acknowledgments show is counted there.
+    report : callable
+        Takes the events of the sender.
+    """
+
+    def __init__(
+        self, config: WtcpConfig, counters: WtcpCounters, report: Callable[[WtcpEvent], None]
+    ) -> None:
+        self._config = config
+        self._counters = counters
+        self._report = report
+        self.rate_bps = config.initial_rate_bps
+        self.round_trip = RoundTrip(config)
+        self.outstanding = Outstanding()
+        self.is_closed = False
+        """The application will write no more: a FIN follows the data."""
+        self._pending = bytearray()
+        self._next_offset = 0
+        self._fin_sent = False
+        self._edge = 0
+        self._number = 0
+        self._left_ns = 0
+        self._sent_ns: int | None = None
+        self._free_ns = 0
+        self._spent_bits = 0
+        self._newest_ack = -1
+        self._newest_number = 0
+        self._pair_number: int | None = None
+        self._is_starting = True
+        self._waiting_ns: int | None = None
+        self._blackout_ns: int | None = None
+        self._probe_due_ns = 0
+        self._blackout_probes = 0
+
+    # --- the application's side ---
+
+    @property
+    def free_bytes(self) -> int:
+        """How many bytes `write` would accept."""
+        held = len(self._pending) + self.outstanding.payload_bytes
+        rest = MAX_OFFSET // 2 - self._next_offset - len(self._pending)
+        return 0 if self.is_closed else max(0, min(self._config.send_buffer_bytes - held, rest))
+
+    def write(self, data: bytes) -> int:
+        """Take data to send; return how many bytes were accepted."""
+        taken = data[: self.free_bytes]
+        self._pending += taken
+        return len(taken)
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Bytes that were written and are not acknowledged."""
+        return len(self._pending) + self.outstanding.payload_bytes
+
+    @property
+    def is_blacked_out(self) -> bool:
+        """Whether probes replace data."""
+        return self._blackout_ns is not None
+
+    # --- what arrives ---
+
+    def open_window(self, window_bytes: int, now_ns: int) -> None:
+        """Take the window of the hand-shake; the first packet may leave."""
+        self._edge = max(self._edge, window_bytes)
+        self._free_ns = max(self._free_ns, now_ns)
+
+    def acknowledge(self, ack: Ack, now_ns: int) -> bool:
+        """Take an acknowledgment; return whether it was possible."""
+        number = unwrap(ack.number, near=self._number)
+        serial = unwrap(ack.serial, near=self._newest_ack + 1)
+        if not self._is_possible(ack, number):
+            self._counters.impossible_acks += 1
+            return False
+        self._counters.acks_received += 1
+        self._end_blackout(now_ns)
+        self._measure(number, ack.hold_us * NS_PER_US, now_ns)
+        self._counters.acknowledged_bytes += self.outstanding.acknowledge(ack)
+        self._edge = max(self._edge, ack.cumulative + ack.window_bytes)
+        self._newest_number = max(self._newest_number, number)
+        self._find_lost(now_ns)
+        if serial > self._newest_ack:
+            self._take_rate(ack, serial, now_ns)
+        self._waiting_ns = now_ns if self._is_waiting else None
+        return True
+
+    def _is_possible(self, ack: Ack, number: int) -> bool:
+        end = self._next_offset + self._fin_sent
+        ranges_fit = all(ack.cumulative < left < right <= end for left, right in ack.ranges)
+        return 0 <= number <= self._number and ack.cumulative <= end and ranges_fit
+
+    def _measure(self, number: int, hold_ns: int, now_ns: int) -> None:
+        """Take the round trip of the newest transmission, when it is acknowledged for the first time."""
+        sent_ns = self.outstanding.sent_ns(number - 1)
+        if number <= self._newest_number or sent_ns is None:
+            return
+        rtt_ns = now_ns - sent_ns - hold_ns
+        if rtt_ns < 0:
+            self._counters.impossible_times += 1
+            return
+        self.round_trip.add(rtt_ns)
+
+    def _find_lost(self, now_ns: int) -> None:
+        newest = self._newest_number - 1
+        patience_ns = self.round_trip.srtt_ns or self._config.min_silence_ns
+        reorder = self._config.reorder_packets
+        for segment in self.outstanding.find_lost(newest, reorder_packets=reorder, round_trip_ns=patience_ns):
+            self._report(Lost(now_ns, segment.number, segment.offset, len(segment.payload)))
+        self.outstanding.forget_below(newest)
+
+    def _take_rate(self, ack: Ack, serial: int, now_ns: int) -> None:
+        """Take the rate of the newest acknowledgment, within our bounds."""
+        lost = serial - self._newest_ack - 1
+        self._counters.acks_lost += lost
+        self.round_trip.note_acks(lost)
+        self._newest_ack = serial
+        if not self._config.min_rate_bps <= ack.rate_bps <= self._config.max_rate_bps:
+            self._counters.rates_out_of_bounds += 1
+        rate_bps = self._config.bounded_bps(ack.rate_bps)
+        if rate_bps != self.rate_bps:
+            self.rate_bps = rate_bps
+            self._report(RateReceived(now_ns, rate_bps))
+            self._pace()
+        self._is_starting = bool(ack.flags & PacketFlag.STARTING)
+        if self._pair_number is not None and self._newest_number > self._pair_number:
+            self._pair_number = None  # a new one may follow if it did not help
+
+    # --- what leaves ---
+
+    @property
+    def _separation_ns(self) -> int:
+        """Time that what left last takes at the rate."""
+        return round(self._spent_bits * NS_PER_S / self.rate_bps)
+
+    def _pace(self) -> None:
+        """Move the time of the next packet to the present rate."""
+        if self._sent_ns is not None:
+            self._free_ns = self._sent_ns + self._separation_ns
+
+    @property
+    def _has_segment(self) -> bool:
+        """Whether something could leave if the rate allowed it."""
+        if self.outstanding.next_lost() is not None:
+            return True
+        if self._pending:
+            return self._next_offset < self._edge
+        return self.is_closed and not self._fin_sent
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether only an acknowledgment brings this end on."""
+        return bool(len(self.outstanding) or (self._pending and self._next_offset >= self._edge))
+
+    @property
+    def next_ns(self) -> int | None:
+        """When something may be due, None if nothing is."""
+        if self._blackout_ns is not None:
+            return self._probe_due_ns
+        times = [self._free_ns] if self._has_segment else []
+        if self._is_waiting:
+            times.append((self._waiting_ns or 0) + self.round_trip.threshold_ns)
+        return min(times, default=None)
+
+    def outgoing(self, now_ns: int, hello: Hello | None) -> Data | None:
+        """Return the next transmission, None if none is due."""
+        if self._is_waiting and self._waiting_ns is None:
+            self._waiting_ns = now_ns
+        probe_due = self._blackout_ns is not None and now_ns >= self._probe_due_ns
+        if probe_due or self._is_silent(now_ns):
+            return self._probe(now_ns, hello)
+        if self._blackout_ns is not None or now_ns < self._free_ns:
+            return None
+        segment = self._next_segment(hello)
+        return None if segment is None else self._transmission(segment, now_ns, hello)
+
+    def _is_silent(self, now_ns: int) -> bool:
+        """Return whether no acknowledgment came for the threshold time; a blackout begins then."""
+        if self._waiting_ns is None or self._blackout_ns is not None:
+            return False
+        silent_ns = now_ns - self._waiting_ns
+        if silent_ns < self.round_trip.threshold_ns:
+            return False
+        if not len(self.outstanding):  # a closed window: ask whether it is open, without more ado
+            self._waiting_ns = now_ns
+            return True
+        self._blackout_ns, self._blackout_probes = now_ns, 0
+        self._counters.blackouts += 1
+        self._report(BlackoutBegan(now_ns, silent_ns))
+        return True
+
+    def _end_blackout(self, now_ns: int) -> None:
+        if self._blackout_ns is None:
+            return
+        self._report(BlackoutEnded(now_ns, now_ns - self._blackout_ns, self._blackout_probes))
+        self._blackout_ns = None
+        self._free_ns = now_ns
+
+    def _probe(self, now_ns: int, hello: Hello | None) -> Data:
+        self._probe_due_ns = now_ns + self._config.probe_ns
+        self._blackout_probes += 1
+        self._counters.probes_sent += 1
+        return self._numbered(Data(0, 0, 0, 0, 0, self._next_offset, is_probe=True, hello=hello), now_ns)
+
+    def _next_segment(self, hello: Hello | None) -> StreamSegment | None:
+        """Return a hole if there is one, else new data."""
+        lost = self.outstanding.next_lost()
+        if lost is not None or not self._has_segment:
+            return lost
+        room = self._config.packet_bytes - IP_UDP_BYTES - HEAD_BYTES - DATA_BYTES
+        room -= HELLO_BYTES if hello else 0
+        length = min(room, len(self._pending), max(0, self._edge - self._next_offset))
+        payload = bytes(self._pending[:length])
+        del self._pending[:length]
+        self._fin_sent = self.is_closed and not self._pending
+        segment = StreamSegment(self._next_offset, payload, fin=self._fin_sent)
+        self._next_offset += length
+        self.outstanding.add(segment)
+        return segment
+
+    def _transmission(self, segment: StreamSegment, now_ns: int, hello: Hello | None) -> Data:
+        """Return a packet with a segment, and spend the rate for it."""
+        late_ns = now_ns - self._free_ns
+        is_limited = self._sent_ns is None or 2 * late_ns > self._separation_ns
+        is_pair = self._pair_number == self._number
+        flags = PacketFlag.FIN if segment.fin else PacketFlag.NONE
+        flags |= PacketFlag.PAIR if is_pair else PacketFlag.NONE
+        flags |= PacketFlag.LIMITED if is_limited and not is_pair else PacketFlag.NONE
+        if segment.number >= 0:
+            self._counters.retransmissions += 1
+        self._counters.data_sent += 1
+        data = Data(0, 0, 0, 0, 0, segment.offset, segment.payload, flags, hello)
+        size = HEAD_BYTES + DATA_BYTES + len(segment.payload) + (HELLO_BYTES if hello else 0) + IP_UDP_BYTES
+        sent = self._numbered(data, now_ns, segment)
+        self._spend(size * BITS_PER_BYTE, now_ns if is_limited else self._free_ns)
+        self._begin_pair(now_ns)
+        return sent
+
+    def _spend(self, bits: int, from_ns: int) -> None:
+        self._spent_bits, self._sent_ns = bits, from_ns
+        self._pace()
+
+    def _begin_pair(self, now_ns: int) -> None:
+        """In the start-up let the next packet follow at once, to measure the path."""
+        if self._is_starting and self._pair_number is None and self._has_segment:
+            self._pair_number = self._number
+            self._free_ns = now_ns
+
+    def _numbered(self, data: Data, now_ns: int, segment: StreamSegment | None = None) -> Data:
+        """Return a transmission with its number and times."""
+        before_ns = self._left_ns if self._number else now_ns
+        made = data._replace(
+            number=self._number,
+            time_us=now_ns // NS_PER_US,
+            separation_us=(now_ns - before_ns) // NS_PER_US,
+            ack_interval_ms=self.round_trip.ack_interval_ns // NS_PER_MS,
+            rate_serial=self._newest_ack,
+        )
+        self.outstanding.note_sent(self._number, now_ns, segment)
+        self._left_ns = now_ns
+        self._number += 1
+        if self._waiting_ns is None:
+            self._waiting_ns = now_ns
+        return made

@@ -1,0 +1,232 @@
+"""Pairs of WTCP ends over a small path in virtual time: delay, rate, queue, loss, reordering, outages."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.wtcp import IP_UDP_BYTES, WtcpConfig, WtcpConnection, WtcpEvent
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_MOST_AT_ONCE = 1000
+"""More packets than an end may send at one instant."""
+
+
+@dataclass(frozen=True)
+class Clock2:
+    """A clock that is off by `offset_ns` and fast by `skew`."""
+
+    offset_ns: int = 0
+    skew: float = 0.0
+
+    def of(self, now_ns: int) -> int:
+        return self.offset_ns + now_ns + int(now_ns * self.skew)
+
+    def back(self, local_ns: int) -> int:
+        return (
+            int((local_ns - self.offset_ns) / (1 + self.skew)) + 1 if self.skew else local_ns - self.offset_ns
+        )
+
+
+@dataclass
+class Direction:
+    """One direction of a path, shared by all pairs: queue, then rate, then loss, then delay."""
+
+    delay_ns: int = 150 * NS_PER_MS
+    bits_per_s: float | None = None
+    queue_packets: int = 15
+    loss: float = 0.0
+    jitter_ns: int = 0
+    duplicates: float = 0.0
+    outages_s: Sequence[tuple[float, float]] = ()
+    fate: Callable[[int], list[int]] | None = None
+    """Extra delays of the copies of packet n; an empty list loses it."""
+    overflows: int = 0
+    sent: int = 0
+    sent_bits: int = 0
+    _free_ns: int = 0
+    _waiting: list[int] = field(default_factory=list)
+
+    def arrivals(self, octets: int, now_ns: int, luck: random.Random) -> list[int]:
+        """Return when the copies of a packet of so many octets arrive."""
+        number, self.sent = self.sent, self.sent + 1
+        left_ns = self._transmitted(octets + IP_UDP_BYTES, now_ns)
+        if left_ns is None:
+            return []
+        if any(begin * NS_PER_S <= left_ns < end * NS_PER_S for begin, end in self.outages_s):
+            return []
+        extra = self.fate(number) if self.fate else [0]
+        if self.loss and luck.random() < self.loss:
+            extra = []
+        if extra and self.duplicates and luck.random() < self.duplicates:
+            extra = [*extra, luck.randrange(NS_PER_S)]
+        late = [luck.randrange(self.jitter_ns) if self.jitter_ns else 0 for _ in extra]
+        return [left_ns + self.delay_ns + a + b for a, b in zip(extra, late, strict=True)]
+
+    def _transmitted(self, octets: int, now_ns: int) -> int | None:
+        """Return when the packet has left, None if the queue is full."""
+        if self.bits_per_s is None:
+            return now_ns
+        self._waiting = [each for each in self._waiting if each > now_ns]
+        if len(self._waiting) > self.queue_packets:
+            self.overflows += 1
+            return None
+        self._free_ns = max(self._free_ns, now_ns) + round(
+            octets * BITS_PER_BYTE * NS_PER_S / self.bits_per_s
+        )
+        self._waiting.append(self._free_ns)
+        self.sent_bits += octets * BITS_PER_BYTE
+        return self._free_ns
+
+
+@dataclass
+class Talk:
+    """A sends to B; what B sends back is counted, too."""
+
+    a: WtcpConnection
+    b: WtcpConnection
+    clocks: tuple[Clock2, Clock2] = (Clock2(), Clock2())
+    begin_ns: int = 0
+    data: bytes | None = None
+    """None: without end."""
+    reply: bytes = b""
+    reads: bool = True
+    received: dict[str, bytearray] = field(default_factory=lambda: {"a": bytearray(), "b": bytearray()})
+    left: dict[str, bytes] = field(default_factory=dict)
+    keep: bool = True
+    delivered_bytes: int = 0
+    marks: list[tuple[int, int]] = field(default_factory=list)
+    """Time and bytes delivered to B, at each delivery."""
+    events: list[WtcpEvent] = field(default_factory=list)
+
+
+class Path:
+    """Ends, two directions and the time.
+
+    Parameters
+    ----------
+    forward, backward : Direction
+        From A to B and back.
+    seed : int
+        Of all luck.
+    """
+
+    def __init__(
+        self, forward: Direction | None = None, backward: Direction | None = None, *, seed: int = 1
+    ) -> None:
+        self.forward = forward or Direction()
+        self.backward = backward or Direction()
+        self.luck = random.Random(seed)
+        self.now_ns = 0
+        self.talks: list[Talk] = []
+        self.log: list[tuple[int, str, bytes]] = []
+        self.keep_log = False
+        self._heap: list[tuple[int, int, Talk, str, bytes]] = []
+        self._count = itertools.count()
+
+    def add(
+        self,
+        config: WtcpConfig | None = None,
+        other: WtcpConfig | None = None,
+        **options: object,
+    ) -> Talk:
+        """Add a pair of ends; the talk begins at `begin_ns`."""
+        a = WtcpConnection(config, initiator=True, random_bytes=self.luck.randbytes)
+        b = WtcpConnection(other or config, initiator=False, random_bytes=self.luck.randbytes)
+        talk = Talk(a, b, **options)  # type: ignore[arg-type]
+        talk.left = {"a": talk.data or b"", "b": talk.reply}
+        self.talks.append(talk)
+        heapq.heappush(self._heap, (talk.begin_ns, next(self._count), talk, "open", b""))
+        return talk
+
+    def run(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
+        """Let the time pass until it is over, nothing is left to happen, or `until` holds."""
+        end_ns = self.now_ns + round(seconds * NS_PER_S)
+        while not until():
+            next_ns = self._next_ns()
+            if next_ns is None or next_ns > end_ns:
+                self.now_ns = end_ns
+                return
+            self.now_ns = max(self.now_ns, next_ns)
+            self._step()
+
+    def _next_ns(self) -> int | None:
+        times = [self._heap[0][0]] if self._heap else []
+        for talk in self.talks:
+            for end, clock in zip((talk.a, talk.b), talk.clocks, strict=True):
+                if end.next_ns is not None:
+                    times.append(clock.back(end.next_ns))
+        return min(times, default=None)
+
+    def _step(self) -> None:
+        touched = [talk for talk in self.talks if self._is_due(talk)]
+        while self._heap and self._heap[0][0] <= self.now_ns:
+            _, _, talk, name, octets = heapq.heappop(self._heap)
+            self._arrive(talk, name, octets)
+            if talk not in touched:
+                touched.append(talk)
+        for talk in touched:
+            self._work(talk)
+
+    def _is_due(self, talk: Talk) -> bool:
+        pairs = zip((talk.a, talk.b), talk.clocks, strict=True)
+        return any(e.next_ns is not None and c.back(e.next_ns) <= self.now_ns for e, c in pairs)
+
+    def _arrive(self, talk: Talk, name: str, octets: bytes) -> None:
+        if name == "open":
+            talk.a.open(talk.clocks[0].of(self.now_ns))
+        else:
+            end, clock = (talk.a, talk.clocks[0]) if name == "a" else (talk.b, talk.clocks[1])
+            end.receive(octets, clock.of(self.now_ns))
+        self._work(talk)
+
+    def _work(self, talk: Talk) -> None:
+        for name, end, clock in (("a", talk.a, talk.clocks[0]), ("b", talk.b, talk.clocks[1])):
+            self._feed(talk, name, end)
+            direction = self.forward if name == "a" else self.backward
+            for _ in range(_MOST_AT_ONCE):
+                octets = end.outgoing(clock.of(self.now_ns))
+                if octets is None:
+                    break
+                if self.keep_log:
+                    self.log.append((self.now_ns, name, octets))
+                for time_ns in direction.arrivals(len(octets), self.now_ns, self.luck):
+                    entry = (time_ns, next(self._count), talk, "b" if name == "a" else "a", octets)
+                    heapq.heappush(self._heap, entry)
+            else:
+                raise AssertionError(f"{name} sends without end")
+
+    def _feed(self, talk: Talk, name: str, end: WtcpConnection) -> None:
+        """Write what fits, read what is there, close when all is written."""
+        talk.events += end.take_events()
+        if name == "a" or talk.reads:
+            got = end.read()
+            if talk.keep:
+                talk.received[name] += got
+            if name == "b" and got:
+                talk.delivered_bytes += len(got)
+                talk.marks.append((self.now_ns, talk.delivered_bytes))
+        if end.is_finished or (name == "a" and end.state == "CLOSED"):
+            return
+        if name == "a" and talk.data is None:
+            end.write(bytes(min(end.free_bytes, 8192)))
+            return
+        left = talk.left[name]
+        if left and end.free_bytes:
+            talk.left[name] = left[end.write(left) :]
+        if not talk.left[name] and not end._sender.is_closed and (name == "a" or end.at_end):
+            end.close()
+
+
+def goodput_packets_per_s(talk: Talk, begin_s: float, end_s: float) -> float:
+    """Return the rate at which whole packets' payloads were delivered between two instants."""
+    before = max((n for t, n in talk.marks if t <= begin_s * NS_PER_S), default=0)
+    after = max((n for t, n in talk.marks if t <= end_s * NS_PER_S), default=0)
+    payload = talk.a.config.packet_bytes - IP_UDP_BYTES - 36
+    return (after - before) / payload / (end_s - begin_s)
