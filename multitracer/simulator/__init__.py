@@ -4,7 +4,8 @@ A `Scenario` comes in. `VirtualWorld` (`world.py`) joins hosts (`host.py`) and t
 (`loop.py`); `VirtualRun` (`run.py`) runs the scenario's traffic in it to its end. Out comes a summary, and
 with `record.py` a session folder with the logs that a real run leaves, and the truth.
 
-Read `world.py` first, then `run.py`. The TCP is `protocols.tcp`, the link is of `channel`: this room only drives them.
+Read `world.py` first, then `run.py`. The transports are of `protocols`, the link is of
+`channel`: this room only drives them.
 
 What must hold: a run is determined by its scenario and its seed alone; no real clock is read. Events at one
 time run in the order in which they were scheduled. Every packet that leaves a host is delivered, dropped with

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING
 from multitracer.channel.gsm.link import GsmLink
 from multitracer.scenario.meters import Meters
 from multitracer.scenario.summary import Summary, TransferMeter
+from multitracer.scenario.transports import TCP_TRANSPORTS, WTCP
 from multitracer.simulator.observer import Observer
 from multitracer.simulator.tcp_flow import TcpFlow
 from multitracer.simulator.world import VirtualWorld
+from multitracer.simulator.wtcp_flow import WtcpFlow
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from multitracer.scenario.model import Scenario
 
 _PATIENCE_NS = 10 * NS_PER_S
 """How long a run goes on after its call was dropped."""
 
+_FLOWS: Mapping[str, type[TcpFlow | WtcpFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
+"""Transport -> what carries a traffic over it."""
 _UNMEASURED = TransferMeter((b"", 0), (b"", 0))
 """Of a first traffic that did not begin."""
 
@@ -53,9 +57,9 @@ class VirtualRun:
         self.world = VirtualWorld(scenario, seed=self.seed, observers=[self._meters, *observers])
         self.world.moved = self._follow_link
         self._flows = [
-            TcpFlow(number, scenario, self.world, self._meters) for number in range(len(scenario.traffic))
+            _FLOWS[traffic.transport](number, scenario, self.world, self._meters)
+            for number, traffic in enumerate(scenario.traffic)
         ]
-        self._to_start = len(self._flows)
         self._has_started = False
         self._dropped_ns: int | None = None
 
@@ -73,21 +77,14 @@ class VirtualRun:
             self._has_started = True
             for flow, traffic in zip(self._flows, self.scenario.traffic, strict=True):
                 start_ns = self.world.now_ns + int(traffic.start_s * NS_PER_S)
-                self.world.at(start_ns, self._starting(flow.begin))
+                self.world.at(start_ns, flow.begin)
         if self.world.link.is_dropped and self._dropped_ns is None:
             self._dropped_ns = self.world.now_ns
-
-    def _starting(self, begin: Callable[[], None]) -> Callable[[], None]:
-        def start() -> None:
-            self._to_start -= 1
-            begin()
-
-        return start
 
     def _is_over(self) -> bool:
         if self._dropped_ns is not None:
             return self.world.now_ns > self._dropped_ns + _PATIENCE_NS
-        if self._to_start:
+        if not all(flow.is_done for flow in self._flows):
             return False
         sockets = (socket for host in self.world.hosts.values() for socket in host.sockets)
         return all(socket.is_done for socket in sockets) and self.world.link.is_quiet

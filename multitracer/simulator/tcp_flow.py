@@ -15,7 +15,6 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.scenario.meters import Meters
     from multitracer.scenario.model import Scenario, Traffic
-    from multitracer.simulator.application import Application
     from multitracer.simulator.host import Socket
     from multitracer.simulator.world import VirtualWorld
 
@@ -42,17 +41,17 @@ class TcpFlow:
         self._fixed = world.hosts[FIXED]
         self._of_transport = TCP_TRANSPORTS[self._traffic.transport]
         self._socket: Socket | None = None
-        application = partial(_application, self._traffic, sends=self._traffic.direction == "down")
-        self._fixed.listen(FIRST_PORT + number, application, self._of_transport(self._fixed.profile))
+        served = partial(application, self._traffic, sends=self._traffic.direction == "down")
+        self._fixed.listen(FIRST_PORT + number, served, self._of_transport(self._fixed.profile))
 
     def begin(self) -> None:
         """Connect."""
         mobile = Endpoint(self._mobile.address, self._mobile.free_port)
         fixed = Endpoint(self._fixed.address, FIRST_PORT + self._number)
         self._meters.begin(self._number, mobile, fixed)
-        application = _application(self._traffic, sends=self._traffic.direction == "up")
+        running = application(self._traffic, sends=self._traffic.direction == "up")
         profile = self._of_transport(self._mobile.profile)
-        socket = self._socket = self._mobile.connect(fixed, application, profile)
+        socket = self._socket = self._mobile.connect(fixed, running, profile)
         if self._traffic.aborts_after_s:
             give_up_ns = self._world.now_ns + int(self._traffic.aborts_after_s * NS_PER_S)
             self._world.at(give_up_ns, partial(self._mobile.abort, socket))
@@ -63,7 +62,8 @@ class TcpFlow:
         return self._socket is not None and self._socket.is_done
 
 
-def _application(traffic: Traffic, *, sends: bool) -> Application:
+def application(traffic: Traffic, *, sends: bool) -> BulkSender | Reader:
+    """Return what one end of a traffic runs."""
     if sends:
         return BulkSender(size_bytes=traffic.bytes, bytes_per_s=traffic.writes_bytes_per_s)
     return Reader(bytes_per_s=traffic.reads_bytes_per_s)
