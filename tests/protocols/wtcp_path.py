@@ -19,7 +19,7 @@ _MOST_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class Clock2:
+class LocalClock:
     """A clock that is off by `offset_ns` and fast by `skew`."""
 
     offset_ns: int = 0
@@ -91,7 +91,7 @@ class Talk:
 
     a: WtcpConnection
     b: WtcpConnection
-    clocks: tuple[Clock2, Clock2] = (Clock2(), Clock2())
+    clocks: tuple[LocalClock, LocalClock] = (LocalClock(), LocalClock())
     begin_ns: int = 0
     data: bytes | None = None
     """None: without end."""

@@ -171,6 +171,11 @@ class WtcpConnection:
     def _has_ended(self) -> bool:
         return self.state is WtcpState.CLOSED and (not self.initiator or self._heard_ns is not None)
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether all is complete, and only a peer who missed the last acknowledgment still gets one."""
+        return self.state is WtcpState.CLOSED and self._receiver.is_complete and self.error is None
+
     # --- what arrives ---
 
     def receive(self, octets: bytes, now_ns: int) -> None:
@@ -218,7 +223,7 @@ class WtcpConnection:
         """Return whether data may be taken; who repeats our identity has proved his address."""
         if self.state is WtcpState.LISTEN and hello is not None:
             self._establish(hello, now_ns)
-        return self.state in _AT_WORK
+        return self.state in _AT_WORK or self._is_over
 
     def _take_opening(self, body: Opening, now_ns: int) -> None:
         if body.kind is PacketType.SYN_ACK and self.state is WtcpState.SYN_SENT:
@@ -258,7 +263,7 @@ class WtcpConnection:
 
     def _finish(self, now_ns: int) -> None:
         """Enter TIME-WAIT when both directions are complete; answer what is repeated there."""
-        if not (self._receiver.is_complete and self._sender.outstanding.fin_acknowledged):
+        if not (self._receiver.is_complete and self._sender.outstanding.is_complete):
             return
         if self.state is WtcpState.ESTABLISHED:
             self._enter(WtcpState.TIME_WAIT)
@@ -309,12 +314,12 @@ class WtcpConnection:
             return Reset()
         if self._opening_due_ns is not None and now_ns >= self._opening_due_ns:
             return self._next_opening(now_ns)
-        if self.state not in _AT_WORK:
+        if self.state not in _AT_WORK and not self._is_over:
             return None
         receiver = self._receiver
         if receiver.ack_due_ns is not None and now_ns >= receiver.ack_due_ns:
             self.counters.acks_sent += 1
-            return receiver.make_ack(now_ns, is_done=self._sender.outstanding.fin_acknowledged)
+            return receiver.make_ack(now_ns, is_done=self._sender.outstanding.is_complete)
         return self._sender.outgoing(now_ns, None if self._is_confirmed else self._hello)
 
     @property
@@ -340,7 +345,7 @@ class WtcpConnection:
         if self._reset_due:
             return self._now_ns
         times = [self._opening_due_ns, self._linger_ns, self._give_up_ns]
-        if self.state in _AT_WORK:
+        if self.state in _AT_WORK or self._is_over:
             times += [self._receiver.ack_due_ns, self._sender.next_ns]
         return min((each for each in times if each is not None), default=None)
 

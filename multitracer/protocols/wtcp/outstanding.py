@@ -41,11 +41,16 @@ class Outstanding:
         self._lost: list[int] = []
         self._sent_ns: dict[int, int] = {}
         self.payload_bytes = 0
-        self.fin_acknowledged = False
+        self._fin_acknowledged = False
 
     def __len__(self) -> int:
         """Return how many segments are not acknowledged."""
         return len(self._segments)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the stream is acknowledged, its FIN included."""
+        return self._fin_acknowledged and not self._segments
 
     def add(self, segment: StreamSegment) -> None:
         """Take a new segment, behind all others."""
@@ -83,7 +88,7 @@ class Outstanding:
         gone = [each for each in self._segments.values() if _covers(ack, each)]
         for segment in gone:
             del self._segments[segment.offset]
-            self.fin_acknowledged |= segment.fin
+            self._fin_acknowledged |= segment.fin
         freed = sum(len(segment.payload) for segment in gone)
         self.payload_bytes -= freed
         return freed
