@@ -1,7 +1,7 @@
 """Radio and link models: what destroys frames, what queues packets, and the whole data call.
 
 A configuration, a seed and a script come in; `links.py` makes the link that they describe. IP packets go in
-at one side of it and come out at the other, later or never; each side has events for its log, and the
+at one host and come out at another, later or never; each host has events for its log, and each
 mobile's modem has readings. `gsm/`, `cdpd/` and `bluetooth/` hold one kind of link each, `shared/` what they
 have in common: read `shared/packet_link.py` first, what drivers may rely on, then `gsm/link.py`.
 

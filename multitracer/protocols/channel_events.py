@@ -49,7 +49,7 @@ class PieceLost(NamedTuple):
     ip_id: int | None = None
     seq: int | None = None
     cause: str = ""
-    """block: not decoded; outage: there was no channel."""
+    """block: not decoded; outage: there was no channel; loss: behind a channel that recovers none."""
 
 
 class BurstSent(NamedTuple):

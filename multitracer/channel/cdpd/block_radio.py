@@ -21,15 +21,15 @@ class BlockRadio:
     ----------
     errors : ErrorProcess
         Asked once for each block.
-    signal : Signal
-        Without it nothing is decoded.
+    signal : Signal, optional
+        Where it is zero, nothing is decoded; None is a channel on which power does not count.
     block_ns : int
         Time of a block.
     report_ns : int
         How far back `bler_percent` looks.
     """
 
-    def __init__(self, errors: ErrorProcess, signal: Signal, *, block_ns: int, report_ns: int) -> None:
+    def __init__(self, errors: ErrorProcess, signal: Signal | None, *, block_ns: int, report_ns: int) -> None:
         self._errors = errors
         self._signal = signal
         self._block_ns = block_ns
@@ -55,9 +55,16 @@ class BlockRadio:
         return 100 * sum(losses) / len(losses) if losses else None
 
     def _pass(self, until: int) -> None:
-        for block in range(self._next, until):
-            lost = self._errors.lost(block)  # asked always: an outage does not shift its chance
-            lost |= self._is_dead or self._is_deaf or self._signal.is_zero(block * self._block_ns)
-            self._last_lost = lost
-            self._lately.append(None if self._is_deaf else lost)
-        self._next = max(self._next, until)
+        """Decide all blocks before `until`, those of each second of the signal together."""
+        while self._next < until:
+            is_zero, end = False, until
+            if self._signal is not None:
+                is_zero = self._signal.is_zero(self._next * self._block_ns)
+                end = min(until, -(-self._signal.until_ns // self._block_ns))
+            # asked always: an outage does not shift its chance
+            lost = self._errors.lost_slots(self._next, end)
+            if is_zero or self._is_dead or self._is_deaf:
+                lost = [True] * len(lost)
+            self._last_lost = lost[-1]
+            self._lately.extend([None] * len(lost) if self._is_deaf else lost)
+            self._next = end

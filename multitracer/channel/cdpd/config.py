@@ -8,8 +8,10 @@ Where a number comes from stands beside it. *Primer*: Sierra's CDPD primer and l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.shared.hosts import MOST_MOBILES
 from multitracer.channel.shared.queue import QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -48,8 +50,13 @@ class CellConfig:
     mean_blocks: float = 8.0
     """Mean length of their bursts, geometric, up to max_blocks (ours: a short packet has 3, a full one 18;
     a base station does not tell)."""
+    stations: int = 0
+    """How many users they are, each with bursts of his own that wait while he sends (paper 001: up to 30 of a
+    channel). 0 is any number: every burst is one of another user, so that a busy cell collides more."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.stations <= MOST_MOBILES:
+            raise LocalProtocolError(f"CDPD cell: stations is {self.stations}; choose 0 to {MOST_MOBILES}")
         if not 0 <= self.busy_percent - self.spread_percent <= self.busy_percent + self.spread_percent <= 90:
             raise LocalProtocolError("CDPD cell: busy_percent ± spread_percent lies within 0 to 90")
         if self.mean_blocks < 1 or self.holds_ns < 1:
@@ -153,14 +160,46 @@ class NetworkConfig:
             raise LocalProtocolError("CDPD network: no delay is negative")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossConfig:
+    """Packets lost behind the channel where nothing is recovered: paper 001's exponential loss model.
+
+    The packets between two losses are counted by an exponential variable, rounded down, which makes each
+    packet's loss independent of all others.
+    """
+
+    down: float = 0.0
+    """Probability towards the mobile (paper 001: 0, 0.04 and 0.06)."""
+    up: float = 0.0
+    """... towards the fixed host."""
+
+    def __post_init__(self) -> None:
+        for name, rate in (("down", self.down), ("up", self.up)):
+            if not 0 <= rate <= 1:
+                raise LocalProtocolError(f"CDPD loss: {name} is {rate}; choose a probability, 0 to 1")
+
+
 def _block_errors() -> ErrorConfig:
     return ErrorConfig(kind="gilbert-elliott", good_s=20.0, bad_s=1.0, good_rate=0.002, bad_rate=0.4)
 
 
+_LEAST_BITS_PER_S, _MOST_BITS_PER_S = 1_200, 10_000_000
+"""Rates of which nothing is known are refused: a block would last a third of a second, or 40 us (ours)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdpdConfig:
-    """One mobile's use of a CDPD channel of 19.2 kb/s in each direction."""
+    """A CDPD channel, and the mobiles that share it."""
 
+    mobiles: int = 1
+    """Mobiles of this link, each with its own radio, queues and data link, on one channel."""
+    bits_per_s: int = 19_200
+    """Raw rate of the channel in each direction (primer); paper 001 tries 50,000, too."""
+    recovery: Literal["mdlp", "none"] = "mdlp"
+    """mdlp: coded blocks, and a data link that sends lost frames again. none: the channel that paper 001
+    simulates: a packet is a frame, the channel carries its full rate, no block is lost but in an outage or a
+    scripted fade, and packets get lost behind the channel by `loss`; `up`, `down` and the losses of `network`
+    are those of the other."""
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Before each channel, at the modem and at the router: deep buffers (papers 000, 001)."""
     up: ErrorConfig = field(default_factory=_block_errors)
@@ -173,5 +212,39 @@ class CdpdConfig:
     signal: SignalConfig = field(default_factory=SignalConfig)
     outages: OutageConfig = field(default_factory=OutageConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    """With recovery none only."""
     report_ns: int = 5 * NS_PER_S
     """The modem's BLER and cell busy are those of the last so many seconds (ours)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.mobiles <= MOST_MOBILES:
+            raise LocalProtocolError(f"mobiles is {self.mobiles}; choose 1 to {MOST_MOBILES}")
+        if not _LEAST_BITS_PER_S <= self.bits_per_s <= _MOST_BITS_PER_S:
+            least, most = f"{_LEAST_BITS_PER_S:,}", f"{_MOST_BITS_PER_S:,}"
+            raise LocalProtocolError(f"bits_per_s is {self.bits_per_s}; choose {least} to {most}")
+        if self.recovery not in ("mdlp", "none"):
+            raise LocalProtocolError(f"recovery is {self.recovery!r}; choose mdlp or none")
+        self._refuse_losses_of_the_other_recovery()
+
+    def _refuse_losses_of_the_other_recovery(self) -> None:
+        """Refuse what would have no effect."""
+        if self.recovery == "mdlp":
+            if self.loss != LossConfig():
+                raise LocalProtocolError(
+                    'loss is for recovery = "none"; with mdlp set loss_up and loss_down of [link.network]'
+                )
+            return
+        for name, errors in (("up", self.up), ("down", self.down)):
+            if errors.kind != "none" and errors != _block_errors():
+                raise LocalProtocolError(
+                    f'{name}: recovery = "none" loses no blocks; set {name} of [link.loss] instead'
+                )
+        network, usual = self.network, NetworkConfig()
+        if network.loss_up not in (0, usual.loss_up) or network.loss_down not in (
+            0,
+            usual.loss_down,
+        ):
+            raise LocalProtocolError(
+                'network: recovery = "none" loses packets by [link.loss]; set up and down there instead'
+            )

@@ -12,12 +12,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.cdpd.blocks import MICROSLOT_NS
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from multitracer.channel.cdpd.blocks import BlockTimes
     from multitracer.channel.cdpd.config import AccessConfig
     from multitracer.channel.shared.scheduler import Agenda
 
@@ -27,8 +26,8 @@ class Burst:
     """A station's use of the channel."""
 
     began_ns: int
-    is_own: bool = False
-    """Whether it is the measuring mobile's; the others make the cell busy."""
+    owner: int = 0
+    """Number of the mobile whose it is, from 1; 0 of the other users."""
     has_collided: bool = False
 
 
@@ -37,14 +36,24 @@ class Span(NamedTuple):
 
     begin_ns: int
     end_ns: int
-    is_own: bool
+    owner: int
 
 
 class ReverseChannel:
-    """Which stations transmit, and what the busy/idle flag shows of it."""
+    """Which stations transmit, and what the busy/idle flag shows of it.
 
-    def __init__(self, config: AccessConfig) -> None:
-        self.flag_delay_ns = config.flag_delay_microslots * MICROSLOT_NS
+    Parameters
+    ----------
+    config : AccessConfig
+    times : BlockTimes
+    remembers_ns : int
+        How far back `busy_percent` may look.
+    """
+
+    def __init__(self, config: AccessConfig, times: BlockTimes, *, remembers_ns: int) -> None:
+        self.times = times
+        self.flag_delay_ns = config.flag_delay_microslots * times.microslot_ns
+        self._remembers_ns = remembers_ns
         self._on_air: list[Burst] = []
         self._busy_until_ns = 0
         self._past: deque[Span] = deque()
@@ -65,24 +74,27 @@ class ReverseChannel:
         """End a station's burst."""
         self._on_air.remove(burst)
         self._busy_until_ns = max(self._busy_until_ns, now_ns + self.flag_delay_ns)
-        self._past.append(Span(burst.began_ns, now_ns, burst.is_own))
+        self._past.append(Span(burst.began_ns, now_ns, burst.owner))
+        while self._past[0].end_ns < now_ns - self._remembers_ns:
+            self._past.popleft()
 
-    def busy_percent(self, since_ns: int, now_ns: int) -> float | None:
-        """Return the share of time in which others held the channel, among the time that this mobile did not.
+    def busy_percent(self, since_ns: int, now_ns: int, *, owner: int) -> float | None:
+        """Return the share of time in which others held the channel, among the time that `owner` did not.
 
         What ended before `since_ns` is forgotten.
         """
         while self._past and self._past[0].end_ns < since_ns:
             self._past.popleft()
-        spans = [*self._past, *(Span(b.began_ns, now_ns, b.is_own) for b in self._on_air)]
-        free_ns = now_ns - since_ns - _covered_ns(spans, since_ns, is_own=True)
-        return 100 * _covered_ns(spans, since_ns, is_own=False) / free_ns if free_ns > 0 else None
+        spans = [*self._past, *(Span(b.began_ns, now_ns, b.owner) for b in self._on_air)]
+        free_ns = now_ns - since_ns - _covered_ns([s for s in spans if s.owner == owner], since_ns)
+        others_ns = _covered_ns([s for s in spans if s.owner != owner], since_ns)
+        return 100 * others_ns / free_ns if free_ns > 0 else None
 
 
-def _covered_ns(spans: list[Span], since_ns: int, *, is_own: bool) -> int:
-    """Return the length of the union of the spans of one kind."""
+def _covered_ns(spans: list[Span], since_ns: int) -> int:
+    """Return the length of the union of spans."""
     covered, reached = 0, since_ns
-    for begin, end, _ in sorted(span for span in spans if span.is_own == is_own):
+    for begin, end, _ in sorted(spans):
         covered += max(0, end - max(begin, reached))
         reached = max(reached, end)
     return covered
@@ -113,6 +125,7 @@ class Access:
     ) -> None:
         self._channel = channel
         self._config = config
+        self._microslot_ns = channel.times.microslot_ns
         self._agenda = agenda
         self._luck = luck
         self._begin = begin
@@ -139,13 +152,13 @@ class Access:
     def succeeded(self, now_ns: int) -> None:
         """Note that a burst is over: there is a pause before the next one."""
         self.failures = 0
-        self._may_at_ns = now_ns + self._config.min_idle_microslots * MICROSLOT_NS
+        self._may_at_ns = now_ns + self._config.min_idle_microslots * self._microslot_ns
 
     def failed(self, now_ns: int) -> None:
         """Note a collision or a block that was not decoded, and back off."""
         count = min(self._config.min_count + self.failures, self._config.max_count)
         self.failures += 1
-        self._may_at_ns = now_ns + (1 + self._luck.randrange(2**count)) * MICROSLOT_NS
+        self._may_at_ns = now_ns + (1 + self._luck.randrange(2**count)) * self._microslot_ns
 
     @property
     def is_hopeless(self) -> bool:
@@ -155,7 +168,7 @@ class Access:
     def _look_at(self, time_ns: int) -> None:
         self._wanted += 1
         wish = self._wanted
-        on_grid_ns = -(-time_ns // MICROSLOT_NS) * MICROSLOT_NS
+        on_grid_ns = -(-time_ns // self._microslot_ns) * self._microslot_ns
         self._agenda.at(on_grid_ns, lambda now_ns: self._look(now_ns, wish))
 
     def _look(self, now_ns: int, wish: int) -> None:
@@ -164,7 +177,7 @@ class Access:
         if self._channel.is_busy(now_ns):
             self.deferrals += 1
             pause = 1 + self._luck.randrange(self._config.max_entrance_delay_microslots + 1)
-            self._look_at(now_ns + pause * MICROSLOT_NS)
+            self._look_at(now_ns + pause * self._microslot_ns)
             return
         self.is_wanting = False
         self._begin(now_ns)

@@ -282,6 +282,9 @@ class MdlpEntity:
         self._control.clear()
         self._forget()
 
+    def settled(self) -> None:
+        """Do nothing: what is in transit is known from acknowledgements."""
+
     # --- what it tells ---
 
     @property

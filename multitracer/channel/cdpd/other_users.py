@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from math import log
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.cdpd.blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
 from multitracer.channel.cdpd.dsma import Access, Burst
+
+_MOST_WAITING = 50
+"""Bursts that wait at a station of the cell, as packets at a mobile by default (ours)."""
 
 if TYPE_CHECKING:
     from multitracer.channel.cdpd.config import AccessConfig, CellConfig
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 
 class Cell:
     """Starts other users' bursts at a rate that varies slowly.
+
+    Each burst is one of a new user's, or, with `stations`, of one of so many users: he contends with all
+    others but never with himself, and what he cannot send yet waits for his turn.
 
     Parameters
     ----------
@@ -43,6 +49,8 @@ class Cell:
         self.luck = Random(f"{seed} cell access")
         self._arrivals = Random(f"{seed} cell arrivals")
         self._config = config
+        self._times = channel.times
+        self._stations = [_Station(self) for _ in range(config.stations)]
         self._share = 0.0
         self._holds_until_ns = 0
         if config.busy_percent > 0:
@@ -53,7 +61,7 @@ class Cell:
             spread = self._config.spread_percent
             self._share = (self._config.busy_percent + self._arrivals.uniform(-spread, spread)) / 100
             self._holds_until_ns = now_ns + 1 + round(self._arrivals.expovariate(1 / self._config.holds_ns))
-        burst_ns = PREAMBLE_NS + self._config.mean_blocks * REVERSE_BLOCK_NS
+        burst_ns = self._times.preamble_ns + self._config.mean_blocks * self._times.reverse_ns
         if self._share <= 0:
             self.agenda.at(self._holds_until_ns, self._plan_next)
             return
@@ -64,7 +72,9 @@ class Cell:
             self.agenda.at(now_ns + pause_ns, self._arrive)
 
     def _arrive(self, now_ns: int) -> None:
-        _Other(self, self._blocks()).want(now_ns)
+        blocks = self._blocks()
+        station = self._arrivals.choice(self._stations) if self._stations else _Station(self)
+        station.take(blocks, now_ns)
         self._plan_next(now_ns)
 
     def _blocks(self) -> int:
@@ -76,37 +86,55 @@ class Cell:
         return min(drawn, self.access.max_blocks)
 
 
-class _Other:
-    """A burst of another mobile; its blocks are never lost by bad radio."""
+class _Station:
+    """Another mobile and its bursts, one after another; their blocks are never lost by bad radio."""
 
-    def __init__(self, cell: Cell, blocks: int) -> None:
+    def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._blocks = blocks
+        self._times = cell.channel.times
+        self._waiting: deque[int] = deque()
+        """Lengths in blocks; the first is the one that is being sent."""
         self._burst = Burst(0)
         self._access = Access(
             cell.channel, cell.access, agenda=cell.agenda, luck=cell.luck, begin=self._begin
         )
 
-    def want(self, now_ns: int) -> None:
-        self._access.want(now_ns)
+    def take(self, blocks: int, now_ns: int) -> None:
+        """Send a burst now, or when those before it are sent; a full queue refuses it."""
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(blocks)
+            if len(self._waiting) == 1:
+                self._access.want(now_ns)
 
     def _begin(self, now_ns: int) -> None:
         self._burst = Burst(now_ns)
         self._cell.channel.begin(self._burst)
-        first_ns = PREAMBLE_NS + REVERSE_BLOCK_NS + self._cell.channel.flag_delay_ns
+        first_ns = self._times.preamble_ns + self._times.reverse_ns + self._cell.channel.flag_delay_ns
         self._cell.agenda.at(now_ns + first_ns, self._first_block_told)
 
     def _first_block_told(self, now_ns: int) -> None:
-        if not self._burst.has_collided:
-            told_ns = self._cell.channel.flag_delay_ns
-            self._cell.agenda.at(
-                max(now_ns, now_ns - told_ns + (self._blocks - 1) * REVERSE_BLOCK_NS), self._end
-            )
+        if self._burst.has_collided:
+            self._end(now_ns)
+            self._access.failed(now_ns)
+            if self._access.is_hopeless:
+                self._access.failures = 0
+                self._next(now_ns)
+            else:
+                self._access.want(now_ns)
             return
+        sent_ns = now_ns - self._cell.channel.flag_delay_ns + (self._waiting[0] - 1) * self._times.reverse_ns
+        self._cell.agenda.at(max(now_ns, sent_ns), self._done)
+
+    def _done(self, now_ns: int) -> None:
         self._end(now_ns)
-        self._access.failed(now_ns)
-        if not self._access.is_hopeless:
-            self._access.want(now_ns)
+        self._access.succeeded(now_ns)
+        self._next(now_ns)
 
     def _end(self, now_ns: int) -> None:
         self._cell.channel.end(self._burst, now_ns)
+
+    def _next(self, now_ns: int) -> None:
+        """Go on to the next burst; the pause and the back-off of the one before hold for it."""
+        self._waiting.popleft()
+        if self._waiting:
+            self._access.want(now_ns)

@@ -1,10 +1,10 @@
-"""The mobile's bursts on CDPD's reverse channel, for which it contends."""
+"""A mobile's bursts on CDPD's reverse channel, for which it contends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.channel.cdpd.blocks import PREAMBLE_NS, REVERSE_BLOCK_NS
+from multitracer.channel.cdpd.blocks import BlockFiller
 from multitracer.channel.cdpd.dsma import Access, Burst
 from multitracer.protocols.channel_events import AccessWaitEnded, AccessWaitStarted, BurstSent
 from multitracer.units import NS_PER_US
@@ -26,7 +26,9 @@ class ReverseTransmitter:
     channel : ReverseChannel
     config : AccessConfig
     path : BlockPath
-        What it works with.
+        What it sends, and what loses it.
+    owner : int
+        Number of the mobile, from 1.
     has_work : callable
         Tells whether there is something to send at a time.
     luck : Random
@@ -39,13 +41,16 @@ class ReverseTransmitter:
         config: AccessConfig,
         path: BlockPath,
         *,
+        owner: int,
         has_work: Callable[[int], bool],
         luck: Random,
     ) -> None:
         self._channel = channel
         self._config = config
         self._agenda = path.agenda
-        self._filler = path.filler
+        self._owner = owner
+        self._times = channel.times
+        self._filler = BlockFiller(path.next_carriage, channel.times.reverse_bits)
         self._radio = path.radio
         self._journal = path.journal
         self._completed = path.completed
@@ -83,20 +88,20 @@ class ReverseTransmitter:
         self._waited(now_ns, "burst" if self._block else "given-up")
         if self._block is None:  # what waited was thrown away by a reset of the data link
             return
-        self._burst = Burst(now_ns, is_own=True)
+        self._burst = Burst(now_ns, self._owner)
         self._blocks = 0
         self._channel.begin(self._burst)
-        self._send_block(self._burst, now_ns + PREAMBLE_NS)
+        self._send_block(self._burst, now_ns + self._times.preamble_ns)
 
     def _send_block(self, burst: Burst, now_ns: int) -> None:
-        self._agenda.at(now_ns + REVERSE_BLOCK_NS, lambda then_ns: self._block_ended(burst, then_ns))
+        self._agenda.at(now_ns + self._times.reverse_ns, lambda then_ns: self._block_ended(burst, then_ns))
 
     def _block_ended(self, burst: Burst, now_ns: int) -> None:
         block = self._block
         if burst is not self._burst or block is None:
             return  # an outage ended the burst
         self._blocks += 1
-        if burst.has_collided or self._radio.is_lost(now_ns // REVERSE_BLOCK_NS):
+        if burst.has_collided or self._radio.is_lost(now_ns // self._times.reverse_ns):
             cause = "collision" if burst.has_collided else "undecoded"
             told_ns = now_ns + self._channel.flag_delay_ns
             self._agenda.at(told_ns, lambda then_ns: self._failed(burst, cause, then_ns))

@@ -45,6 +45,10 @@ class ErrorProcess(ABC):
     def lost(self, slot: int) -> bool:
         """Return whether the frame in `slot` is destroyed; called once per slot, in order."""
 
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Return whether the frames in the slots `[begin, end)` are destroyed: `lost` of each, quicker."""
+        return [self.lost(slot) for slot in range(begin, end)]
+
 
 class NoErrors(ErrorProcess):
     """A perfect radio."""
@@ -53,6 +57,10 @@ class NoErrors(ErrorProcess):
         """Return False."""
         del slot
         return False
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Return False for each slot."""
+        return [False] * (end - begin)
 
 
 def _checked_rate(rate: float, what: str) -> float:
@@ -111,11 +119,20 @@ class GilbertElliottErrors(ErrorProcess):
 
     def lost(self, slot: int) -> bool:
         """Draw the change of state, then whether the frame is lost."""
-        del slot
-        if self._random() < self._leave[self.is_bad]:
-            self.is_bad = not self.is_bad
-        rate = self._rate[self.is_bad]
-        return rate > 0 and self._random() < rate
+        return self.lost_slots(slot, slot + 1)[0]
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Draw the same for each slot of `[begin, end)`."""
+        random, is_bad = self._random, self.is_bad
+        leave, rate = self._leave[is_bad], self._rate[is_bad]
+        lost = []
+        for _ in range(begin, end):
+            if random() < leave:
+                is_bad = not is_bad
+                leave, rate = self._leave[is_bad], self._rate[is_bad]
+            lost.append(rate > 0 and random() < rate)
+        self.is_bad = is_bad
+        return lost
 
 
 class ReplayedErrors(ErrorProcess):
@@ -176,6 +193,12 @@ class FadingErrors(ErrorProcess):
             for fade in self._fades:
                 lost |= fade.begin <= slot and (fade.rate >= 1 or self._random() < fade.rate)
         return lost
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Return whether the process below or a fade destroys the frames in `[begin, end)`."""
+        if not self._fades:
+            return self._below.lost_slots(begin, end)
+        return [self.lost(slot) for slot in range(begin, end)]
 
 
 def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorProcess:

@@ -41,13 +41,14 @@ class Signal:
         self._keep = exp(-NS_PER_S / config.correlation_ns)
         self._renew = config.deviation_db * sqrt(1 - self._keep**2)
         self._fading_db = self._gauss(0.0, config.deviation_db)
-        self._until_ns = NS_PER_S
+        self.until_ns = NS_PER_S
+        """Up to then the power is that of the last call."""
 
     def dbm(self, now_ns: int) -> float:
         """Return the power at a time not before that of the last call."""
-        while now_ns >= self._until_ns:
+        while now_ns >= self.until_ns:
             self._fading_db = self._keep * self._fading_db + self._gauss(0.0, self._renew)
-            self._until_ns += NS_PER_S
+            self.until_ns += NS_PER_S
         return max(self._config.zero_dbm, self._config.mean_dbm + self._fading_db)
 
     def is_zero(self, now_ns: int) -> bool:
