@@ -103,10 +103,15 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     PreflightError
         If this process may not do it, or the kernel has no such congestion control.
     InputError
-        If the folder is another session's, in use, or cannot be made; if the call was dropped.
+        If the folder is another session's, in use, or cannot be made; if the call was dropped; if the link
+        has several mobiles.
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """
+    if len(scenario.hosts) > len(SIDES):
+        raise InputError(
+            f"{scenario.name}: a real run has one mobile, not {len(scenario.hosts) - 1}; use --virtual"
+        )
     measurement = Measurement(plan, folder, scenario, replace(options or Options(), speed=speed), capture)
     about = _about(
         folder.resolve().name,
