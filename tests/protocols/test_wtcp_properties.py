@@ -27,8 +27,8 @@ def configs(draw: st.DrawFn) -> WtcpConfig:
     )
 
 
-def _fate(fates: list[list[int]], number: int) -> list[int]:
-    return fates[number] if number < len(fates) else [0]
+def _way(fates: list[list[int]]) -> Direction:
+    return Direction(fate=lambda n: fates[n] if n < len(fates) else [0])
 
 
 def _ended_well(talk: Talk, data: bytes, reply: bytes) -> None:
@@ -51,7 +51,7 @@ def test_any_loss_reordering_and_duplication_delivers_exactly(
     a: WtcpConfig, b: WtcpConfig, ways: tuple[list[list[int]], list[list[int]]], size: int, answer: int
 ) -> None:
     data, reply = (bytes(i * 7 % 251 for i in range(n)) for n in (size, answer))
-    path = Path(*(Direction(fate=lambda n, way=way: _fate(way, n)) for way in ways))
+    path = Path(*(_way(each) for each in ways))
     talk = path.add(a, b, data=data, reply=reply)
     path.run(3000)
     _ended_well(talk, data, reply)
