@@ -70,6 +70,7 @@ def doctor() -> None:
         "sudo multitracer testbed run fig5-typical --speed 10 -o typical",
         "multitracer testbed run my.toml --virtual --seed 7 -o run7",
         "multitracer testbed run fig4-slow-start --virtual --as-linux -o as_linux",
+        "multitracer testbed run wtcp-fig3b --virtual --transport vegas -o vegas",
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")
@@ -103,6 +104,11 @@ def doctor() -> None:
     help="Seed of the radio's random numbers; in virtual time it determines every byte. Default: scenario's.",
 )
 @click.option(
+    "--transport",
+    metavar="NAME",
+    help="With --virtual: transport of every traffic, such as newreno, vegas, wtcp. Default: scenario's.",
+)
+@click.option(
     "--errors",
     "trace",
     metavar="TRACE",
@@ -117,6 +123,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     as_linux: bool,
     speed: float | None,
     seed: int | None,
+    transport: str | None,
     trace: Path | None,
 ) -> None:
     """Run a scenario and write a session folder.
@@ -137,7 +144,11 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
         raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
     if as_linux and not virtual:
         raise click.UsageError("--as-linux is for --virtual; a real run is Linux")
+    if transport is not None and not virtual:
+        raise click.UsageError("--transport is for --virtual; a real run has the kernel's TCP")
     chosen = load_scenario(scenario)
+    if transport is not None:
+        chosen = chosen.with_transport(transport)
     if as_linux:
         chosen = chosen.as_linux()
     if trace is not None:

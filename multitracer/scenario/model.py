@@ -124,6 +124,19 @@ class Scenario:
         link = replace(self.gsm, queue=queue)
         return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
+    def with_transport(self, name: str) -> Scenario:
+        """Return the scenario with another transport of every traffic.
+
+        Raises
+        ------
+        InputError
+            If there is no such transport, or the link cannot carry it.
+        """
+        try:
+            return replace(self, traffic=tuple(replace(each, transport=name) for each in self.traffic))
+        except LocalProtocolError as error:
+            raise InputError(f"{self.name}: {error}") from error
+
     @property
     def sender(self) -> HostName:
         """Who sends the data of the first traffic."""

@@ -53,11 +53,11 @@ class VirtualRun:
     ) -> None:
         self.scenario = scenario
         self.seed = scenario.seed if seed is None else seed
-        self._meters = _ObservingMeters(scenario)
-        self.world = VirtualWorld(scenario, seed=self.seed, observers=[self._meters, *observers])
+        self.meters = _ObservingMeters(scenario)
+        self.world = VirtualWorld(scenario, seed=self.seed, observers=[self.meters, *observers])
         self.world.moved = self._follow_link
         self._flows = [
-            _FLOWS[traffic.transport](number, scenario, self.world, self._meters)
+            _FLOWS[traffic.transport](number, scenario, self.world, self.meters)
             for number, traffic in enumerate(scenario.traffic)
         ]
         self._has_started = False
@@ -90,7 +90,7 @@ class VirtualRun:
         return all(socket.is_done for socket in sockets) and self.world.link.is_quiet
 
     def _summary(self) -> Summary:
-        link, transfer = self._meters.link, self._meters.flows.get(0, _UNMEASURED)
+        link, transfer = self.meters.link, self.meters.flows.get(0, _UNMEASURED)
         traffic, hosts = self.scenario.traffic[0], self.world.hosts
         sender, receiver = hosts[self.scenario.sender_of(traffic)], hosts[self.scenario.receiver_of(traffic)]
         counters = [socket.connection.sender.counters for socket in sender.sockets]
@@ -107,7 +107,7 @@ class VirtualRun:
             longest_receiver_hole_s=_seconds(transfer.longest_hole_ns),
             max_rtt_s=_seconds(transfer.max_rtt_ns),
             ledger=self.world.link.balance() if isinstance(self.world.link, GsmLink) else None,
-            flows=self._meters.all_flows(end_ns=self.world.now_ns),
+            flows=self.meters.all_flows(end_ns=self.world.now_ns),
         )
 
 
