@@ -19,6 +19,8 @@ SAMPLES = ROOT / "sample_traces"
 _NAMESPACE_TOOLS = ("ip", "tc", "nft", "ethtool", "tcpdump", "sysctl")
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, by the programs under test too
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so is this one in the background of a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SLOW_MACHINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_MACHINE)

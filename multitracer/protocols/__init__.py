@@ -1,7 +1,7 @@
 """Protocol cores without I/O: bytes and points in time go in, bytes and events come out.
 
 - `rlp/`, `l2r.py`, `ppp.py`, `vj/`: the layers of a GSM data call, from radio frames to IP packets.
-- `tcp/`: a TCP of our own; `centaurus/`: the message transport of paper 000.
+- `tcp/`: a TCP of our own; `centaurus/`, `wtcp/`: the transports of papers 000 and 001.
 - `modem/`, `position/`, `sock_diag/`: what modems, GPS receivers and Linux say, decoded.
 - `pcap_file.py`, `rlpdump.py`, `gsmtap.py`: files and packets as bytes, written or read.
 

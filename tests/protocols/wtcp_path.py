@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from multitracer.protocols.wtcp import IP_UDP_BYTES, WtcpConfig, WtcpConnection, WtcpEvent
+from multitracer.protocols.wtcp.packet import DATA_BYTES, HEAD_BYTES
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+PAYLOAD_BYTES = 500 - IP_UDP_BYTES - HEAD_BYTES - DATA_BYTES
+"""What a packet of the paper's length carries for the application."""
 _MOST_AT_ONCE = 1000
 """More packets than an end may send at one instant."""
 
@@ -225,8 +228,7 @@ class Path:
 
 
 def goodput_packets_per_s(talk: Talk, begin_s: float, end_s: float) -> float:
-    """Return the rate at which whole packets' payloads were delivered between two instants."""
+    """Return the payload delivered between two instants, in packets of 500 bytes each second."""
     before = max((n for t, n in talk.marks if t <= begin_s * NS_PER_S), default=0)
     after = max((n for t, n in talk.marks if t <= end_s * NS_PER_S), default=0)
-    payload = talk.a.config.packet_bytes - IP_UDP_BYTES - 36
-    return (after - before) / payload / (end_s - begin_s)
+    return (after - before) / PAYLOAD_BYTES / (end_s - begin_s)

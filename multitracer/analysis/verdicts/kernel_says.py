@@ -116,8 +116,8 @@ def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
     for ahead_ns, reach_ns in ((0, _AT_ONCE_NS), (_CLOCKS_NS, _AT_ONCE_NS), (_LATE_NS, 2 * _LATE_NS)):
         waiting = np.flatnonzero(spoken_of < 0)
         free = np.setdiff1d(np.arange(len(time_ns)), spoken_of)
-        found = _last_free(time_ns[free], report_ns[waiting] + ahead_ns, reach_ns)
-        spoken_of[waiting[found >= 0]] = free[found[found >= 0]]
+        last = _last_free(time_ns[free], report_ns[waiting] + ahead_ns, reach_ns)
+        spoken_of[waiting[last >= 0]] = free[last[last >= 0]]
     return spoken_of
 
 

@@ -55,9 +55,9 @@ _ALIKE = 0.1
 _MOSTLY, _NOT_FULL = 0.5, 0.85
 """If so many of the runs of losses were at a full queue, it drops only then: a managed one drops at any wait.
 Below this part of the longest wait it was not full, and did not lose what was lost."""
-_STEADY, _LEAST_PIECES, _AROUND = 1.2, 8, 5
+_STEADY, _LEAST_PIECES, _AROUND = 1.25, 8, 5
 """By so much the link's time for a segment, the median of a few pieces, may vary in a transfer: else a full
-queue does not always take as long."""
+queue does not always take as long. Far less than `_HALF` and `_FAR` leave room for."""
 _LEAST_SHARE = 0.02
 """Of all runs of losses that were repaired."""
 
@@ -78,8 +78,10 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     is_deep = longest_ns >= _DEEPER * limit_ns
     few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
     in_a_row = last - first >= _LEAST_RUN
-    few |= _unless_alike(waited, in_a_row & _is_below(case, delays, lost[first], waited))
-    if _is_drop_tail(case, delays, waited, longest_ns):
+    is_steady = not len(delays.changes) and _is_steady(case)
+    longer_ns = longest_ns if is_steady else _longer_ns(case, delays, lost[first])
+    few |= _unless_alike(waited, in_a_row & _is_below(delays, waited, longer_ns))
+    if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
         few |= _far(delays, waited, longest_ns)
         if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
             few |= _most_ns(case, delays, lost[first], lost[last - 1]) <= _NOT_FULL * longest_ns
@@ -109,13 +111,8 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
     return np.asarray(chosen & (high - low >= _ALIKE * middle))
 
 
-def _is_drop_tail(case: Case, delays: Delays, waited: Array, longest_ns: float) -> bool:
-    """Return whether losses show a queue that drops when it is full, of one length all the time.
-
-    Then it is no managed queue, and what it was far from full with was not lost to it.
-    """
-    if np.count_nonzero(waited >= _FULL * longest_ns) < _LEAST_RUNS or len(delays.changes):
-        return False
+def _is_steady(case: Case) -> bool:
+    """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
     gaps = arrival_gaps(case)
     pieces = None if gaps is None else busy_pieces(case, gaps)
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
@@ -177,14 +174,18 @@ def _service_ns(case: Case) -> float:
     return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
 
 
-def _is_below(case: Case, delays: Delays, place: Array, waited: Array) -> Array:
-    """Return which waits are far shorter than one that came through soon before or after each place."""
+def _longer_ns(case: Case, delays: Delays, place: Array) -> Array:
+    """Return the longest wait of what came through soon before or after each place."""
     rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
     width_ns = _SOON * int(rtt.max(initial=0))
     sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
     first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
     first = np.minimum(first, len(delays.time_ns) - 1)
-    longer_ns = -span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1))
+    return np.asarray(-span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1)))
+
+
+def _is_below(delays: Delays, waited: Array, longer_ns: Array | float) -> Array:
+    """Return which waits are far shorter than a longer one that came through."""
     far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
     return np.asarray(far & (_rank(delays, waited) <= _BELOW_RANK))
 
