@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.script import ScriptEvent
 
 
+_LONGEST_S = 86_400
+"""A run lasts a day at most: not measured, some minutes of computing."""
+_LEAST_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
+"""RFC 791: what every link carries, and the longest packet."""
+_MOST_OFFSET_S = 900_000_000
+"""A clock that is further back than this from the year 2000 has no time in a capture, which begins in 1970."""
+_MOST_SKEW_PPM = 100_000
+"""A tenth: not measured, a thousand times that of a bad crystal."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """One connection, opened by a mobile, that carries data one way."""
@@ -38,9 +48,11 @@ class Traffic:
     """When the user gives up, counted from `start_s`: the mobile closes without waiting; 0 never."""
 
     def __post_init__(self) -> None:
-        rates_and_times = self.start_s, self.reads_bytes_per_s, self.writes_bytes_per_s, self.aborts_after_s
-        if self.bytes < 1 or min(rates_and_times) < 0:
-            raise LocalProtocolError("traffic: bytes is at least 1, no time or rate is negative")
+        if self.bytes < 1 or min(self.reads_bytes_per_s, self.writes_bytes_per_s) < 0:
+            raise LocalProtocolError("traffic: bytes is at least 1, no rate is negative")
+        for key, value in (("start_s", self.start_s), ("aborts_after_s", self.aborts_after_s)):
+            if not 0 <= value <= _LONGEST_S:
+                raise LocalProtocolError(f"traffic: {key} is {value}; choose 0 to {_LONGEST_S:,}")
         if self.transport not in TRANSPORTS:
             raise LocalProtocolError(
                 f"transport is {self.transport!r}; choose one of {', '.join(TRANSPORTS)}"
@@ -53,6 +65,14 @@ class HostClock:
 
     offset_s: float = 0.0
     skew_ppm: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key, value, most in (
+            ("offset_s", self.offset_s, _MOST_OFFSET_S),
+            ("skew_ppm", self.skew_ppm, _MOST_SKEW_PPM),
+        ):
+            if not -most <= value <= most:
+                raise LocalProtocolError(f"clock: {key} is {value}; choose -{most:,} to {most:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +165,13 @@ class Scenario:
     def __post_init__(self) -> None:
         if not self.traffic and isinstance(self.link, LinkConfig):
             raise LocalProtocolError("a scenario needs [[traffic]]")
-        if not 0 < self.limit_s <= 86_400:
+        if not 0 < self.limit_s <= _LONGEST_S:
             raise LocalProtocolError("limit_s is above 0 and at most a day")
+        for profile in (self.mobile, self.fixed):
+            if not _LEAST_MTU_BYTES <= profile.mtu_bytes <= _MOST_MTU_BYTES:
+                raise LocalProtocolError(
+                    f"[tcp] mtu_bytes is {profile.mtu_bytes}; choose {_LEAST_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
+                )
         for number, traffic in enumerate(self.traffic, 1):
             self._check(traffic, f"[[traffic]] number {number}:")
 
