@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
 _HOSTS = ("mobile", "fixed")
+_MOST = (1 << 63) - 1
+"""Times are int64 ns; no other number of a scenario comes near it."""
 _PLAIN = {"title", "figure", "limit_s", "seed"}
 
 
@@ -162,6 +164,9 @@ class _Reader:
         return values
 
     def _value(self, value: object, hint: object, where: str, factor: int) -> object:
+        if isinstance(value, int | float) and not (-_MOST <= value * factor <= _MOST):  # true of NaN, too
+            most = f"{_MOST // factor:,}"
+            raise FormatError(self._path, f"{where} is {_shown(value)}; choose a number below {most}")
         if factor != 1 and isinstance(value, int | float) and not isinstance(value, bool):
             return round(value * factor)
         if get_origin(hint) is Literal:
@@ -187,6 +192,11 @@ def _field_of(key: str, known: dict[str, Field[object]]) -> tuple[str | None, in
         if key.endswith(suffix) and name in known:
             return name, factor
     return None, 1
+
+
+def _shown(number: object) -> str:
+    """Return a number in a few characters, however many digits it has."""
+    return "too large" if isinstance(number, int) else str(number)
 
 
 def _is_required(field: Field[object]) -> bool:

@@ -16,6 +16,18 @@ from multitracer.channel.shared.queue import QueueConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS, NS_PER_S
 
+_MOST_MICROSLOTS = 10_000
+_MOST_COUNT = 16
+_MOST_BLOCKS = 10_000
+_MOST_ATTEMPTS = 1_000
+"""Bounds that no channel comes near (ours); beyond them a run would take for ever or mean nothing."""
+
+
+def _check(name: str, value: float, least: float, most: float) -> None:
+    """Raise if a value is outside a range, or not a number."""
+    if not least <= value <= most:
+        raise LocalProtocolError(f"CDPD: {name} is {value}; choose {least:,} to {most:,}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessConfig:
@@ -36,6 +48,14 @@ class AccessConfig:
     flag_delay_microslots: int = 2
     """Age of the busy/idle flag that a mobile acts on: who starts within it collides (ours)."""
 
+    def __post_init__(self) -> None:
+        for name in ("min_idle_microslots", "max_entrance_delay_microslots", "flag_delay_microslots"):
+            _check(name, getattr(self, name), 0, _MOST_MICROSLOTS)
+        _check("max_count", self.max_count, 0, _MOST_COUNT)
+        _check("min_count", self.min_count, 0, self.max_count)
+        _check("max_blocks", self.max_blocks, 1, _MOST_BLOCKS)
+        _check("max_attempts", self.max_attempts, 1, _MOST_ATTEMPTS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellConfig:
@@ -55,12 +75,13 @@ class CellConfig:
     channel). 0 is any number: every burst is one of another user, so that a busy cell collides more."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.stations <= MOST_MOBILES:
-            raise LocalProtocolError(f"CDPD cell: stations is {self.stations}; choose 0 to {MOST_MOBILES}")
+        _check("stations", self.stations, 0, MOST_MOBILES)
         if not 0 <= self.busy_percent - self.spread_percent <= self.busy_percent + self.spread_percent <= 90:
             raise LocalProtocolError("CDPD cell: busy_percent ± spread_percent lies within 0 to 90")
-        if self.mean_blocks < 1 or self.holds_ns < 1:
-            raise LocalProtocolError("CDPD cell: mean_blocks is at least 1, holds_ns above 0")
+        if not 1 <= self.mean_blocks <= _MOST_BLOCKS or self.holds_ns < 1:
+            raise LocalProtocolError(
+                f"CDPD cell: mean_blocks is 1 to {_MOST_BLOCKS:,}, a load is held for longer than 0 s"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +110,9 @@ class MdlpConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.window <= 63 or self.n201_octets <= self.sndcp_octets or self.ack_every < 1:
             raise LocalProtocolError("MDLP: window is 1 to 63, n201 above the segment header, ack_every >= 1")
+        if min(self.header_octets, self.sndcp_octets, self.ack_delay_ns, self.n200) < 0 or self.t200_ns < 1:
+            raise LocalProtocolError("MDLP: t200 is above 0, no other time, count or length is negative")
+        _check("stuffing_percent", self.stuffing_percent, 0, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +127,10 @@ class SignalConfig:
     """Ours: time after which the fading has changed by 1 - 1/e, for a mobile at walking pace."""
     zero_dbm: float = -113.0
     """No signal (paper 000, section IV); nothing is decoded there."""
+
+    def __post_init__(self) -> None:
+        if self.correlation_ns < 1 or not self.deviation_db >= 0:
+            raise LocalProtocolError("CDPD signal: correlation is above 0 s, deviation_db is not negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +203,7 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         for name, rate in (("down", self.down), ("up", self.up)):
-            if not 0 <= rate <= 1:
-                raise LocalProtocolError(f"CDPD loss: {name} is {rate}; choose a probability, 0 to 1")
+            _check(name, rate, 0, 1)
 
 
 def _block_errors() -> ErrorConfig:
@@ -218,11 +245,10 @@ class CdpdConfig:
     """The modem's BLER and cell busy are those of the last so many seconds (ours)."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.mobiles <= MOST_MOBILES:
-            raise LocalProtocolError(f"mobiles is {self.mobiles}; choose 1 to {MOST_MOBILES}")
-        if not _LEAST_BITS_PER_S <= self.bits_per_s <= _MOST_BITS_PER_S:
-            least, most = f"{_LEAST_BITS_PER_S:,}", f"{_MOST_BITS_PER_S:,}"
-            raise LocalProtocolError(f"bits_per_s is {self.bits_per_s}; choose {least} to {most}")
+        _check("mobiles", self.mobiles, 1, MOST_MOBILES)
+        _check("bits_per_s", self.bits_per_s, _LEAST_BITS_PER_S, _MOST_BITS_PER_S)
+        if self.report_ns < 1:
+            raise LocalProtocolError("report is above 0 s")
         if self.recovery not in ("mdlp", "none"):
             raise LocalProtocolError(f"recovery is {self.recovery!r}; choose mdlp or none")
         self._refuse_losses_of_the_other_recovery()
