@@ -2,7 +2,8 @@
 
 `python -m docs.programs.wtcp [SEEDS]` runs the scenarios wtcp-fig1 to wtcp-fig6 over WTCP, NewReno and Vegas
 with so many seeds (20), and writes into docs/wtcp: runs.csv (a line for each flow of each run), series.csv
-(what the flows of seed 1 had delivered, each 5 s) and figures.csv (medians and ranges over the seeds).
+(what the flows of seed 1 had delivered, each 5 s) and figures.csv (medians and ranges over the seeds). The
+last one also becomes the table of docs/wtcp.md; `python -m docs.programs.wtcp table` writes that alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 FOLDER: Path = Path(__file__).parents[1] / "wtcp"
@@ -40,6 +41,19 @@ _FIGURE_COLUMNS = (
     "figure", "transport", "seeds", "packets_median", "packets_least", "packets_most", "ended_s_median",
     "late_jain_median", "late_jain_least", "version",
 )  # fmt: skip
+
+PAGE: Path = FOLDER.parent / "wtcp.md"
+BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
+_PAPER = {
+    "1": "TCP needs 134 s for 100 KB and backs off in the blackouts (measured in a car)",
+    "3a": "WTCP above both, by less than in 3b",
+    "3b": "WTCP about 3 times the others",
+    "4a": "WTCP as Vegas",
+    "4b": "NewReno and Vegas fall as losses grow",
+    "5": "WTCP alone: shares converge, nothing is lost",
+    "6": "WTCP alone: shares converge, the channel stays used",
+}
+"""What paper 001 says of each figure in its text; its curves have no numbers."""
 
 Row = dict[str, Any]
 
@@ -115,6 +129,30 @@ def figure_row(figure: str, transport: str, rows: list[Row]) -> Row:
     }
 
 
+def table(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of the page from the lines of figures.csv."""
+    cells: dict[str, dict[str, str]] = {}
+    for line in lines:
+        packets = f"{float(line['packets_median']):.0f} ({line['packets_least']} to {line['packets_most']})"
+        ended = f"{float(line['ended_s_median']):.0f} s"
+        even = f"{packets}; {float(line['late_jain_median']):.2f}"
+        shown = {"1": ended, "5": even, "6": even}.get(line["figure"], packets)
+        cells.setdefault(line["figure"], {})[line["transport"]] = shown
+    rows = (
+        f"| {figure} | {_PAPER[figure]} | {' | '.join(row[name] for name in TRANSPORTS)} |\n"
+        for figure, row in cells.items()
+    )
+    return "| figure | paper 001 | WTCP | NewReno | Vegas |\n|---|---|---|---|---|\n" + "".join(rows)
+
+
+def write_page() -> None:
+    """Write the table of docs/wtcp/figures.csv into the page."""
+    with (FOLDER / "figures.csv").open(encoding="utf-8", newline="") as stream:
+        made = table(csv.DictReader(stream))
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}", "utf-8")
+
+
 def _write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
     FOLDER.mkdir(exist_ok=True)
     with (FOLDER / name).open("w", newline="", encoding="utf-8") as stream:
@@ -124,7 +162,10 @@ def _write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
 
 
 def main() -> None:
-    """Run everything; write the three files."""
+    """Run everything; write the three files and the table."""
+    if sys.argv[1:] == ["table"]:
+        write_page()
+        return
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
     runs: list[Row] = []
     series: list[Row] = []
@@ -139,6 +180,7 @@ def main() -> None:
     _write("runs.csv", _RUN_COLUMNS, runs)
     _write("series.csv", _SERIES_COLUMNS, series)
     _write("figures.csv", _FIGURE_COLUMNS, figures)
+    write_page()
 
 
 if __name__ == "__main__":

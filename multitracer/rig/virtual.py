@@ -84,9 +84,13 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     Raises
     ------
     InputError
-        If the folder is another session's, was made by a version that computes something else, or nothing
-        gets through the link.
+        If the folder is another session's, was made by a version that computes something else, nothing
+        gets through the link, or virtual time has no such protocol.
     """
+    if plan.protocol not in _CLIENTS:
+        raise InputError(
+            f"{plan.protocol}: virtual time measures over {' and '.join(_CLIENTS)}; leave --virtual out"
+        )
     seed = scenario.seed if seed is None else seed
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)

@@ -21,7 +21,7 @@ _LONGEST_S = 86_400
 _LEAST_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
 """RFC 791: what every link carries, and the longest packet."""
 _MOST_OFFSET_S = 900_000_000
-"""A clock that is further back than this from the year 2000 has no time in a capture, which begins in 1970."""
+"""Further back than this from the year 2000 a capture has no times, which begin in 1970."""
 _MOST_SKEW_PPM = 100_000
 """A tenth: not measured, a thousand times that of a bad crystal."""
 
@@ -167,11 +167,10 @@ class Scenario:
             raise LocalProtocolError("a scenario needs [[traffic]]")
         if not 0 < self.limit_s <= _LONGEST_S:
             raise LocalProtocolError("limit_s is above 0 and at most a day")
-        for profile in (self.mobile, self.fixed):
-            if not _LEAST_MTU_BYTES <= profile.mtu_bytes <= _MOST_MTU_BYTES:
-                raise LocalProtocolError(
-                    f"[tcp] mtu_bytes is {profile.mtu_bytes}; choose {_LEAST_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
-                )
+        for mtu_bytes in (self.mobile.mtu_bytes, self.fixed.mtu_bytes):
+            if not _LEAST_MTU_BYTES <= mtu_bytes <= _MOST_MTU_BYTES:
+                known = f"{_LEAST_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
+                raise LocalProtocolError(f"[tcp] mtu_bytes is {mtu_bytes}; choose {known}")
         for number, traffic in enumerate(self.traffic, 1):
             self._check(traffic, f"[[traffic]] number {number}:")
 

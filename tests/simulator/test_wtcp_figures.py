@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.programs.wtcp import FIGURES, FOLDER, SEEDS, TRANSPORTS, Traced, figure_row
+from docs.programs.wtcp import FIGURES, FOLDER, PAGE, SEEDS, TRANSPORTS, Traced, figure_row, table
 from multitracer.errors import InputError
 from multitracer.scenario import load_scenario
 from tests.cli.program import call
@@ -41,6 +41,10 @@ def test_every_figure_has_all_transports_and_seeds() -> None:
     for row in kept().values():
         least, middle, most = (float(row[f"packets_{name}"]) for name in ("least", "median", "most"))
         assert 0 < least <= middle <= most
+
+
+def test_the_page_has_the_kept_numbers() -> None:
+    assert table(kept().values()) in PAGE.read_text("utf-8")
 
 
 def test_a_run_of_now_lies_within_the_kept_range() -> None:
