@@ -32,7 +32,9 @@ TRANSACTIONS = Schema(
     "transactions",
     (
         Column("transaction", "int64", "number of the transaction in the plan, from 1"),
-        *_text(("protocol", "U16", "tcp, centauruscomm"), ("vary", "U8", "which message: request, reply")),
+        *_text(
+            ("protocol", "U16", "tcp, centauruscomm, wtcp"), ("vary", "U8", "which message: request, reply")
+        ),
         Column("size_bytes", "int64", "length of the message that is varied", "bytes"),
         Column("repetition", "int64", "number among the transactions of this size, from 1"),
         Column("request_bytes", "int64", "length of the request", "bytes"),

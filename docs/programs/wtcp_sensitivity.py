@@ -1,7 +1,7 @@
 """Writes the table of docs/wtcp.md: what each parameter does to the goodput when it is halved and doubled.
 
-`python -m docs.programs.wtcp_sensitivity` takes some minutes. A threshold of a ratio is a distance from 1, and
-that is halved and doubled. The path is that of the tests, in virtual time.
+`python -m docs.programs.wtcp_sensitivity` takes some minutes. Of the threshold of a ratio, the distance
+from 1 is halved and doubled. The path is that of the tests, in virtual time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- sensitivity -->\n", "<!-- end -->\n"
 KEYS = tuple(each.name for each in fields(WtcpConfig))
 _SECONDS = 200
 _THRESHOLDS = ("alpha_plus", "alpha_minus", "beta_plus", "beta_minus")
-_WHOSE = re.compile(r"^    (\w+): [^\n]*\n    \"\"\"[^\"]*?(paper 001|not given|ours|RFC)", re.MULTILINE)
+_DOCUMENTED = re.compile(r'^    (\w+): [^\n]*\n    """(.*?)"""', re.MULTILINE | re.DOTALL)
 _NOT_ALLOWED = "–"
 
 
@@ -89,11 +89,15 @@ def _shown(key: str, value: float) -> str:
 
 
 def _whose() -> dict[str, str]:
-    """Return who gave each parameter: the words in brackets of its docstring."""
+    """Return who gave each parameter, as its docstring tells."""
     text = Path(config_module.__file__).read_text("utf-8")
-    words = {"paper 001": "paper", "not given": "not given", "ours": "ours", "RFC": "ours"}
-    given = {key: words[whose] for key, whose in _WHOSE.findall(text)}
-    return {key: given.get(key, "ours") for key in KEYS}
+    return {key: _source(words) for key, words in _DOCUMENTED.findall(text) if key in KEYS}
+
+
+def _source(words: str) -> str:
+    if "[paper 001" in words:
+        return "paper, without a value" if "not given" in words else "paper"
+    return "not given" if "not given" in words else "ours"
 
 
 def main() -> None:

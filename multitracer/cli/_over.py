@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multitracer.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -93,6 +95,8 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
         "progress": progress,
     }
     if chosen.virtual:
+        if plan.protocol == "wtcp":
+            raise InputError("--virtual: measures not over WTCP; use tcp or centauruscomm, or leave it out")
         from multitracer.rig.virtual import run_virtual
 
         return run_virtual(plan, folder, scenario, **settings)

@@ -1,4 +1,4 @@
-"""`multitracer measure`: request / reply / good-bye transactions over TCP and CentaurusComm."""
+"""`multitracer measure`: request / reply / good-bye transactions over TCP, CentaurusComm and WTCP."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
 )
 @debug_option
 def command() -> None:
-    """Measure request / reply / good-bye transactions over TCP and over CentaurusComm.
+    """Measure request / reply / good-bye transactions over TCP, CentaurusComm and WTCP.
 
-    One end runs `measure serve`, the other `measure run`. docs/centauruscomm.md tells of the protocol.
+    One end runs `measure serve`, the other `measure run`. docs/centauruscomm.md and docs/wtcp.md tell of the
+    protocols.
     """
 
 
@@ -83,7 +84,7 @@ def command() -> None:
 @click.option(
     "--protocol",
     required=True,
-    type=click.Choice(["tcp", "centauruscomm"]),
+    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
     help="What carries the messages.",
 )
 @click.option(
@@ -127,7 +128,9 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
         "sudo multitracer measure run --plan drive.toml --over bluetooth --speed 10 --capture -o DIR",
     ),
 )
-@click.option("--protocol", type=click.Choice(["tcp", "centauruscomm"]), help="What carries the messages.")
+@click.option(
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="What carries the messages."
+)
 @click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
 @click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message changes its size.")
 @click.option("--sizes", callback=_sizes, metavar="N,N,…", help="Its sizes in bytes, from 26 to 262144.")
@@ -145,7 +148,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
 )  # fmt: skip
 @click.option(
     "--connection", type=click.Choice(["per-session", "one"]), default="one", show_default=True,
-    help="TCP: a connection for each transaction, or one for all. CentaurusComm has none.",
+    help="TCP, WTCP: a connection for each transaction, or one for all. CentaurusComm has none.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=click.FloatRange(min=0.001, max=86_400), default=120.0, show_default=True, metavar="S",

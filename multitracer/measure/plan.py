@@ -1,6 +1,6 @@
 """The plan of a measurement: which transactions, in which order, over which transport; also as TOML.
 
-protocol = "centauruscomm"        # or "tcp"
+protocol = "centauruscomm"        # or "tcp", "wtcp"
 server = "127.0.0.1:5100"         # or "serial:/dev/ttyUSB0"
 timeout_s = 60
 [labels]
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document
 
-ProtocolName = Literal["tcp", "centauruscomm"]
+ProtocolName = Literal["tcp", "centauruscomm", "wtcp"]
 Varied = Literal["request", "reply"]
 Connection = Literal["per-session", "one"]
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

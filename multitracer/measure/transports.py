@@ -1,4 +1,4 @@
-"""From the user's names (HOST:PORT, serial:PATH, tcp, centauruscomm) to clients and servers."""
+"""From the user's names (HOST:PORT, serial:PATH, tcp, centauruscomm, wtcp) to clients and servers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from multitracer.measure.serial_endpoint import BAUD, SerialEndpoint, SerialLine
 from multitracer.measure.stream import KernelConnection
 from multitracer.measure.tcp_client import TcpClient
 from multitracer.measure.tcp_server import TcpServer
+from multitracer.measure.wtcp_server import WtcpServer
+from multitracer.measure.wtcp_stream import WtcpStream
 from multitracer.protocols.centaurus import (
     CentaurusConfig,
     Extension,
@@ -24,6 +26,7 @@ from multitracer.protocols.centaurus import (
     SerialSlave,
     UdpWorker,
 )
+from multitracer.protocols.wtcp import WtcpConfig
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -43,19 +46,29 @@ _VISIT_NS = 20 * NS_PER_MS
 _OBJECTS_WAITING = 4
 """For one peer: a reply, a receipt, and those of a transaction that was given up."""
 _TIMERS = ("watchdog_ns", "cap_ns", "lifetime_ns", "max_lifetime_ns", "probe_ns", "visit_ns")
+_WTCP_TIMES = (
+    "min_ack_interval_ns",
+    "max_ack_interval_ns",
+    "min_silence_ns",
+    "probe_ns",
+    "handshake_ns",
+    "give_up_ns",
+    "linger_ns",
+)
+_WTCP_RATES = ("initial_rate_packets_per_s", "increase_packets_per_s", "min_rate_bps", "max_rate_bps")
 _PEERS_PER_HOST = 512
 """Several campaigns may come from one machine, each from a port of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of CentaurusComm besides the address."""
+    """Options of CentaurusComm and WTCP besides the address."""
 
     extensions: Extension = Extension.NONE
     key: bytes | None = None
     baud: int = BAUD
     speed: float = 1
-    """Link seconds in a second: CentaurusComm's timers are those of its link, divided by it."""
+    """Link seconds in a second: timers and rates are those of the link, divided by it."""
 
     def config(self, *accepted: bytes) -> CentaurusConfig:
         """Return the protocol's configuration for an end that receives these messages."""
@@ -70,6 +83,12 @@ class Options:
         )
         timers = {name: max(1, round(getattr(plain, name) / self.speed)) for name in _TIMERS}
         return replace(plain, **timers)
+
+    def wtcp(self) -> WtcpConfig:
+        """Return WTCP's configuration: times are divided and rates multiplied by the link's speed."""
+        plain = WtcpConfig()
+        times = {name: max(NS_PER_MS, round(getattr(plain, name) / self.speed)) for name in _WTCP_TIMES}
+        return replace(plain, **times, **{name: getattr(plain, name) * self.speed for name in _WTCP_RATES})
 
 
 def host_port(text: str) -> tuple[str, int]:
@@ -90,8 +109,9 @@ def _serial_path(text: str) -> str | None:
     return text.removeprefix(_SERIAL) if text.startswith(_SERIAL) else None
 
 
-def _no_serial_tcp(text: str) -> InputError:
-    return InputError(f"{text}: TCP needs HOST:PORT; use --protocol centauruscomm on a serial line")
+def _not_serial(protocol: ProtocolName, text: str) -> InputError:
+    name = protocol.upper()
+    return InputError(f"{text}: {name} needs HOST:PORT; use --protocol centauruscomm on a serial line")
 
 
 def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: Options) -> Client:
@@ -103,9 +123,12 @@ def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, o
         If the server's name, or the serial line, cannot be used.
     """
     path = _serial_path(server)
+    if protocol != "centauruscomm" and path is not None:
+        raise _not_serial(protocol, server)
+    if protocol == "wtcp":
+        reach = partial(WtcpStream.dial, resolved(*host_port(server)), options.wtcp())
+        return TcpClient(reach, run=run, timeout_s=timeout_s)
     if protocol == "tcp":
-        if path is not None:
-            raise _no_serial_tcp(server)
         dial = partial(KernelConnection.dial, resolved(*host_port(server)))
         return TcpClient(dial, run=run, timeout_s=timeout_s)
     config = options.config(REPLY, RECEIPT)
@@ -130,9 +153,12 @@ def server(
         If it cannot listen there.
     """
     paths = [_serial_path(text) for text in listen]
+    if protocol != "centauruscomm" and paths != [None]:
+        raise _not_serial(protocol, ", ".join(listen))
+    if protocol == "wtcp":
+        wtcp = WtcpServer(host_port(listen[0]), options.wtcp(), folder=folder)
+        return wtcp, "{}:{}".format(*wtcp.address)
     if protocol == "tcp":
-        if paths != [None]:
-            raise _no_serial_tcp(", ".join(listen))
         tcp = TcpServer(host_port(listen[0]), folder=folder)
         return tcp, "{}:{}".format(*tcp.address)
     config = options.config(REQUEST, GOODBYE, HELLO)

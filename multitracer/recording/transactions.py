@@ -21,7 +21,7 @@ _LONGEST = 60
 def is_over_tcp(inputs: Inputs) -> bool:
     """Return whether TCP carried the transactions: only then a capture of them holds connections."""
     plan = inputs.manifest.variables.measurement if inputs.manifest else None
-    return plan is None or plan.protocol != "centauruscomm"
+    return plan is None or plan.protocol == "tcp"
 
 
 def source_of(recording: Recording) -> Source:

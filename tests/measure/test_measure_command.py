@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PROTOCOLS = ["tcp", "centauruscomm"]
+PROTOCOLS = ["tcp", "centauruscomm", "wtcp"]
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def test_every_transaction_is_a_line(protocol: str, vary: str, tmp_path: Path) -
         assert int(row["retransmitted_client"]) == int(row["retransmitted_server"]) == 0
         assert int(row["bytes_up"]) >= int(row["request_bytes"])
         assert int(row["bytes_down"]) >= int(row["reply_bytes"])
-        assert row["efficiency"] == ("" if protocol == "tcp" else "1.0")
+        assert row["efficiency"] == ("1.0" if protocol == "centauruscomm" else "")
     assert "2048 B" in said.stdout
     served = [
         json.loads(line) for line in (tmp_path / "served" / "transactions.jsonl").read_text().splitlines()

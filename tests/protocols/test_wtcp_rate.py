@@ -34,13 +34,13 @@ class Feed:
         self.control = RateControl(self.config, self.counters, self.events.append)
         self.packet(_SENT_MS)
 
-    def packet(self, apart_ms: float, *, missing: int = 0, **more: bool) -> None:
+    def packet(self, apart_ms: float, *, missing: int = 0, octets: int = 500, **more: bool) -> None:
         """Let a packet arrive so long after the one before; answer it."""
         self.now_ns += round(apart_ms * NS_PER_MS) * (missing + 1)
         sent_ns = _SENT_MS * NS_PER_MS
         arrival = Arrival(
             now_ns=self.now_ns,
-            octets=500,
+            octets=octets,
             missing=missing,
             elapsed_ns=sent_ns * (missing + 1),
             separation_ns=sent_ns,
@@ -158,6 +158,15 @@ def test_the_packet_pair_starts_the_flow_at_a_part_of_what_it_saw() -> None:
     feed.packet(80, is_pair=True)  # 500 bytes in 80 ms are 50 kb/s; it left 100 ms after the first
     assert feed.control.rate_bps == pytest.approx(0.5 * 40_000)
     assert not feed.control.is_starting
+
+
+def test_a_pair_of_short_packets_counts_until_longer_ones_come() -> None:
+    feed = Feed()
+    feed.packet(80, is_pair=True, octets=100)
+    after_short = feed.control.is_starting
+    feed.packet(40, is_pair=True)
+    assert (after_short, feed.control.is_starting) == (True, False)
+    assert feed.control.rate_bps == pytest.approx(0.5 * 40_000)
 
 
 # --- on a link: 2 x 150 ms, 15 packets of queue, 500-byte packets ---

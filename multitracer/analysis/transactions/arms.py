@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Array, Row
 
-PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm"}
+PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm", "wtcp": "WTCP"}
 """How a protocol is written for people."""
 SEED = 20_001_113
 """Of the bootstrap: the same table gives the same intervals, whatever else is analysed beside it."""

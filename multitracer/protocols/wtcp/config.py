@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from multitracer.errors import LocalProtocolError
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
@@ -188,10 +187,10 @@ _ORDERED = (
 """Pairs whose first must not be above the second: a ratio may not mean increase and decrease at once."""
 
 
-def _check_range(key: str, value: Any, least: float, most: float) -> None:
+def _check_range(key: str, value: object, least: float, most: float) -> None:
     whole = isinstance(least, int)
-    is_number = isinstance(value, int) or (isinstance(value, float) and not whole)
-    if not is_number or isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:
+    number = value if isinstance(value, int) or (isinstance(value, float) and not whole) else math.nan
+    if isinstance(value, bool) or not least <= number <= most:
         kind = "a whole number" if whole else "a number"
         raise LocalProtocolError(f"{key}: {value!r} is outside {least:g} to {most:g}; give {kind} within it")
 

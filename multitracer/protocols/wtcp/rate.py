@@ -146,10 +146,13 @@ class RateControl:
             self._decide(arrival)
 
     def _take_pair(self, arrival: Arrival, received_ns: int) -> None:
-        """Begin at a part of the rate at which two packets in a row came through."""
+        """Begin at a part of the rate at which two packets in a row came through.
+
+        What a link adds to each packet makes short ones look slower: they count until longer ones come.
+        """
         if not self.is_starting:
             return
-        self.is_starting = False
+        self.is_starting = 2 * arrival.octets < self._config.packet_bytes
         apart_ns = max(received_ns, arrival.separation_ns, 1)
         seen_bps = arrival.octets * BITS_PER_BYTE * NS_PER_S / apart_ns
         self._change(max(seen_bps * self._config.pair_share, self.rate_bps), RateCause.PAIR, arrival.now_ns)

@@ -253,6 +253,8 @@ class Sender:
         room = self._config.packet_bytes - IP_UDP_BYTES - HEAD_BYTES - DATA_BYTES
         room -= HELLO_BYTES if hello else 0
         length = min(room, len(self._pending), max(0, self._edge - self._next_offset))
+        if self._may_begin_pair and 1 < len(self._pending) <= length:
+            length = (length + 1) // 2  # a short message makes a pair, too
         payload = bytes(self._pending[:length])
         del self._pending[:length]
         self._fin_sent = self.is_closed and not self._pending
@@ -272,6 +274,7 @@ class Sender:
         if segment.number >= 0:
             self._counters.retransmissions += 1
         self._counters.data_sent += 1
+        self._counters.payload_sent_bytes += len(segment.payload)
         data = Data(0, 0, 0, 0, 0, segment.offset, segment.payload, flags, hello)
         size = HEAD_BYTES + DATA_BYTES + len(segment.payload) + (HELLO_BYTES if hello else 0) + IP_UDP_BYTES
         sent = self._numbered(data, now_ns, segment)
@@ -283,9 +286,13 @@ class Sender:
         self._spent_bits, self._sent_ns = bits, from_ns
         self._pace()
 
+    @property
+    def _may_begin_pair(self) -> bool:
+        return self._is_starting and self._pair_number is None
+
     def _begin_pair(self, now_ns: int) -> None:
         """In the start-up let the next packet follow at once, to measure the path."""
-        if self._is_starting and self._pair_number is None and self._has_segment:
+        if self._may_begin_pair and self._has_segment:
             self._pair_number = self._number
             self._free_ns = now_ns
 

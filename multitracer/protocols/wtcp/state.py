@@ -109,6 +109,8 @@ class WtcpCounters:
     data_sent: int = 0
     """Transmissions with data, every copy counted."""
     data_received: int = 0
+    payload_sent_bytes: int = 0
+    """Of the application, every copy counted."""
     retransmissions: int = 0
     acks_sent: int = 0
     acks_received: int = 0
