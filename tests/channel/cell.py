@@ -103,10 +103,11 @@ def full(link: PacketLink, ways: Iterable[Way], *, seconds: float, ahead: int = 
     """Keep `ahead` packets of each way in the link for a time."""
     fates, ways = Fates(link), list(ways)
     while fates.now_ns < seconds * NS_PER_S:
-        inside = Counter(fates.inside.values())
-        for way in ways:
-            for _ in range(ahead - inside[way]):
-                fates.send(way)
+        if len(fates.inside) < ahead * len(ways):
+            inside = Counter(fates.inside.values())
+            for way in ways:
+                for _ in range(ahead - inside[way]):
+                    fates.send(way)
         due_ns = link.next_ns
         assert due_ns is not None
         fates.step(due_ns)

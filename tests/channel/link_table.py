@@ -13,8 +13,10 @@ from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, NetworkConfi
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.packet_link import FAR, SIDES
-from multitracer.protocols.channel_events import AccessWaitEnded
+from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
+from tests.channel import cell
 from tests.channel.over import Seen, bulk, echoes
+from tests.narrowed import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +41,9 @@ NO_BIT_ERRORS = BitErrorConfig(good_ber=0, bad_ber=0)
 FULL = RfcommConfig(n1_octets=1005, credits=60, grant_at=20)
 """Frames that fill three DH5, and credits that never run out."""
 BUSY_PERCENTS = (0, 20, 40, 60)
+MOBILES = (1, 3, 10, 30)
+CELL_S = 300
+"""As long as paper 001's figures of several flows."""
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -108,6 +113,30 @@ def cell_rows() -> Iterator[list[str]]:
         yield [str(percent), f"{busy:.0f}", f"{mean(waits):.0f}", f"{decile:.0f}", f"{up:.1f}", f"{down:.1f}"]
 
 
+def shared_rows() -> Iterator[list[str]]:
+    """Yield what mobiles with full queues carry together, and how evenly the reverse channel is shared."""
+    for count in MOBILES:
+        cells = [str(count)]
+        for base in (cell.PLAIN, cell.MDLP):
+            link = replace(base, mobiles=count)
+            cells += [f"{_together(link, cell.down(count))[0]:.1f}"]
+            rate, jain, collided = _together(link, cell.up(count))
+            cells += [f"{rate:.1f}", f"{jain:.2f}", f"{collided:.0f}"]
+        yield cells
+
+
+def _together(config: CdpdConfig, ways: list[cell.Way]) -> tuple[float, float, float]:
+    """Return the rate of all ways in kb/s, Jain's index of their packets, and collided bursts in %."""
+    link = link_of(config, seed=SEED)
+    only = {"mobile-1": link.hosts[0]}
+    fates = cell.full(link, [(only.get(a, a), only.get(b, b)) for a, b in ways], seconds=CELL_S)
+    counts = list(fates.delivered().values()) + [0] * (len(ways) - len(fates.delivered()))
+    bursts = [e for events in fates.events.values() for e in of_kind(BurstSent, events)]
+    collided = 100 * sum(burst.cause == "collision" for burst in bursts) / max(1, len(bursts))
+    jain = sum(counts) ** 2 / (len(counts) * sum(count**2 for count in counts))
+    return sum(counts) * 4 / CELL_S, jain, collided
+
+
 def bluetooth_rows() -> Iterator[list[str]]:
     """Yield what Bluetooth carries, with framing that fits and with the default one."""
     rows: tuple[tuple[str, BluetoothConfig, tuple[Side, ...]], ...] = (
@@ -135,12 +164,15 @@ def tables() -> str:
         ("CDPD", "down, kb/s", "lost, %", "up, kb/s", "lost, %", "RTT least, s", "median", "90 %", "worst"),
         cdpd_rows(),
     )
-    cell = _table(
+    others = _table(
         ("others offer, %", "modem says, %", "access wait, ms", "90 %", "up, kb/s", "down, kb/s"), cell_rows()
     )
+    each = "down, kb/s", "up, kb/s", "Jain's index up", "bursts collided, %"
+    titles = [f"{recovery}: {title}" for recovery in ("none", "mdlp") for title in each]
+    shared = _table(("mobiles", *titles), shared_rows())
     slots = _table(("Bluetooth", "down, kb/s", "up, kb/s"), bluetooth_rows())
     trips = _table(("RTT least, ms", "median", "90 %", "worst", "lost, %"), [echo_row()])
-    return f"{cdpd}\n{cell}\n{slots}\n{trips}"
+    return f"{cdpd}\n{others}\n{shared}\n{slots}\n{trips}"
 
 
 def written() -> str:

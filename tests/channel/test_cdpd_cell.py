@@ -18,7 +18,7 @@ from multitracer.channel.cdpd.other_users import Cell
 from multitracer.channel.shared.scheduler import Agenda
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.channel_events import BurstSent, OutageStarted, PieceLost
+from multitracer.protocols.channel_events import BurstSent, OutageStarted, PieceLost, PieceReceived, PieceSent
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.channel.cell import MDLP, NO_OUTAGES, Fates, between, down, full, plain, up
@@ -149,6 +149,17 @@ def test_an_ejection_befalls_one_mobile_and_a_hop_all() -> None:
         assert {time for time, cause in spans[host].items() if cause == "hop"} == hops
         assert "ejection" in spans[host].values()
     assert len({tuple(spans[host]) for host in spans}) == 4
+
+
+@pytest.mark.parametrize("config", [replace(MDLP, mobiles=3), plain(3)])
+def test_the_position_of_a_frame_tells_whose_it_is(config: CdpdConfig) -> None:
+    fates = full(CdpdLink(config, seed=1), [*down(3), *up(3)], seconds=30)
+    pieces = {
+        host: [event for event in events if isinstance(event, PieceSent | PieceReceived)]
+        for host, events in fates.events.items()
+    }
+    whose = {host: {event.offset_bytes >> 40 for event in events} for host, events in pieces.items()}
+    assert whose == {"mobile-1": {0}, "mobile-2": {1}, "mobile-3": {2}, "fixed": {0, 1, 2}}
 
 
 def test_a_scripted_blackout_befalls_every_mobile_and_the_link_is_down_for_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from multitracer.channel.cdpd.config import CdpdConfig, LossConfig
 from multitracer.errors import FormatError
 from multitracer.scenario.toml import parse_scenario
+from tests.channel.link_table import PAGE
 
 
 def read(text: str, kind: str = "cdpd") -> Any:
@@ -78,6 +80,13 @@ def test_a_wrong_value_is_one_sentence_with_file_key_and_range(text: str, says: 
 def test_links_of_two_ends_have_no_mobiles(kind: str) -> None:
     with pytest.raises(FormatError, match="has no key mobiles"):
         read("mobiles = 2\n[[traffic]]\nbytes = 1", kind)
+
+
+@pytest.mark.parametrize("text", re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
+def test_the_examples_of_the_page_are_read(text: str) -> None:
+    config = parse_scenario(text, name="x", path="x.toml", read_trace=lambda _: pytest.fail("a trace")).link
+    assert isinstance(config, CdpdConfig)
+    assert config != CdpdConfig()
 
 
 def test_an_unknown_kind_is_refused() -> None:

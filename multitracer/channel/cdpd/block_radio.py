@@ -51,8 +51,8 @@ class BlockRadio:
     def bler_percent(self, now_ns: int) -> float | None:
         """Return the share of lost blocks in the last report; None if no block was received in its time."""
         self._pass(now_ns // self._block_ns)
-        losses = [lost for lost in self._lately if lost is not None]
-        return 100 * sum(losses) / len(losses) if losses else None
+        received = len(self._lately) - self._lately.count(None)
+        return 100 * self._lately.count(True) / received if received else None
 
     def _pass(self, until: int) -> None:
         """Decide all blocks before `until`, those of each second of the signal together."""

@@ -58,17 +58,24 @@ class MdlpEntity:
         Returns the next packet of the interface queue at a time, or None.
     journal : SideJournal
         Where it tells what happens.
+    first_offset_bytes : int
+        Where its stream of packets begins.
     """
 
     def __init__(
-        self, config: MdlpConfig, take_packet: Callable[[int], bytes | None], journal: SideJournal
+        self,
+        config: MdlpConfig,
+        take_packet: Callable[[int], bytes | None],
+        journal: SideJournal,
+        *,
+        first_offset_bytes: int = 0,
     ) -> None:
         self._config = config
         self._take_packet = take_packet
         self._journal = journal
         self._segments: deque[Frame] = deque()
         self._control: deque[Frame] = deque()
-        self._offset_bytes = 0
+        self._offset_bytes = first_offset_bytes
         self._set_ups = 0
         self._peers_set_up = 0
         self._is_resetting = False

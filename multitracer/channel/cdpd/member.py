@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.scheduler import Agenda
     from multitracer.channel.shared.script import ScriptEvent
 
+_STREAM_BITS = 40
+"""Streams of mobiles begin this power of two behind each other, so that no two of them overlap in the log of
+the fixed side: a terabyte passes in no run, and 30 of them stay below the 2**53 of rlpdump."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:
@@ -109,9 +113,10 @@ class Member:
 
     def _end(self, side: Side) -> MdlpEntity | PacketEnd:
         take, journal = self._interfaces[side].take, self._journals[side]
+        first = self._number - 1 << _STREAM_BITS
         if self._shared.config.recovery == "none":
-            return PacketEnd(take, journal)
-        return MdlpEntity(self._shared.config.mdlp, take, journal)
+            return PacketEnd(take, journal, first_offset_bytes=first)
+        return MdlpEntity(self._shared.config.mdlp, take, journal, first_offset_bytes=first)
 
     def _fixed_network(self, config: CdpdConfig) -> dict[Side, FixedNetwork]:
         network, loses = config.network, config.recovery == "mdlp"

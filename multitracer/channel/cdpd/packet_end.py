@@ -23,15 +23,23 @@ class PacketEnd:
         Returns the next packet of the interface queue at a time, or None.
     journal : SideJournal
         Where it writes what arrives.
+    first_offset_bytes : int
+        Where its stream of packets begins.
     """
 
     deadline_ns: int | None = None
     """It has no timer."""
 
-    def __init__(self, take_packet: Callable[[int], bytes | None], journal: SideJournal) -> None:
+    def __init__(
+        self,
+        take_packet: Callable[[int], bytes | None],
+        journal: SideJournal,
+        *,
+        first_offset_bytes: int = 0,
+    ) -> None:
         self._take_packet = take_packet
         self._journal = journal
-        self._offset_bytes = 0
+        self._offset_bytes = first_offset_bytes
         self._under_way = 0
 
     def frame_octets(self, frame: Frame) -> int:
