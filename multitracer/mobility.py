@@ -187,8 +187,8 @@ EPOCHS = Schema(
 STRETCHES = Schema(
     "stretches",
     (
-        Column("begin_ns", "int64", "its first second", "ns since 1970"),
-        Column("end_ns", "int64", "end of its last second", "ns since 1970"),
+        Column("begin_ns", "int64", "when the rate fell, or the radio became bad", "ns since 1970"),
+        Column("end_ns", "int64", "when the rate rose again, or the radio was good again", "ns since 1970"),
         *_reals(
             ("seconds", "its length", "s"),
             ("lost_s", "time that it cost against the typical rate; NA if no rate was judged", "s"),
@@ -206,6 +206,13 @@ STRETCHES = Schema(
         ),
         Column("cause", "U12", "coverage, interference, handover, load, server, TCP, or unknown"),
         *_reals(("share", "part of its seconds that shows the cause itself, not only its consequence", "")),
+        Column("cause_begin_ns", "int64", "when the cause began; NA if nothing shows it", "ns since 1970"),
+        Column("cause_end_ns", "int64", "when the cause ended; NA if nothing shows it", "ns since 1970"),
+        *_reals(
+            ("cause_within_s", "error of these two, at most; NA without them", "s"),
+            ("cause_begin_m", "along the route, where the cause began", "m"),
+            ("cause_end_m", "along the route, where the cause ended", "m"),
+        ),
         Column("evidence", "U200", "what shows the cause, in words"),
         Column("missing", "U120", "of an unknown cause: what would have to be recorded to tell"),
     ),

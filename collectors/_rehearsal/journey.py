@@ -1,8 +1,9 @@
 """A drive that is drawn from a seed: where the car is, what the radio is like, and what happens on the way.
 
-Four things happen in turn, in an order that is drawn: a handover with a short break, one with a long break
-(the phone connects to the new cell anew), a hole in the coverage, and a server that sends nothing for some
-seconds. On the drive of seed 0 nothing happens. Times are seconds since the begin of the drive.
+Six things happen in turn, in an order that is drawn: a handover with a short break, one with a long break
+(the phone connects to the new cell anew), a hole in the coverage, interference, a loaded cell, and a server
+that sends nothing for some seconds. On the drive of seed 0 nothing happens. Times are seconds since the begin
+of the drive.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document
 
-Kind = Literal["handover", "hole", "stall"]
+Kind = Literal["handover", "hole", "interference", "load", "stall"]
+_KINDS: dict[str, Kind] = {
+    "short handover": "handover", "long handover": "handover", "hole": "hole",
+    "interference": "interference", "load": "load", "stall": "stall",
+}  # fmt: skip
 CONTROL = 0
 """The seed of the drive on which nothing happens."""
 LONGEST_S = 4 * 3600.0
@@ -34,6 +39,8 @@ _LENGTH_S: dict[str, tuple[float, float]] = {
     "short handover": (0.04, 0.2),  # what a phone may need, TS 36.133, 5.1: 15 ms and some radio frames
     "long handover": (2.5, 3.5),  # radio link failure (T310 of TS 36.331, 1 s) and a new connection
     "hole": (7.0, 11.0),
+    "interference": (8.0, 12.0),
+    "load": (8.0, 12.0),
     "stall": (6.0, 10.0),
 }
 _LEG_S = (15.0, 25.0)
@@ -44,6 +51,13 @@ _DEGREE_M = math.pi / 180 * 6_371_000.0
 _NEAR_S = 4.0
 """The edge of a cell around a handover, where the signal is weaker."""
 _FLOOR_DBM = -113.0
+_DISTURBED_SINR_DB = -2.5
+"""1 dB around it, all in the class of CQI 2: a tenth of the usual rate is left."""
+_LOADED_PCT = 91.0
+"""An eleventh of the cell is left, a ninth of the usual share."""
+_MORE_POWER_DB = {"interference": 6.0, "load": 3.0}
+"""In the whole channel, by which RSRQ falls: a cell of which all is used has -11 dB; with an SINR of -2.5 dB
+it has -14 dB (by the definition of TS 36.214, 5.1.3)."""
 AREA = 0x2A01
 CELL = 0x1A2D000
 """Identity of the cell in which a drive begins; the next ones follow."""
@@ -51,7 +65,7 @@ CELL = 0x1A2D000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What was planted: from its begin to its end the link carries nothing, or the server sends nothing."""
+    """What was planted: from its begin to its end the link carries little or nothing, or the server waits."""
 
     kind: Kind
     begin_s: float
@@ -78,9 +92,8 @@ class Journey:
                 end_s = at_s + draw.uniform(*_LENGTH_S[name])
                 if end_s > LONGEST_S:
                     return
-                kind: Kind = "hole" if name == "hole" else "stall" if name == "stall" else "handover"
-                yield Event(kind, round(at_s, 3), round(end_s, 3), cell)
-                cell += kind == "handover"
+                yield Event(_KINDS[name], round(at_s, 3), round(end_s, 3), cell)
+                cell += _KINDS[name] == "handover"
                 at_s = end_s + draw.uniform(*_PAUSE_S)
 
     @cached_property
@@ -123,17 +136,21 @@ class Journey:
     def radio(self, at_s: float) -> dict[str, object]:
         """Return the radio, in columns of RADIO; without service the modem searches."""
         event = self.event(at_s)
-        if event is not None and event.kind == "hole":
+        kind = None if event is None else event.kind
+        if kind == "hole":
             return {"rssi_dbm": _FLOOR_DBM, "registration": 2}
         near, cell = self._nearness(at_s), self.cell(at_s)
         slow, quick = (math.sin(2 * math.pi * at_s / period + self.seed) for period in (47.0, 13.0))
         rsrp = -88.0 + 4.0 * slow + 2.0 * quick - 6.0 * near
+        sinr = 13.0 + 4.0 * slow + 2.0 * quick - 2.0 * near
+        busy = 20.0 + 10.0 * math.sin(2 * math.pi * at_s / 61.0)
+        more_db = _MORE_POWER_DB.get(str(kind), 0.0)
         return {
-            "rssi_dbm": rsrp + 28.0,
+            "rssi_dbm": rsrp + 28.0 + more_db,
             "rsrp_dbm": rsrp,
-            "rsrq_db": -8.0 + slow - near,
-            "sinr_db": 13.0 + 4.0 * slow + 2.0 * quick - 2.0 * near,
-            "cell_busy_pct": 20.0 + 10.0 * math.sin(2 * math.pi * at_s / 61.0),
+            "rsrq_db": -8.0 + slow - near - more_db,
+            "sinr_db": _DISTURBED_SINR_DB + quick if kind == "interference" else sinr,
+            "cell_busy_pct": _LOADED_PCT + slow if kind == "load" else busy,
             "registration": 1,
             "area_code": AREA,
             "cell_id": CELL + cell,

@@ -21,8 +21,9 @@ ADDRESS = "10.77.0.1"
 PORT = 5001
 _PIECE = (b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 52)[:2896]
 """Two full segments: 1500 bytes less 52 of IP and TCP with timestamps."""
-_UNSENT_BYTES = 6_000
-"""The kernel holds no more that it may not send yet: a stall begins on the link when it begins here."""
+_UNSENT_BYTES = 1_500
+"""Above it the kernel takes no piece more that it may not send yet: a stall begins on the link within half a
+second from when it begins here."""
 _NOTSENT_LOWAT = 25
 """TCP_NOTSENT_LOWAT of linux/tcp.h; the socket module has it from Python 3.12 on."""
 _CONGESTION_CONTROL = b"cubic"

@@ -2,7 +2,8 @@
 
 A class of SINR has the efficiency of a CQI of TS 36.213, table 7.2.3-1, in a narrow carrier of which the
 other users of the cell leave a part. During a hole and during the break of a handover nothing passes:
-packets wait, and those that wait too long are discarded, as the PDCP of TS 36.323 does.
+packets wait, and those that wait too long for service are discarded, as the PDCP of TS 36.323 does. A link
+that is slow only makes them wait.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _DISCARD_NS = 1500 * NS_PER_MS
 def rate_bps(journey: Journey, at_s: float) -> float:
     """Return what the link carries at a time of a journey, in bit/s; 0 without service."""
     event = journey.event(at_s)
-    if event is not None and event.kind != "stall":
+    if event is not None and event.kind in ("hole", "handover"):
         return 0.0
     values = journey.radio(at_s)
     rsrp, sinr, busy = (float(str(values[name])) for name in ("rsrp_dbm", "sinr_db", "cell_busy_pct"))
@@ -75,12 +76,13 @@ class Way(Pipe):
 
     def _sent_ns(self, bits: float, now_ns: int) -> int | None:
         """Return when the last bit is sent; None if the packet is discarded before."""
-        at_ns = max(now_ns, self._free_ns)
-        while at_ns < now_ns + _DISCARD_NS:
+        at_ns, waited_ns = max(now_ns, self._free_ns), 0
+        while waited_ns < _DISCARD_NS:
             rate = self._rate_bps(at_ns / NS_PER_S)
             slot_ns = _SLOT_NS - at_ns % _SLOT_NS
             if rate * slot_ns >= bits * NS_PER_S:
                 return at_ns + round(bits * NS_PER_S / rate)
             bits -= rate * slot_ns / NS_PER_S
             at_ns += slot_ns
+            waited_ns += 0 if rate else slot_ns
         return None

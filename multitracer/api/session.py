@@ -307,8 +307,28 @@ class Session(SessionTables, SessionFigures):
 
     # --- files ---
 
-    def report(self, path: str | os.PathLike[str], *, connection: int | None = None) -> None:
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        connection: int | None = None,
+        base_map: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Write the self-contained HTML report of the session.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; another one of that name is replaced.
+        connection : int, optional
+            Which connection is in the figure; default the largest.
+        base_map : path-like, optional
+            A GeoJSON file whose lines are drawn below the route, such as roads.
+
+        Raises
+        ------
+        InputError
+            If the base map cannot be read, is no GeoJSON, is too large, or holds no line.
 
         Examples
         --------
@@ -316,7 +336,12 @@ class Session(SessionTables, SessionFigures):
         >>> (folder / "upload.html").stat().st_size > 100_000
         True
         """
-        write_report(self._recording, path, Request(connection=connection, title=self.name))
+        from multitracer.report.drive.base_map import NO_ROUTE, read_base_map  # noqa: PLC0415  # most reports have none
+
+        base = None if base_map is None else read_base_map(base_map)
+        if base is not None and self._recording.surroundings().route is None:
+            self._recording.warn_once(f"{self.name}: {NO_ROUTE}")
+        write_report(self._recording, path, Request(connection=connection, title=self.name, base_map=base))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
         """Write the tables of connections and of the drive as Parquet files into a folder, which is made.

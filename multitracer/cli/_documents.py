@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 SCHEMA = "multitracer.analyze/1"
+_NO_CAPTURE = "no packets were captured, so there is no number to trust"
 
 
 def write_json(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
@@ -48,10 +49,14 @@ _json = json.JSONEncoder(allow_nan=False).encode
 
 
 def _trust(recording: Recording) -> Document:
-    """Return the worst verdict, every reason as a sentence, and every reason with its parts."""
+    """Return the worst verdict, every reason as a sentence, and every reason with its parts.
+
+    Without a capture the verdict is null, and a sentence says why.
+    """
     notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
     return {
-        "verdict": recording.trust,
+        "verdict": recording.trust if recording.parts else None,
+        "verdict_absent": None if recording.parts else _NO_CAPTURE,
         "notes": [note.sentence for _, note in notes],
         "reasons": [_reason(part, note) for part, note in notes],
     }

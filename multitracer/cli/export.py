@@ -203,8 +203,8 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     """Write the route of a drive for map programs, coloured by a quantity.
 
     SESSION is a session folder, or radio and position logs of one phone or car. The colours and their limits
-    are those of the map in the report; a missing value is grey. Changes of the cell, stretches of bad radio
-    and the notes of the engineer are points.
+    are those of the map in the report; a missing value is grey. Changes of the cell, the bad stretches of the
+    report with their causes, and the notes of the engineer are points.
     """
     from multitracer.cli._output import check_output, warn
     from multitracer.cli._page import text_output
@@ -214,7 +214,7 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     from multitracer.recording.open import read_recording
 
     write = writer_of(output)
-    recording = read_recording(find_inputs(*session), captures=False)
+    recording = read_recording(find_inputs(*session))
     check_output(output, recording.inputs.paths)
     track = recorded_track(recording, colour)
     tell_warnings(recording)

@@ -158,6 +158,7 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
 
 def _warn_without_route(recording: Recording) -> None:
     from multitracer.cli._output import warn
+    from multitracer.report.drive.base_map import NO_ROUTE
 
     if recording.surroundings().route is None:
-        warn(f"{recording.name}: holds no route, so the base map is not used")
+        warn(f"{recording.name}: {NO_ROUTE}")

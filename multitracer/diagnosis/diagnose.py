@@ -21,6 +21,7 @@ from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
+from multitracer.recording.surroundings import ZONE_DOUBT, names_no_zone
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
@@ -95,8 +96,15 @@ class Diagnosis:
 
     @cached_property
     def headline(self) -> Headline:
-        """The first sentence: of the group, or of the transfer if it is alone."""
-        return headline_of(self.limited) if len(self.group.members) == 1 else headline_of_group(self.group)
+        """The first sentence: of the group, or of the transfer if it is alone.
+
+        Beside a log of the radio whose times name no time zone, it says so.
+        """
+        alone = len(self.group.members) == 1
+        sentence = headline_of(self.limited) if alone else headline_of_group(self.group)
+        if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
+            return sentence
+        return sentence._replace(sentence=f"{sentence.sentence} {ZONE_DOUBT}")
 
     @cached_property
     def incidents(self) -> list[Incident]:

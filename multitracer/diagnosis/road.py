@@ -21,9 +21,12 @@ from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.clock.model.relation import Status
+from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.mobility import AROUND, AROUND_LIMITS, STRETCHES
+from multitracer.recording.surroundings import Surroundings
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.recording import Recording
     from multitracer.tables import Numbers, Times
 
 
@@ -127,6 +130,18 @@ class Road:
         limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
         return Limits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
 
+    @property
+    def _sends_ns(self) -> Times | None:
+        """When servers sent new data, in order, as far as it was captured; None without a diagnosis."""
+        if self.diagnosis is None:
+            return None
+        times = [
+            seen.sends.time_ns[~seen.sends.again] + (each.begin_ns - each.limited.begin_ns)
+            for each in self.diagnosis.group.members
+            if each.limited.transfer.layers.reverse and (seen := each.limited.seen) is not None
+        ]
+        return np.sort(np.concatenate(times)) if times else None
+
     @cached_property
     def around(self) -> tuple[Table, Table]:
         """AROUND and AROUND_LIMITS: what passed in windows around each handover of the first phone."""
@@ -218,12 +233,31 @@ class Road:
         if not self.phones:
             return Table.empty(STRETCHES)
         phone = self.phones[0]
-        drive = Drive(phone.stays, phone.handovers, self.route, self.throughput, self.limits)
+        fine = self.fine_throughput if self.surroundings.recording.parts else None
+        drive = Drive(
+            phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine
+        )
         return stretches(drive)
 
     @property
     def _part(self) -> Part | None:
         return None if self.diagnosis is None else self.diagnosis.transfer.layers.part
+
+
+def road_of(recording: Recording) -> Road:
+    """Return a recording as a drive, with the diagnosis that the report shows first.
+
+    Parameters
+    ----------
+    recording : Recording
+        Without a capture, or where its packets carry no time, nothing is diagnosed.
+    """
+    parts = recording.parts
+    here = Road(Surroundings(recording, parts[0].point.name if parts else None))
+    if not here.phones or not len(recording) or Transfer.of(recording, None).without_time:
+        return here
+    diagnosis = explain(recording)
+    return Road(Surroundings(recording, diagnosis.transfer.layers.view.sender.host), diagnosis)
 
 
 def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.mobility.seconds import Drive
-from multitracer.analysis.mobility.stretches import stretches
 from multitracer.analysis.series.surroundings import GPS_SPEED, RADIO_SERIES
+from multitracer.diagnosis.road import Road, road_of
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.scale import SCALES
 from multitracer.geo.geojson import geojson
@@ -24,7 +23,6 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.analysis.mobility.route import Route
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
     from multitracer.tables import Table
@@ -36,7 +34,7 @@ PLAIN_ROUTE = "none"
 
 
 def recorded_track(recording: Recording, colour: str | None = None) -> Track:
-    """Return the track of a recording, on the clocks of its hosts.
+    """Return the track of a recording; with a capture on the clock of the data's sender, as in the report.
 
     Parameters
     ----------
@@ -50,12 +48,13 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
     InputError
         If it holds no position that can be trusted, or nothing of that quantity.
     """
-    surroundings = recording.surroundings()
-    if surroundings.drive is None:
+    road = road_of(recording)
+    if road.route is None:
+        road = Road(recording.surroundings())
+    if road.route is None:
         raise InputError(f"{recording.name}: holds no position that can be trusted; record GPS, too")
-    _, route = surroundings.drive
-    quantity = _quantity(recording, surroundings, colour)
-    return Track.of(recording.name, route, quantity, _marks(surroundings, route))
+    quantity = _quantity(recording, road.surroundings, colour)
+    return Track.of(recording.name, road.route, quantity, _marks(road))
 
 
 def writer_of(path: str) -> Callable[[Track], str]:
@@ -93,14 +92,13 @@ def _quantity(recording: Recording, surroundings: Surroundings, colour: str | No
     return Quantity(SCALES[label], there[label])
 
 
-def _marks(surroundings: Surroundings, route: Route) -> Iterator[Mark]:
-    """Yield changes of the cell, bad stretches of the radio, and the notes of the engineer."""
-    for placed in surroundings.markers:
+def _marks(road: Road) -> Iterator[Mark]:
+    """Yield changes of the cell, bad stretches, and the notes of the engineer."""
+    for placed in road.surroundings.markers:
         notes = zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
         yield from (Mark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
-    for phone in surroundings.phones[:1]:  # the one that the report shows
-        bad = stretches(Drive(phone.stays, phone.handovers, route))
-        yield from chain(_handovers(phone.handovers), _stretches(bad))
+    for phone in road.phones[:1]:  # the one that the report shows
+        yield from chain(_handovers(phone.handovers), _stretches(road.stretches))
 
 
 def _handovers(handovers: Table) -> Iterator[Mark]:
@@ -115,5 +113,16 @@ def _handovers(handovers: Table) -> Iterator[Mark]:
 def _stretches(bad: Table) -> Iterator[Mark]:
     middle = bad["begin_ns"] + (bad["end_ns"] - bad["begin_ns"]) // 2
     for row in np.argsort(bad["begin_ns"], kind="stable").tolist():
-        words = f"{bad['seconds'][row]:.0f} s: {bad['evidence'][row]}"
+        cause = _cause_seconds(bad, row)
+        length = f"{bad['seconds'][row]:.0f} s" + (f" (its cause {cause:.0f} s)" if cause else "")
+        words = f"{length}: {bad['evidence'][row] or bad['missing'][row]}"
         yield Mark(int(middle[row]), str(bad["cause"][row]), words)
+
+
+def _cause_seconds(bad: Table, row: int) -> float:
+    """Return how long the cause of a stretch lasted, where that is another time than its own; 0 elsewhere."""
+    begin, end = (int(bad[name][row]) for name in ("cause_begin_ns", "cause_end_ns"))
+    if NOT_A_TIME in (begin, end):
+        return 0.0
+    cause_s = (end - begin) / NS_PER_S
+    return cause_s if abs(cause_s - bad["seconds"][row]) >= 1 else 0.0

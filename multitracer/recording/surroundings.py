@@ -43,6 +43,10 @@ class Placed(NamedTuple):
     table: Table
 
 
+ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
+"""In the first sentence of whatever rests on such a log."""
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """The radio and the road of a recording.
@@ -120,7 +124,7 @@ class Surroundings:
     def zone_is_unknown(self) -> bool:
         """Whether some of its times name no time zone, so that they were taken for UTC."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
-        return any(table.provenance.get("zone") == "unknown" for table in tables)
+        return any(names_no_zone(table) for table in tables)
 
     @property
     def first_ns(self) -> int | None:
@@ -131,6 +135,11 @@ class Surroundings:
 
     def __bool__(self) -> bool:
         return bool(self.radio or self.position or self.markers)
+
+
+def names_no_zone(table: Table) -> bool:
+    """Return whether the times of a log's table name no time zone, so that they were taken for UTC."""
+    return table.provenance.get("zone") == "unknown"
 
 
 def _by_radio(logs: list[Placed]) -> list[Placed]:

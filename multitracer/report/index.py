@@ -84,12 +84,12 @@ def file_name(title: str, taken: set[str]) -> str:
 
 def _row(each: Input, name: str) -> Markup:
     parts = each.recording.parts
-    verdict = each.recording.trust
+    verdict = each.recording.trust if parts else ""
     connections = len(each.recording)
     return element(
         "tr",
         element("td", element("a", printable(each.name), href=quote(name))),
-        element("td", verdict, class_=f"verdict {verdict}"),
+        element("td", verdict or "no packets", class_=f"verdict {verdict}".rstrip()),
         element("td", f"{connections:,}", class_="number", data_value=connections),
         element("td", summary(parts, each.request.connection), class_="wrap"),
     )

@@ -47,6 +47,13 @@ def two(folder: Path) -> Path:
     return write_conversations(folder / "two.pcap", Conversation(), lossy)
 
 
+def test_without_a_capture_there_is_no_verdict_and_a_reason() -> None:
+    document = analyze(ROOT / "sample_traces" / "rehearsal")
+    jsonschema.validate(document, closed(SCHEMA))
+    assert (document["trust"]["verdict"], document["connections"]) == (None, [])
+    assert document["trust"]["verdict_absent"] == "no packets were captured, so there is no number to trust"
+
+
 def test_json_follows_the_schema(two: Path, sample_session: Path) -> None:
     for path in (two, sample_session):
         jsonschema.validate(analyze(path), closed(SCHEMA))

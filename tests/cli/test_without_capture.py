@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,6 +137,29 @@ def test_the_tables_of_a_drive_are_files(csv: Path, tmp_path: Path) -> None:
 def test_a_log_without_a_zone_says_so_in_the_report(csv: Path, tmp_path: Path) -> None:
     call("report", "-o", tmp_path / "report.html", csv)
     assert "names no time zone" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("column", "zone_is_known"), [("Timestamp", False), ("time_ns", True)])
+def test_a_log_without_a_zone_beside_packets_is_in_the_first_sentence(
+    tmp_path: Path, column: str, zone_is_known: bool
+) -> None:
+    folder = tmp_path / "drive"
+    folder.mkdir()
+    shutil.copy(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", folder)
+    lines = ["time_ns,source,role,rat,rsrp_dbm"] if zone_is_known else CSV.splitlines()[:1]
+    for second in range(30):
+        begin = datetime(2026, 11, 21, 9, 19, 2, tzinfo=UTC) + timedelta(seconds=second)
+        lines.append(
+            f"{round(begin.timestamp())}000000000,csv,serving,LTE,-90"
+            if zone_is_known
+            else f"{begin:%Y.%m.%d_%H.%M.%S},-8.4958,51.8955,36,A,LTE,-95,-11,8,10,1000,50"
+        )
+    (folder / "radio.csv").write_text("\n".join(lines) + "\n")
+    assert column in lines[0]
+    document = json.loads(call("diagnose", "--json", folder).stdout)
+    assert ("names no time zone" in document["headline"]["sentence"]) != zone_is_known
+    first = " ".join(call("diagnose", folder).stdout.split("What would help")[0].split())
+    assert ("names no time zone" in first) != zone_is_known
 
 
 def test_tables_of_a_drive_are_cut_to_the_window(csv: Path, tmp_path: Path) -> None:

@@ -20,11 +20,12 @@ DELAY_NS = 35_000_000
 
 
 @given(seed=SEEDS)
-def test_a_seed_gives_one_drive_on_which_all_four_things_happen(seed: int) -> None:
+def test_a_seed_gives_one_drive_on_which_all_six_things_happen(seed: int) -> None:
     events = Journey(seed).events
     assert events == Journey(seed).events
-    first = events[:4]
-    assert sorted(event.kind for event in first) == ["handover", "handover", "hole", "stall"]
+    first = events[:6]
+    kinds = ["handover", "handover", "hole", "interference", "load", "stall"]
+    assert sorted(event.kind for event in first) == kinds
     breaks = sorted(event.end_s - event.begin_s for event in first if event.kind == "handover")
     assert breaks[0] < 0.3
     assert 2.4 < breaks[1] < 3.6
@@ -50,15 +51,35 @@ def test_the_car_moves_at_its_speed(seed: int, at_s: float) -> None:
 @given(seed=SEEDS)
 def test_radio_and_rate_follow_the_events(seed: int) -> None:
     journey = Journey(seed)
-    for event in journey.events[:8]:
+    for event in journey.events[:12]:
         middle, before = (event.begin_s + event.end_s) / 2, event.begin_s - 0.5
         assert rate_bps(journey, before) > 0
-        assert (rate_bps(journey, middle) > 0) == (event.kind == "stall")
+        assert (rate_bps(journey, middle) > 0) == (event.kind in ("stall", "interference", "load"))
         assert ("cell_id" in journey.radio(middle)) == (event.kind != "hole")
         passed = int(str(journey.radio(event.end_s + 0.1)["cell_id"])) - int(
             str(journey.radio(before)["cell_id"])
         )
         assert passed == (event.kind == "handover")
+
+
+@given(seed=SEEDS)
+def test_interference_and_load_leave_the_level_and_little_of_the_rate(seed: int) -> None:
+    journey = Journey(seed)
+    good_bps = BANDWIDTH_HZ * 3.3223 * 0.8  # at 15 dB, with a fifth of the cell in use
+    for event in journey.events[:12]:
+        if event.kind not in ("interference", "load"):
+            continue
+        at_s = (event.begin_s + event.end_s) / 2
+        now, before = numbers(journey, at_s), numbers(journey, event.begin_s - 0.5)
+        assert -5 < now["sinr_db"] < 0 if event.kind == "interference" else now["sinr_db"] > 5
+        assert (now["cell_busy_pct"] > 80) == (event.kind == "load")
+        assert now["rsrp_dbm"] > -105
+        assert now["rsrq_db"] < before["rsrq_db"]
+        assert 0 < rate_bps(journey, at_s) < 0.2 * good_bps
+
+
+def numbers(journey: Journey, at_s: float) -> dict[str, float]:
+    return {name: float(str(value)) for name, value in journey.radio(at_s).items()}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +107,13 @@ def test_packets_wait_through_a_short_break_and_are_discarded_in_a_long_one() ->
     assert way.accept(PACKET, now_ns=4 * NS_PER_S) == "outage"
     assert way.accept(PACKET, now_ns=8 * NS_PER_S) is None
     assert way.arrived(10 * NS_PER_S) == [PACKET]
+
+
+def test_packets_of_a_slow_link_wait_as_long_as_it_takes() -> None:
+    way = Way(lambda _: 4_000.0)
+    assert [way.accept(PACKET, now_ns=0) for _ in range(3)] == [None] * 3
+    assert way.next_ns() == 2 * NS_PER_S + DELAY_NS
+    assert len(way.arrived(6 * NS_PER_S + DELAY_NS)) == 3, "2 s each; 1.5 s without service would lose them"
 
 
 @given(sizes=st.lists(st.integers(40, 1500), max_size=60), gap_ms=st.integers(0, 80))

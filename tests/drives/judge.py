@@ -1,8 +1,9 @@
 """Holds what the program says of a rehearsed drive against what was planted (`truth/drive.json`).
 
 A handover is found if the table of handovers has its two cells; one with a long break also needs a stretch
-with the cause `handover`. A hole and a stall need a stretch with their cause, `coverage` or `server`, that
-lies over the half of them at least. A stretch or a handover that nothing planted explains is false.
+with the cause `handover`. Each other one needs a stretch with its cause that lies over half of it at least. A
+stretch or a handover that nothing planted explains is false. Begin and end of what was planted are held
+against those of the cause; begin and end of the stretch against the silence that the phone's capture shows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,17 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.tables import Times
+
 Document = dict[str, Any]
 
-CAUSE = {"handover": "handover", "hole": "coverage", "stall": "server"}
+CAUSE = {
+    "handover": "handover", "hole": "coverage", "interference": "interference", "load": "load",
+    "stall": "server",
+}  # fmt: skip
+SILENT = ("handover", "hole", "stall")
+"""What lets no data through: its effect lasts as long as the silence at the phone."""
 LONG_BREAK_S = 2.0
 """A break that is shorter makes no second bad that is wanted whole."""
 AFTER_S = 12.0
@@ -48,11 +57,14 @@ class Verdict:
     cause: str
     """That of the stretch over it; empty without one."""
     begin_error_s: float
-    """Of the stretch, or of the change of the cell: later is positive. NaN without one."""
+    """Of the cause against what was planted: later is positive. Of a handover, of the change of the cell; of
+    a load of which the log does not tell, of the stretch. NaN without one."""
     end_error_s: float
     place_error_m: float
-    """From the planted place of a handover; of a stretch, whose middle has no planted place, between the
-    place that the program gives and where the car was then."""
+    """Of the places of begin and end on the route, the larger one, along the way."""
+    effect_begin_error_s: float = math.nan
+    """Of the stretch against the silence at the phone, or against what was planted where there is none."""
+    effect_end_error_s: float = math.nan
 
 
 @dataclass
@@ -71,6 +83,15 @@ class Drive:
         return all(verdict.found for verdict in self.verdicts) and not self.false
 
 
+class Seen(NamedTuple):
+    """What the program says of a drive, and what came to the phone."""
+
+    stretches: pd.DataFrame
+    handovers: pd.DataFrame
+    route: Route | None
+    arrivals_ns: Times
+
+
 def judge(folder: Path) -> Drive:
     """Return what the program says of a drive, and whether that is right."""
     truth = json.loads((folder / "truth" / "drive.json").read_text())
@@ -79,9 +100,10 @@ def judge(folder: Path) -> Drive:
     events = [each for each in truth["events"] if _is_whole(each, truth)]
     drive.unjudged = len(truth["events"]) - len(events)
     stretches, handovers = session.stretches, _placed(folder, session.handovers)
+    seen = Seen(stretches, handovers, session._road.route, _arrivals(session))
     for event in events:
         judged = _handover if event["kind"] == "handover" else _stretch
-        drive.verdicts.append(judged(event, truth, stretches, handovers))
+        drive.verdicts.append(judged(event, truth, seen))
     drive.false = list(_false(truth, stretches, handovers))
     return drive
 
@@ -94,28 +116,44 @@ def _placed(folder: Path, handovers: pd.DataFrame) -> pd.DataFrame:
     return handovers.assign(lat_deg=places.lat_deg, lon_deg=places.lon_deg)
 
 
+def _arrivals(session: multitracer.Session) -> Times:
+    """Return when the phone's capture saw data."""
+    parts = session._road.surroundings.recording.parts
+    segments = next(part for part in parts if part.point.name == "mobile").capture.segments
+    return np.sort(segments["time_ns"][segments["payload_bytes"] > 0])
+
+
+def silence(arrivals_ns: Times, begin_ns: int, end_ns: int) -> tuple[int, int]:
+    """Return the longest time without data that lies over an interval."""
+    first, last = arrivals_ns[:-1], arrivals_ns[1:]
+    over = np.flatnonzero((first < end_ns) & (last > begin_ns))
+    longest = over[int((last - first)[over].argmax())]
+    return int(first[longest]), int(last[longest])
+
+
 def _is_whole(event: Document, truth: Document) -> bool:
     return bool(event["end"]["time_ns"] + _NEAR_END_S * _NS < truth["ended_ns"])
 
 
-def _stretch(event: Document, truth: Document, stretches: pd.DataFrame, _: pd.DataFrame) -> Verdict:
+def _stretch(event: Document, truth: Document, seen: Seen) -> Verdict:
     begin, end = event["begin"]["time_ns"], event["end"]["time_ns"]
-    over = _over(stretches, begin, end)
+    over = _over(seen.stretches, begin, end)
     right = over[(over["cause"] == CAUSE[event["kind"]]) & (over["overlap_s"] > (end - begin) / _NS / 2)]
     row = None if over.empty else (right if len(right) else over).iloc[0]
-    return _verdict(event, truth, row, found=len(right) == 1)
+    return _verdict(event, truth, row, seen, found=len(right) == 1)
 
 
-def _handover(event: Document, truth: Document, stretches: pd.DataFrame, handovers: pd.DataFrame) -> Verdict:
+def _handover(event: Document, truth: Document, seen: Seen) -> Verdict:
     """Judge the change of the cell; its time is the end of the break, when the new cell serves."""
     cells = event["source_cell_id"], event["target_cell_id"]
-    same = handovers[(handovers["source_cell_id"] == cells[0]) & (handovers["target_cell_id"] == cells[1])]
+    all_ = seen.handovers
+    same = all_[(all_["source_cell_id"] == cells[0]) & (all_["target_cell_id"] == cells[1])]
     begin, end = event["begin"]["time_ns"], event["end"]["time_ns"]
-    verdict = _verdict(event, truth, None, found=len(same) == 1)
-    if (end - begin) / _NS >= LONG_BREAK_S:
-        over = _over(stretches, begin, end)
-        verdict.cause = "" if over.empty else str(over.iloc[0]["cause"])
-        verdict.found &= verdict.cause == CAUSE["handover"]
+    long = (end - begin) / _NS >= LONG_BREAK_S
+    over = _over(seen.stretches, begin, end)
+    row = over.iloc[0] if long and len(over) else None
+    verdict = _verdict(event, truth, row, seen, found=len(same) == 1)
+    verdict.found &= not long or verdict.cause == CAUSE["handover"]
     if len(same) == 1:
         verdict.begin_error_s = (_ns(same.iloc[0]["time_ns"]) - end) / _NS
         verdict.end_error_s = (_ns(same.iloc[0]["latest_ns"]) - end) / _NS
@@ -124,7 +162,7 @@ def _handover(event: Document, truth: Document, stretches: pd.DataFrame, handove
     return verdict
 
 
-def _verdict(event: Document, truth: Document, row: Any, *, found: bool) -> Verdict:
+def _verdict(event: Document, truth: Document, row: Any, seen: Seen, *, found: bool) -> Verdict:
     begin, end = event["begin"]["time_ns"], event["end"]["time_ns"]
     nan = math.nan
     verdict = Verdict(
@@ -140,11 +178,26 @@ def _verdict(event: Document, truth: Document, row: Any, *, found: bool) -> Verd
     )
     if row is None:
         return verdict
-    first, last = _ns(row["begin_ns"]), _ns(row["end_ns"])
+    effect = _ns(row["begin_ns"]), _ns(row["end_ns"])
+    cause = tuple(
+        _ns(time) if time == time else shown  # noqa: PLR0124 - NaT is not itself
+        for time, shown in zip((row["cause_begin_ns"], row["cause_end_ns"]), effect, strict=True)
+    )
+    silent = silence(seen.arrivals_ns, begin, end) if event["kind"] in SILENT else (begin, end)
     verdict.cause = str(row["cause"])
-    verdict.begin_error_s, verdict.end_error_s = (first - begin) / _NS, (last - end) / _NS
-    verdict.place_error_m = metres(place(truth, (first + last) // 2), (row["lat_deg"], row["lon_deg"]))
+    verdict.begin_error_s, verdict.end_error_s = (cause[0] - begin) / _NS, (cause[1] - end) / _NS
+    verdict.effect_begin_error_s = (effect[0] - silent[0]) / _NS
+    verdict.effect_end_error_s = (effect[1] - silent[1]) / _NS
+    verdict.place_error_m = _apart_m(event, seen.route, cause)
     return verdict
+
+
+def _apart_m(event: Document, route: Route | None, times_ns: tuple[int, ...]) -> float:
+    """Return how far the places of two times are from those of the begin and the end of an event."""
+    assert route is not None, "a drive has positions"
+    places = route.at(np.array(times_ns, dtype=np.int64))
+    pairs = zip((event["begin"], event["end"]), places.lat_deg, places.lon_deg, strict=True)
+    return max(metres((at["lat_deg"], at["lon_deg"]), (lat, lon)) for at, lat, lon in pairs)
 
 
 def _over(stretches: pd.DataFrame, begin: int, end: int) -> pd.DataFrame:

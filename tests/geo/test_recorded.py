@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import multitracer as mt
 from multitracer.figures.surroundings.scale import SCALES
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording
@@ -50,6 +51,19 @@ def test_plain_route_has_one_colour_and_no_values(tmp_path: Path) -> None:
     lines = features(output, "LineString")
     assert {line["stroke"] for line in lines} == {"#0072b2"}
     assert all("values" not in line for line in lines)
+
+
+def test_stretches_are_those_of_the_report_where_packets_were_captured(tmp_path: Path) -> None:
+    output = tmp_path / "drive.geojson"
+    call("export", "route", SAMPLES / "rehearsed-drive", "-o", output)
+    bad = mt.open(SAMPLES / "rehearsed-drive").stretches.sort_values("begin_ns")
+    points = [each for each in features(output, "Point") if each["name"] in set(bad["cause"])]
+    assert [each["name"] for each in points] == bad["cause"].tolist()
+    assert {"server", "coverage", "handover"} == {each["name"] for each in points}
+    assert all(
+        evidence in point["description"] for point, evidence in zip(points, bad["evidence"], strict=True)
+    )
+    assert "(its cause 8 s)" in points[0]["description"], "TCP waited for its timer after the hole"
 
 
 def test_tunnel_of_the_rehearsal_is_a_mark(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.report.drive import base_map
 from multitracer.report.drive.base_map import read_base_map
@@ -159,6 +160,21 @@ def test_the_report_shows_the_name_as_text_and_warns_without_a_route(
     assert "holds no route, so the base map is not used" in done.stderr
     done = call("report", log, "--base-map", tmp_path / "none", "-o", tmp_path / "report.html", status=1)
     assert "is no file" in done.stderr
+
+
+def test_the_session_has_the_same_option_with_the_same_checks(tmp_path: Path, sample_sender: Path) -> None:
+    log = tmp_path / "drive.csv"
+    log.write_text(CSV)
+    roads = file(tmp_path, {"type": "LineString", "coordinates": [[-8.4958, 51.8955], [-8.4954, 51.8959]]})
+    mt.open(log).report(tmp_path / "report.html", base_map=roads)
+    page = (tmp_path / "report.html").read_text()
+    assert "Base map: roads &lt;b&gt;.geojson: 2 of 2 points around the route" in page
+    with pytest.raises(InputError, match="is no file"):
+        mt.open(log).report(tmp_path / "other.html", base_map=tmp_path / "none")
+    assert not (tmp_path / "other.html").exists()
+    session = mt.open(sample_sender)
+    session.report(tmp_path / "sender.html", base_map=roads)
+    assert any("holds no route, so the base map is not used" in each for each in session.warnings)
 
 
 def test_the_still_picture_has_the_route_in_the_colours_of_the_first_quantity() -> None:

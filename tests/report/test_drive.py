@@ -11,6 +11,7 @@ from multitracer.recording.open import open_recording
 from multitracer.report.write import write_report
 from tests.cli.program import call
 from tests.cli.test_without_capture import CSV
+from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +46,12 @@ def test_planted_stretches_come_first_with_their_causes(tmp_path: Path) -> None:
     html = (tmp_path / "report.html").read_text()
     assert html.index("Where was it bad, and why?") < html.index("Where it was") < html.index("serving cell")
     assert "The radio was bad for" in html
+
+
+def test_a_hole_says_when_its_cause_ended_and_when_data_came_again(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "The cause lasted 8.0 s (begin and end known within 0.5 s); the rate rose again 5.0 s" in html
 
 
 def test_a_good_drive_has_no_bad_stretch(tmp_path: Path) -> None:

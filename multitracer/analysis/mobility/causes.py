@@ -38,10 +38,13 @@ BUSY_PCT = 80.0
 """A shared channel this busy makes each wait four times its service time (M/M/1). Not measured."""
 LOADED_SHARE = 0.3
 """Part of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
-_TCP = (
+OWN_LIMITS = (
     "recovery", "congestion-window", "slow-start", "receiver-window", "sender-buffer", "handshake",
     "application nagle",
 )  # fmt: skip
+"""Of TCP itself."""
+SERVER_LIMITS = ("application think", "application writes")
+"""With their part, while the server is the one who sends."""
 _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 """Limits that follow from losses, whatever lost them: they inherit the cause of the seconds before."""
 
@@ -119,7 +122,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     """
     limit = np.char.partition(seconds.limit, " ")[:, 0] if len(bad) else seconds.limit
     nagle = seconds.limit == "application nagle"
-    own = np.isin(limit, _TCP) | nagle
+    own = np.isin(limit, OWN_LIMITS) | nagle
     losses = np.isin(limit, _OF_LOSSES)
     fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
     efficiency, typical = _efficiency(seconds)
@@ -129,7 +132,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
         busy = seconds.cell_busy_pct >= BUSY_PCT
     by_rate = seconds.is_wanted & np.isfinite(seconds.rate_bps)
     choices = [
-        (by_rate & np.isin(seconds.limit, ("application think", "application writes")), Cause.SERVER),
+        (by_rate & np.isin(seconds.limit, SERVER_LIMITS), Cause.SERVER),
         (radio.is_weak, Cause.COVERAGE),
         (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
         (seconds.is_change & by_rate, Cause.HANDOVER),
@@ -140,13 +143,14 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     return np.asarray(np.where(bad, cause, int(Cause.NONE)))
 
 
-def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Numbers:
+def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, silent: Mask) -> Numbers:
     """Return the causes, where seconds that repair a loss have the cause of the loss.
 
     A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
-    before it. An outage at the begin of a stretch takes that of the second after it. A second that was not
-    read, or whose quality is undecided, takes coverage or interference from its neighbours: levels swing
-    around a threshold. One that was not read takes any other cause of them, too.
+    before it. An outage at the begin of a stretch, and a repair in which nothing arrives, take that of the
+    second after it if it is of the radio or a handover: the old link failed before the new cell served. A
+    second that was not read, or whose quality is undecided, takes coverage or interference from its
+    neighbours: levels swing around a threshold. One that was not read takes any other cause of them, too.
 
     Parameters
     ----------
@@ -158,6 +162,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Nu
         Where the quality is neither good nor poor.
     unread : ndarray of bool, shape (n_seconds,)
         Where the radio was not read.
+    silent : ndarray of bool, shape (n_seconds,)
+        Where no data arrived.
     """
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
@@ -174,7 +180,9 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask) -> Nu
             result[row] = before
     for row in range(len(result) - 2, -1, -1):
         after = result[row + 1]
-        is_begin = result[row] == Cause.UNKNOWN and names[row] == "outage" and after in _OF_THE_AIR
+        is_outage = result[row] == Cause.UNKNOWN and names[row] == "outage"
+        is_silent = result[row] == Cause.TCP and names[row] in _REPAIRS and silent[row]
+        is_begin = after in _OF_THE_AIR and (is_outage or is_silent)
         if is_begin or (between[row] and after in _OF_THE_RADIO):
             result[row] = after
     for row in (*range(1, len(result)), *range(len(result) - 2, -1, -1)):

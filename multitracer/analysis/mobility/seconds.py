@@ -27,12 +27,12 @@ HOLD_S = 5.0
 LONGEST_S = 1_000_000
 """Eleven days; a recording whose times span more has two clocks, and its seconds would fill the memory."""
 _LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
-_BEFORE_NS, _AFTER_NS = NS_PER_S, 3 * NS_PER_S
+BEFORE_NS, AFTER_NS = NS_PER_S, 3 * NS_PER_S
 """What belongs to a change of the cell: the failing link before it, and after it a retransmission timer (1 s,
 RFC 6298) that doubled once."""
 CERTAIN_S = 10.0
 """A change whose two readings lie farther apart explains no second: its time is not known. Not measured."""
-_NO_SERVICE = (0, 2)
+NO_SERVICE = (0, 2)
 """<stat> of TS 27.007, 7.2: not registered, and not searching or searching."""
 
 
@@ -63,6 +63,10 @@ class Drive:
     throughput : Steps, optional
         Bit/s that came through.
     limits : Limits, optional
+    sends_ns : ndarray of int64, ns since 1970, shape (n_sends,), optional
+        When servers sent new data, in order; as far as captures show.
+    fine : Steps, optional
+        The same as `throughput` in steps of a tenth of a second at most: for the edges of stretches.
     wanted : Steps, optional
         Above 0 while the user waited for data, for recordings without limits (the state of a test program).
     """
@@ -72,6 +76,8 @@ class Drive:
     route: Route | None = None
     throughput: Steps | None = None
     limits: Limits | None = None
+    sends_ns: Times | None = None
+    fine: Steps | None = None
     wanted: Steps | None = None
 
 
@@ -117,7 +123,7 @@ def seconds_of(drive: Drive) -> Seconds:
     serving = drive.stays.serving
     level = {name: _held(serving.time_ns, serving[name], begin) for name in _LEVELS}
     registration = serving["registration"].astype(np.float64)
-    searching = np.where(registration < 0, np.nan, np.isin(registration, _NO_SERVICE))
+    searching = np.where(registration < 0, np.nan, np.isin(registration, NO_SERVICE))
     searching = np.where(serving["state"] == "SEARCH", 1.0, searching)
     return Seconds(
         begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
@@ -208,6 +214,6 @@ def _changes(handovers: Table, begin: Times, end: Times) -> Mask:
     low, high = bounds_ns(handovers)
     certain = high - low <= round(CERTAIN_S * NS_PER_S)
     low, high = low[certain], high[certain]
-    started = np.searchsorted(np.sort(low) - _BEFORE_NS, end, side="left")
-    over = np.searchsorted(np.sort(high) + _AFTER_NS, begin, side="right")
+    started = np.searchsorted(np.sort(low) - BEFORE_NS, end, side="left")
+    over = np.searchsorted(np.sort(high) + AFTER_NS, begin, side="right")
     return np.asarray(started > over)

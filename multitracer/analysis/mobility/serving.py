@@ -48,12 +48,13 @@ class Serving:
         """Return the readings of the serving cell: rows without a role count, rows without a time do not.
 
         A modem may announce a new cell in the middle of an answer that it had begun in the old one: of two
-        readings of one time the announcement is the later one.
+        readings of one time the announcement is the later one, and of two announcements, as the answer of
+        AT+CREG? has the same form, that of the cell which did not serve before.
         """
         serving = (radio["role"] == "serving") | (radio["role"] == "")
         rows = np.flatnonzero(serving & (radio["time_ns"] != NOT_A_TIME))
         announced = np.isin(radio["source"][rows], _ANNOUNCEMENTS)
-        return cls(radio, rows[np.lexsort([announced, radio["time_ns"][rows]])])
+        return cls(radio, _old_cell_first(radio, rows[np.lexsort([announced, radio["time_ns"][rows]])]))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -112,3 +113,22 @@ class Serving:
     def identity(self, column: str) -> Array:
         """Return a column of the cell's identity, with what modems write for unknown made NA."""
         return self.cell_id if column == "cell_id" else self[column]
+
+
+def _old_cell_first(radio: Table, rows: Numbers) -> Numbers:
+    """Return the rows, where of two cells at one time the one that served before comes first."""
+    cell = radio["cell_id"][rows]
+    known = np.flatnonzero(cell != NA)
+    time = radio["time_ns"][rows][known]
+    first = np.flatnonzero(np.append(True, time[1:] != time[:-1])[: len(time)])
+    last = np.append(first[1:], len(time))
+    if not len(first):
+        return rows
+    least, most = (extreme.reduceat(cell[known], first) for extreme in (np.minimum, np.maximum))
+    ordered = rows.copy()
+    for group in np.flatnonzero((least != most) & (first > 0)).tolist():
+        places = known[first[group] : last[group]]
+        before = cell[known[first[group] - 1]]
+        ordered[places] = rows[places[np.argsort(cell[places] != before, kind="stable")]]
+        cell[places] = radio["cell_id"][ordered[places]]
+    return ordered

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.causes import Cause, Radio, causes_of, inherited, missing_of, radio_of
+from multitracer.analysis.mobility.edges import Span, cause_span, sharpened
 from multitracer.analysis.mobility.evidence import evidence_of, median
 from multitracer.analysis.mobility.seconds import Drive, Seconds, seconds_of
 from multitracer.mobility import STRETCHES
-from multitracer.tables import NA, Table
+from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
 _BRIDGE_S = 2
 """Up to this many seconds that are not bad do not end a stretch. Not measured."""
+_PLACES = ("lat_deg", "lon_deg", "begin_m", "end_m", "cause_begin_m", "cause_end_m")
 _LEAST_CAUSE_S = 3
 """A cause that lasts for less joins its neighbour: levels vary around a threshold. Not measured."""
 
@@ -40,6 +42,10 @@ class _Part(NamedTuple):
     first: int
     last: int
     cause: Cause
+    opens: bool
+    """It is the first part of its stretch."""
+    closes: bool
+    """It is the last one."""
 
     @property
     def rows(self) -> Numbers:
@@ -97,8 +103,12 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     for a, b in zip(first, last, strict=True):
         inside = slice(a, b + 1)
         parts += _parts(
-            a, inherited(shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside])
-        )
+            a,
+            inherited(
+                shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside],
+                seconds.rate_bps[inside] == 0,
+            ),
+        )  # fmt: skip
     facts = {
         "typical_bps": typical,
         "poor_bps": poor,
@@ -129,7 +139,7 @@ def _parts(first: int, cause: Numbers) -> list[_Part]:
             pass
     begins, ends = _edges(cause)
     return [
-        _Part(first + int(a), first + int(b) - 1, Cause(int(cause[a])))
+        _Part(first + int(a), first + int(b) - 1, Cause(int(cause[a])), a == 0, b == len(cause))
         for a, b in zip(begins, ends, strict=True)
     ]
 
@@ -181,11 +191,12 @@ def _row(judged: _Judged, part: _Part) -> Row:
     rate = seconds.rate_bps[rows]
     known = rate[np.isfinite(rate)]
     is_unknown = part.cause is Cause.UNKNOWN
+    begin_ns, end_ns, span = _when(judged, part)
     words = evidence_of(part.cause, seconds, judged.radio, rows, judged.drive.handovers)
     return {
-        "begin_ns": int(seconds.begin_ns[part.first]),
-        "end_ns": int(seconds.begin_ns[part.last]) + NS_PER_S,
-        "seconds": float(len(rows)),
+        "begin_ns": begin_ns,
+        "end_ns": end_ns,
+        "seconds": (end_ns - begin_ns) / NS_PER_S,
         "lost_s": _lost_s(judged, rows),
         "throughput_bps": float(known.mean()) if len(known) else np.nan,
         "typical_bps": judged.typical_bps,
@@ -196,8 +207,28 @@ def _row(judged: _Judged, part: _Part) -> Row:
         "share": float((judged.shown[rows] == part.cause).mean()),
         "evidence": words,
         "missing": missing_of(seconds, judged.radio, rows) if is_unknown else "",
-        **dict.fromkeys(("lat_deg", "lon_deg", "begin_m", "end_m"), np.nan),
+        "cause_begin_ns": NOT_A_TIME if span is None else span.begin_ns,
+        "cause_end_ns": NOT_A_TIME if span is None else span.end_ns,
+        "cause_within_s": np.nan if span is None else span.within_s,
+        **dict.fromkeys(_PLACES, np.nan),
     }
+
+
+def _when(judged: _Judged, part: _Part) -> tuple[int, int, Span | None]:
+    """Return when a part begins and ends, and when its cause does; where the cause changes, by the second."""
+    drive, rows = judged.drive, part.rows
+    begin = int(judged.seconds.begin_ns[part.first])
+    end = int(judged.seconds.begin_ns[part.last]) + NS_PER_S
+    if judged.by_rate[rows].any():
+        first, last = sharpened(drive.fine, begin, end)
+        begin, end = first if part.opens else begin, last if part.closes else end
+        return begin, end, cause_span(drive, part.cause, begin, end)
+    span = cause_span(drive, part.cause, begin, end)
+    if span is not None and part.opens and abs(span.begin_ns - begin) <= NS_PER_S:
+        begin = span.begin_ns
+    if span is not None and part.closes and abs(span.end_ns - end) <= NS_PER_S:
+        end = span.end_ns
+    return begin, end, span
 
 
 def _lost_s(judged: _Judged, rows: Numbers) -> float:
@@ -224,4 +255,6 @@ def _places(drive: Drive, columns: dict[str, Array]) -> dict[str, Array]:
         "lon_deg": middle.lon_deg,
         "begin_m": drive.route.at(begin).distance_m,
         "end_m": drive.route.at(end).distance_m,
+        "cause_begin_m": drive.route.at(columns["cause_begin_ns"]).distance_m,
+        "cause_end_m": drive.route.at(columns["cause_end_ns"]).distance_m,
     }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 """Of the file: every road of a city. As JSON in memory it takes about ten times that."""
+NO_ROUTE = "holds no route, so the base map is not used"
 MOST_POINTS = 2_000_000
 """Of its lines, before they are cut to the route: more than the file has room for in all but odd cases."""
 _DEEPEST = 16

@@ -14,6 +14,7 @@ from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
+from multitracer.recording.surroundings import ZONE_DOUBT
 from multitracer.report.drive.cells_section import change_words
 from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
 from multitracer.report.embed import embed
@@ -163,9 +164,6 @@ def drive_figure_documents(
         )
         documents.append(figure | {"options": "", "filename": "drive", "point": point})
     return documents
-
-
-ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
 
 
 def drive_summary(surroundings: Surroundings) -> Markup:

@@ -8,9 +8,9 @@ import numpy as np
 
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.cells import cell_name
-from multitracer.report.drive.drive_section import ZONE_DOUBT
+from multitracer.recording.surroundings import ZONE_DOUBT
 from multitracer.report.markup import Markup, element
-from multitracer.tables import NA
+from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, rate
 
@@ -25,6 +25,8 @@ _MOST = 100
 _KILOMETRE_M = 1000.0
 _ROOM_S = 5.0
 """Seconds before and after a stretch that its button shows."""
+_SEEN_S = 0.1
+"""Durations are written to tenths of a second here."""
 _CAUSES = {
     "coverage": "weak signal (coverage)",
     "interference": "signal strong enough, but disturbed (interference)",
@@ -124,7 +126,7 @@ def _how(facts: Document) -> str:
     return " ".join(words)
 
 
-def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup]:
+def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup | None]:
     begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
     ends = {"data_from": f"{begin_s - _ROOM_S:.3f}", "data_to": f"{end_s + _ROOM_S:.3f}"}
     return [
@@ -133,7 +135,35 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
         element("button", "Show", type="button", data_show="0", **ends),
         element("p", printable(_place(row, cells))),
         element("p", printable(_evidence(row))),
+        element("p", words) if (words := when_of_the_cause(row)) else None,
     ]
+
+
+def when_of_the_cause(row: Row) -> str:
+    """Return how long a cause was there, and what the transfer did before and after; empty if unknown.
+
+    Parameters
+    ----------
+    row : dict
+        Of STRETCHES.
+    """
+    begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
+    if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
+        return ""
+    words = [f"The cause lasted {_tenths(end[1] - begin[1])}"]
+    if row["cause_within_s"] >= _SEEN_S:
+        words[0] += f" (begin and end known within {row['cause_within_s']:.1f} s)"
+    if (lead := begin[0] - begin[1]) >= NS_PER_S:
+        words.append(f"the rate fell {_tenths(lead)} after it began")
+    if (late := end[0] - end[1]) >= NS_PER_S:
+        words.append(f"the rate rose again {_tenths(late)} after it ended")
+    elif late <= -NS_PER_S:
+        words.append(f"the rate rose again {_tenths(-late)} before it ended")
+    return "; ".join(words) + "."
+
+
+def _tenths(ns: int) -> str:
+    return f"{ns / NS_PER_S:.1f} s"
 
 
 def _place(row: Row, cells: list[str]) -> str:

@@ -237,3 +237,20 @@ def test_any_readings_give_ordered_changes(drawn: list[tuple[float, int, int, in
 def test_no_readings_give_no_handovers() -> None:
     assert not len(handovers_of(None))
     assert not len(handovers_of(table_of(RADIO, [{"role": "serving", "time_ns": NOT_A_TIME}])))
+
+
+def test_answer_of_the_old_cell_in_which_the_new_one_is_announced_is_no_ping_pong() -> None:
+    """Both lines have one time: +CEREG announces cell 2, and +CREG answers AT+CREG? of before with cell 1."""
+    rows = [
+        lte(0, 1, source="+QENG"),
+        lte(1, 1, source="+QENG"),
+        lte(2, 2, source="+CEREG"),
+        lte(2, 1, source="+CREG"),
+        lte(3, 2, source="+QENG"),
+        lte(4, 2, source="+CREG"),
+        lte(4, 3, source="+CEREG"),
+        lte(5, 3, source="+QENG"),
+    ]
+    changes = handovers_of(table_of(RADIO, rows))
+    assert changes["target_cell_id"].tolist() == [2, 3]
+    assert changes["ping_pong"].tolist() == [0, 0]

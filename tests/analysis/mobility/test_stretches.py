@@ -208,8 +208,18 @@ def test_repairs_inherit_what_lost_the_data() -> None:
     limit = np.array(["outage both", "link", "recovery timer", "slow-start", "link", "receiver-window"])
     cause = np.array([unknown, coverage, handover, tcp, tcp, tcp])
     no = np.zeros(6, dtype=bool)
-    result = inherited(cause, limit, no, no)
+    result = inherited(cause, limit, no, no, no)
     assert result.tolist() == [coverage, coverage, coverage, coverage, tcp, tcp]
+
+
+def test_a_repair_in_which_nothing_arrives_before_the_new_cell_is_the_handovers() -> None:
+    rows = [lte(t, 1 + (t >= 24), rsrp_dbm=-80.0, sinr_db=20.0) for t in range(50)]
+    silent = [0.0 if 20 <= t < 25 else 10e6 for t in range(50)]
+    (row,) = stretches(drive(rows, silent, "recovery", "timer")).rows()
+    assert (row["cause"], row["seconds"]) == ("handover", 5)
+    trickle = [0.5e6 if 18 <= t < 22 else 0.0 if 22 <= t < 25 else 10e6 for t in range(50)]
+    causes = [row["cause"] for row in stretches(drive(rows, trickle, "recovery", "timer")).rows()]
+    assert sorted(causes) == ["TCP", "handover"]
 
 
 def test_times_of_two_clocks_are_refused() -> None:
