@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from multitracer.channel.shared.hosts import FIXED
 from multitracer.scenario.flows import Flow, rate_bps
 from multitracer.scenario.summary import LinkMeter, TransferMeter
 from multitracer.units import NS_PER_S
@@ -50,7 +51,10 @@ class Meters:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self.link = LinkMeter(scenario.sender)
+        mobile = scenario.mobile_of(scenario.traffic[0])
+        ends = {mobile} if len(scenario.hosts) > 2 else {mobile, FIXED}
+        place = scenario.hosts.index(mobile)
+        self.link = LinkMeter(scenario.sender, ends=frozenset(ends), stream=place)
         self.flows: dict[int, Meter] = {}
         """By the place of the traffic in the scenario."""
         self._named: dict[int, str] = {}

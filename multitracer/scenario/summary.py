@@ -105,12 +105,21 @@ class Line:
         return (self.count * self._sum_xy - self._sum_x * self._sum_y) / spread
 
 
+_STREAM_BITS = 40
+"""The positions of mobile k in a CDPD cell begin at (k - 1) x 2**40 (`channel.cdpd.member`)."""
+
+
 @dataclass(slots=True)
 class LinkMeter:
     """Numbers from the events of both ends; times as the events have them."""
 
     sender: str
-    """Side that sends the data: mobile or fixed."""
+    """Host that sends the data."""
+    ends: frozenset[str] = frozenset({"mobile", "fixed"})
+    """Hosts whose logs say that the link was reset: of several mobiles the one with the data, because the
+    fixed host's log has the resets of all."""
+    stream: int = 0
+    """Whose frames count where the fixed host's log has those of several mobiles: 0 is the first one's."""
     rlp: Line = field(default_factory=Line)
     retransmissions: int = 0
     resets: int = 0
@@ -120,9 +129,9 @@ class LinkMeter:
 
     def note(self, side: str, event: LinkEvent) -> None:
         """Take one event of one side."""
-        if isinstance(event, ResetStarted):
+        if isinstance(event, ResetStarted) and side in self.ends:
             self.resets += not self._resetting
-            self._resetting |= {"mobile", "fixed"}
+            self._resetting |= self.ends
             self._end_gap(event.time_ns)
         elif isinstance(event, ResetDone | CallDropped):
             self._resetting.discard(side)
@@ -138,7 +147,7 @@ class LinkMeter:
             self._end_gap(event.time_ns)
 
     def _note_frame(self, time_ns: int, offset_bytes: int | None, attempt: int) -> None:
-        if offset_bytes is None:
+        if offset_bytes is None or offset_bytes >> _STREAM_BITS != self.stream:
             return
         if attempt == 1:
             self.rlp.add(time_ns / NS_PER_S, offset_bytes)

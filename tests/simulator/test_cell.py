@@ -60,6 +60,15 @@ def test_the_flow_of_each_mobile_arrives_complete(transport: str, direction: str
     assert summary["fairness_gap"] > 0
 
 
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_the_link_s_numbers_are_of_the_first_traffic_s_mobile(direction: str) -> None:
+    text = cell(direction=direction).replace('"mobile-1"', '"mobile-0"')
+    second_first = text.replace('"mobile-2"', '"mobile-1"').replace('"mobile-0"', '"mobile-2"')
+    summary = VirtualRun(link(second_first)).run()
+    assert 100 < (summary.rlp_slope_bytes_per_s or 0) < 19_200 / 8
+    assert summary.rlp_retransmissions < 200
+
+
 def test_each_host_has_its_folder_its_clock_and_its_address(recorded: tuple[Path, Summary]) -> None:
     folder, _ = recorded
     logs = {"tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"}
@@ -123,7 +132,7 @@ def test_thirty_mobiles_share_a_cell_and_one_more_does_not() -> None:
     summary = VirtualRun(link(cell(mobiles=30, limit_s=200))).run()
     assert len(summary.flows) == 30
     assert sum(flow.delivered_bytes > 0 for flow in summary.flows) > 20
-    with pytest.raises(FormatError, match=r"test.toml.*\[link\]: mobiles is 31; choose 1 to 30"):
+    with pytest.raises(FormatError, match=r"test.toml: \[link\]: .*mobiles is 31; choose 1 to 30"):
         link(cell(mobiles=31))
 
 
