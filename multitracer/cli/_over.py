@@ -96,7 +96,9 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
     }
     if chosen.virtual:
         if plan.protocol == "wtcp":
-            raise InputError("--virtual: measures not over WTCP; use tcp or centauruscomm, or leave it out")
+            raise InputError(
+                "--virtual: carries no measurement over WTCP; use tcp or centauruscomm, or leave it out"
+            )
         from multitracer.rig.virtual import run_virtual
 
         return run_virtual(plan, folder, scenario, **settings)

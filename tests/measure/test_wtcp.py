@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import random
 import socket
 import threading
@@ -29,9 +30,11 @@ from multitracer.protocols.wtcp.packet import (
     decode,
     encode,
 )
+from tests.cli.program import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PATIENCE_S = 60.0
 
@@ -197,3 +200,36 @@ def test_a_faster_link_has_faster_times_and_rates() -> None:
     plain, fast = Options().wtcp(), Options(speed=10).wtcp()
     assert fast.probe_ns * 10 == plain.probe_ns
     assert fast.max_rate_bps == plain.max_rate_bps * 10
+
+
+def _measured(folder: Path, *options: str, status: int = 0) -> str:
+    plan = (
+        "--protocol",
+        "wtcp",
+        "--over",
+        "cdpd",
+        "--vary",
+        "reply",
+        "--sizes",
+        "64,1024",
+        "--sessions",
+        "1",
+    )
+    return run("measure", "run", *plan, *options, "-o", str(folder), status=status).stderr
+
+
+def test_virtual_time_is_refused_by_a_sentence(tmp_path: Path) -> None:
+    words = _measured(tmp_path / "run", "--virtual", status=1)
+    assert words == (
+        "Error: --virtual: carries no measurement over WTCP; use tcp or centauruscomm, or leave it out\n"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.root
+def test_a_modelled_link_between_namespaces_carries_it(tmp_path: Path) -> None:
+    _measured(tmp_path / "run", "--speed", "10")
+    with (tmp_path / "run" / "transactions.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["protocol"], row["outcome"]) for row in rows] == [("wtcp", "ok")] * 2
+    assert all(float(row["rtt_s"]) > 0.3 for row in rows)  # link seconds
