@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from multitracer.scenario import Scenario
     from multitracer.scenario.summary import Summary
+    from multitracer.tables import Document
 
 
 @click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
@@ -69,6 +70,7 @@ def doctor() -> None:
         "sudo multitracer testbed run fig5-typical --speed 10 -o typical",
         "multitracer testbed run my.toml --virtual --seed 7 -o run7",
         "multitracer testbed run fig4-slow-start --virtual --as-linux -o as_linux",
+        "multitracer testbed run wtcp-fig3b --virtual --transport vegas -o vegas",
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")
@@ -102,6 +104,11 @@ def doctor() -> None:
     help="Seed of the radio's random numbers; in virtual time it determines every byte. Default: scenario's.",
 )
 @click.option(
+    "--transport",
+    metavar="NAME",
+    help="With --virtual: transport of every traffic, such as newreno, vegas, wtcp. Default: scenario's.",
+)
+@click.option(
     "--errors",
     "trace",
     metavar="TRACE",
@@ -116,6 +123,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     as_linux: bool,
     speed: float | None,
     seed: int | None,
+    transport: str | None,
     trace: Path | None,
 ) -> None:
     """Run a scenario and write a session folder.
@@ -136,7 +144,11 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
         raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
     if as_linux and not virtual:
         raise click.UsageError("--as-linux is for --virtual; a real run is Linux")
+    if transport is not None and not virtual:
+        raise click.UsageError("--transport is for --virtual; a real run has the kernel's TCP")
     chosen = load_scenario(scenario)
+    if transport is not None:
+        chosen = chosen.with_transport(transport)
     if as_linux:
         chosen = chosen.as_linux()
     if trace is not None:
@@ -190,12 +202,27 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     document = summary.document()
     gaps = document.pop("xoff_gaps_s")
     ledger = document.pop("ledger")
+    flows, reason = document.pop("flows"), document.pop("fairness_gap_reason")
+    if len(flows) < 2:
+        del document["jain_index"], document["fairness_gap"]
     for name, value in document.items():
         yield name, _shown(value)
     longest = f", longest {max(gaps):.2f} s" if gaps else ""
     yield "xoff_gaps_s", f"{len(gaps)}{longest}"
     if ledger is not None:
         yield "ledger", ", ".join(f"{name} {value}" for name, value in ledger.items())
+    if len(flows) > 1:
+        for flow in flows:
+            yield flow["flow"], _flow(flow)
+        if reason is not None:
+            yield "fairness_gap_reason", reason
+
+
+def _flow(flow: Document) -> str:
+    rate_bps, share = flow["rate_bps"], flow["share"]
+    rate = "-" if rate_bps is None else f"{rate_bps:.0f} bit/s"
+    part = "" if share is None else f", {share:.1%}"
+    return f"{flow['transport']} from {flow['start_s']:.1f} s, {flow['delivered_bytes']} bytes, {rate}{part}"
 
 
 def _shown(value: object) -> str:

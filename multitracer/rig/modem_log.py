@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from multitracer.channel.links import AnyLinkConfig
+    from multitracer.channel.shared.hosts import HostName
     from multitracer.channel.shared.packet_link import RadioReading
     from multitracer.simulator.clock import HostClock
 
@@ -28,11 +29,13 @@ class ModemLog:
         Where to.
     config : LinkConfig, CdpdConfig or BluetoothConfig
         The link; its kind tells which modem it has.
+    host : str
+        The mobile's name.
     clock : HostClock
         The mobile's clocks.
     """
 
-    def __init__(self, stream: BinaryIO, config: AnyLinkConfig, clock: HostClock) -> None:
+    def __init__(self, stream: BinaryIO, config: AnyLinkConfig, host: HostName, clock: HostClock) -> None:
         self._stream = stream
         self._config = config
         self._clock = clock
@@ -41,7 +44,7 @@ class ModemLog:
         self._reads = 0
         self._write(
             kind="header", format="multitracer-modem", version=1, clock="CLOCK_MONOTONIC", unit="ns",
-            host="mobile", kernel="virtual", command=["multitracer.rig"], multitracer=__version__, hz=1.0,
+            host=host, kernel="virtual", command=["multitracer.rig"], multitracer=__version__, hz=1.0,
             profile=self._profile,
         )  # fmt: skip
 

@@ -30,7 +30,7 @@ from multitracer.rig.real_course import Course
 from multitracer.rig.real_host import Task
 from multitracer.rig.real_radio import RadioFeed
 from multitracer.rig.real_record import LinkRecorder
-from multitracer.scenario.session_folder import log_files, rlp_facts
+from multitracer.scenario.session_folder import SERVER_PORT, log_files, rlp_facts
 from multitracer.testbed.children import Children
 from multitracer.testbed.clock_error import ClockError
 from multitracer.testbed.collectors import Collectors
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     Facts = dict[str, str | int | float]
 
-PORT = 5100
-"""Where the server listens."""
 _SEEDS_APART = 1_000_003
 """Between the seeds of two runs of a session: who goes on meets another stretch of the same radio."""
 _SNAP_BYTES = 96
@@ -105,10 +103,15 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     PreflightError
         If this process may not do it, or the kernel has no such congestion control.
     InputError
-        If the folder is another session's, in use, or cannot be made; if the call was dropped.
+        If the folder is another session's, in use, or cannot be made; if the call was dropped; if the link
+        has several mobiles.
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """
+    if len(scenario.hosts) > len(SIDES):
+        raise InputError(
+            f"{scenario.name}: a real run has one mobile, not {len(scenario.hosts) - 1}; use --virtual"
+        )
     measurement = Measurement(plan, folder, scenario, replace(options or Options(), speed=speed), capture)
     about = _about(
         folder.resolve().name,
@@ -274,7 +277,7 @@ class RealRun:
         collectors.start(self._privileges, snap_bytes=_SNAP_BYTES, tracing=False)
 
     def _course(self, link: PacketLink, progress: Progress) -> Course:
-        address = f"{self._hosts.addresses['fixed']}:{PORT}"
+        address = f"{self._hosts.addresses['fixed']}:{SERVER_PORT}"
         task = Task(self._measurement.plan, ".", address, self._measurement.options)
         return Course(task, self._children, link, self._interruption, progress)
 

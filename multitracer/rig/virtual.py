@@ -1,8 +1,9 @@
 """A measurement in virtual time: minutes of the link in a second, determined by plan, scenario and seed.
 
 `carry_out` of `measure`, its clients and servers, and both protocols run as they do over a real link; only
-what waits lets virtual time pass instead (`world.py`). A run that was interrupted is run again from its
-start without writing what is written, so that what follows meets the very link that it would have met.
+what waits lets virtual time pass instead (`VirtualWorld` of `simulator`). A run that was interrupted is run
+again from its start without writing what is written, so that what follows meets the very link that it would
+have met.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer import __version__
-from multitracer.channel.shared.packet_link import SIDES
+from multitracer.channel.shared.hosts import FIXED
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
 from multitracer.measure.centaurus_client import CentaurusClient
@@ -26,9 +27,9 @@ from multitracer.rig.radio_join import FILE, join_radio
 from multitracer.rig.virtual_tcp import VirtualTcp
 from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
 from multitracer.rig.watchers import Recorder
-from multitracer.rig.world import RigWorld
 from multitracer.scenario.session_folder import log_files
 from multitracer.simulator.clock import EPOCH_NS
+from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -83,9 +84,13 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     Raises
     ------
     InputError
-        If the folder is another session's, was made by a version that computes something else, or nothing
-        gets through the link.
+        If the folder is another session's, was made by a version that computes something else, nothing
+        gets through the link, or virtual time has no such protocol.
     """
+    if plan.protocol not in _CLIENTS:
+        raise InputError(
+            f"{plan.protocol}: virtual time measures over {' and '.join(_CLIENTS)}; leave --virtual out"
+        )
     seed = scenario.seed if seed is None else seed
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
@@ -93,9 +98,10 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
 
         def connect(_: int) -> Client:
             recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
-            world = RigWorld(scenario, seed=seed, watchers=[recorder])
+            world = VirtualWorld(_undelayed(scenario), seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)
-            client = _client(plan, world, scenario, options)
+            world.read_radio_each_second()
+            client = _CLIENTS[plan.protocol](plan, world, scenario, options)
             world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)
             return _FromTheStart(client, plan, folder, scenario.name)
 
@@ -105,14 +111,27 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     return journal
 
 
-def _client(plan: Plan, world: RigWorld, scenario: Scenario, options: Options) -> Client:
-    if plan.protocol == "centauruscomm":
-        ends = VirtualUdp(world, options, mtu_bytes=min(scenario.mobile.mtu_bytes, scenario.fixed.mtu_bytes))
-        return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
-    # as the clients and servers of `measure` set TCP_NODELAY
+def _undelayed(scenario: Scenario) -> Scenario:
+    """Return the scenario with TCP_NODELAY, as the clients and servers of `measure` set it."""
     mobile, fixed = (replace(profile, nagle=False) for profile in (scenario.mobile, scenario.fixed))
-    tcp = VirtualTcp(world, mobile=mobile, fixed=fixed)
-    return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock("mobile"))
+    return replace(scenario, mobile=mobile, fixed=fixed)
+
+
+def _centaurus_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+    mtu_bytes = min(scenario.mobile.mtu_bytes, scenario.fixed.mtu_bytes)
+    ends = VirtualUdp(world, scenario.hosts[0], options, mtu_bytes=mtu_bytes)
+    return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
+
+
+def _tcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+    del options
+    mobile = scenario.hosts[0]
+    tcp = VirtualTcp(world, mobile)
+    return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
+
+
+_CLIENTS = {"tcp": _tcp_client, "centauruscomm": _centaurus_client}
+"""Transport of a plan -> what makes its client and its server."""
 
 
 class _FromTheStart:
@@ -167,8 +186,8 @@ def _starts(folder: Path) -> dict[int, tuple[int, str]]:
 def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, capture: bool) -> Manifest:
     about = Manifest(folder.resolve().name, created_ns=EPOCH_NS, more={"multitracer": __version__})
     about.hosts = {
-        "mobile": Host(role=Role.CLIENT, kernel="virtual"),
-        "fixed": Host(role=Role.SERVER, kernel="virtual"),
+        scenario.hosts[0]: Host(role=Role.CLIENT, kernel="virtual"),
+        FIXED: Host(role=Role.SERVER, kernel="virtual"),
     }
     about.variables = Variables(
         link=scenario.name,
@@ -184,11 +203,11 @@ def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, 
             "capture": capture,
         },
     )
-    about.collectors = [CollectorRun("modem", "mobile", _COMMAND, __version__, EPOCH_NS)]
+    about.collectors = [CollectorRun("modem", scenario.hosts[0], _COMMAND, __version__, EPOCH_NS)]
     if capture:
         names = ("rlpdump", "tcpdump", "tcp_info")
         about.collectors += [
-            CollectorRun(n, side, _COMMAND, __version__, EPOCH_NS) for side in SIDES for n in names
+            CollectorRun(n, side, _COMMAND, __version__, EPOCH_NS) for side in about.hosts for n in names
         ]
     return about
 

@@ -6,22 +6,23 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from multitracer.channel.shared.hosts import FIXED
 from multitracer.errors import RemoteProtocolError
 from multitracer.measure.dialogue import Dialogue
 from multitracer.measure.server import Records
 from multitracer.protocols.tcp import Endpoint, State
-from multitracer.rig.world import SERVER_PORT
+from multitracer.scenario.session_folder import SERVER_PORT
 from multitracer.simulator.application import Application
-from multitracer.simulator.host import Host
-from multitracer.simulator.run import ADDRESSES
 from multitracer.simulator.tcp_state_log import tcp_info_fields
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from multitracer.protocols.tcp import Connection, TcpProfile
-    from multitracer.rig.world import RigWorld
+    from multitracer.channel.shared.hosts import HostName
+    from multitracer.protocols.tcp import Connection
+    from multitracer.simulator.host import Host
+    from multitracer.simulator.world import VirtualWorld
 
 _ERRORS = {"refused": errno.ECONNREFUSED, "timed out": errno.ETIMEDOUT}
 """Why our TCP ended a connection -> the error that a socket raises; for anything else that of a reset."""
@@ -32,23 +33,23 @@ class VirtualConnection(Application):
 
     Parameters
     ----------
-    world : RigWorld
+    world : VirtualWorld
         The time.
     host : Host
         The client's.
     """
 
-    def __init__(self, world: RigWorld, host: Host) -> None:
+    def __init__(self, world: VirtualWorld, host: Host) -> None:
         self._world = world
         self._host = host
         self._timeout_ns = 0
         self._unsent = b""
         self._received = bytearray()
         self._is_closed = False
-        self._socket = host.connect(Endpoint(ADDRESSES["fixed"], SERVER_PORT), self)
+        self._socket = host.connect(Endpoint(world.hosts[FIXED].address, SERVER_PORT), self)
 
     @classmethod
-    def dial(cls, world: RigWorld, host: Host, timeout_s: float) -> VirtualConnection:
+    def dial(cls, world: VirtualWorld, host: Host, timeout_s: float) -> VirtualConnection:
         """Return a connection to the server; an OSError says why there is none."""
         made = cls(world, host)
         made.settimeout(timeout_s)
@@ -146,32 +147,30 @@ class _Served(Application):
 
 
 class VirtualTcp:
-    """Both hosts, the server listening.
+    """A mobile that measures, and the fixed host that listens; closed sockets are forgotten.
 
     Parameters
     ----------
-    world : RigWorld
-        What they live in.
-    mobile, fixed : TcpProfile
-        The TCP of each.
+    world : VirtualWorld
+        Whose hosts they are.
+    mobile : str
+        Name of the host that measures.
     """
 
-    def __init__(self, world: RigWorld, *, mobile: TcpProfile, fixed: TcpProfile) -> None:
+    def __init__(self, world: VirtualWorld, mobile: HostName) -> None:
         self._world = world
-        self._clock = world.clock("fixed")
+        self._clock = world.clock(FIXED)
         self._records = Records(None, self._clock)
-        self._mobile = Host("mobile", address=ADDRESSES["mobile"], profile=mobile, world=world)
-        server = Host("fixed", address=ADDRESSES["fixed"], profile=fixed, world=world)
+        self._mobile, server = world.hosts[mobile], world.hosts[FIXED]
+        self._mobile.keeps_closed = server.keeps_closed = False
         server.listen(SERVER_PORT, lambda: _Served(self._dialogue))
-        world.attach("mobile", self._mobile.deliver)
-        world.attach("fixed", server.deliver)
 
     def dial(self, timeout_s: float) -> VirtualConnection:
         """Return a new connection from the mobile to the server."""
         return VirtualConnection.dial(self._world, self._mobile, timeout_s)
 
     def _dialogue(self, connection: Connection) -> Dialogue:
-        name = f"mobile:{connection.remote.port}"
+        name = f"{self._mobile.name}:{connection.remote.port}"
         return Dialogue(
             name, records=self._records, clock=self._clock, info=lambda: tcp_info_fields(connection)
         )

@@ -7,57 +7,68 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
-from multitracer.errors import RemoteProtocolError
+from multitracer.channel.shared.hosts import FIXED, host_address
 from multitracer.measure.centaurus_server import CentaurusServer
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
 from multitracer.protocols.centaurus import UdpWorker
 from multitracer.protocols.centaurus.config import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
-from multitracer.rig.datagram import Datagram, build_datagram, parse_datagram
-from multitracer.rig.world import SERVER_PORT
-from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
-from multitracer.simulator.run import ADDRESSES
+from multitracer.protocols.tcp import Endpoint
+from multitracer.scenario.session_folder import SERVER_PORT
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.shared.packet_link import Side
+    from multitracer.channel.shared.hosts import HostName
     from multitracer.measure.transports import Options
     from multitracer.protocols.centaurus import Address, Event, Outgoing
-    from multitracer.rig.world import RigWorld
+    from multitracer.simulator.datagram import Datagram
+    from multitracer.simulator.host import Host
+    from multitracer.simulator.world import VirtualWorld
 
-_PORTS: dict[Side, int] = {"mobile": FIRST_MOBILE_PORT, "fixed": SERVER_PORT}
 _HEADER_BYTES, _SEALED_HEADER_BYTES = 53, 77
 """What of a packet is no data of a segment, as `CentaurusConfig.segment_bytes` counts it."""
-SERVER_ADDRESS = (str(IPv4Address(ADDRESSES["fixed"])), SERVER_PORT)
+SERVER_ADDRESS = (str(IPv4Address(host_address(FIXED))), SERVER_PORT)
 
 
 class VirtualEndpoint:
-    """A worker on a UDP port of one side.
+    """A worker on a UDP port of a host.
 
     Parameters
     ----------
     worker : UdpWorker
         The protocol.
-    world : RigWorld
+    world : VirtualWorld
         The link and the time.
-    side : {"mobile", "fixed"}
+    host : Host
         Where it is.
+    port : int
+        Its UDP port.
+    arrived : callable, optional
+        Called after a datagram was taken.
     """
 
-    def __init__(self, worker: UdpWorker, world: RigWorld, side: Side) -> None:
+    def __init__(
+        self,
+        worker: UdpWorker,
+        world: VirtualWorld,
+        host: Host,
+        port: int,
+        arrived: Callable[[], None] | None = None,
+    ) -> None:
         self.worker = worker
-        self.clock: Callable[[], int] = world.clock(side)
+        self.clock: Callable[[], int] = world.clock(host.name)
         self.refused = False
         self.unsendable = 0
         """Datagrams that the interface refused; for the protocol they are lost."""
-        self.malformed = 0
         self._world = world
-        self._side: Side = side
-        self._sent = 0
+        self._host = host
+        self._port = port
+        self._arrived = arrived
         self._inbox: deque[Datagram] = deque()
         self.did_something = False
         """Whether the last step did, so that another may follow at once."""
+        host.bind(port, self._take)
 
     def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
         """Put an object into the table of outgoing objects; return its handle."""
@@ -82,12 +93,10 @@ class VirtualEndpoint:
     def close(self) -> None:
         """Do nothing: there is no socket."""
 
-    def take(self, data: bytes) -> None:
-        """Take a packet that came out of the link."""
-        try:
-            self._inbox.append(parse_datagram(data))
-        except RemoteProtocolError:
-            self.malformed += 1
+    def _take(self, datagram: Datagram) -> None:
+        self._inbox.append(datagram)
+        if self._arrived is not None:
+            self._arrived()
 
     def due_ns(self) -> int | None:
         """Return when, by the link's time, the worker's next timer is due."""
@@ -99,10 +108,8 @@ class VirtualEndpoint:
     def _put(self, packet: Outgoing) -> None:
         assert isinstance(packet.address, tuple)
         host, port = packet.address
-        self._sent += 1
-        ends = ADDRESSES[self._side], _PORTS[self._side], IPv4Address(host).packed, port
-        datagram = build_datagram(Datagram(*ends, packet.octets), identification=self._sent)
-        self.unsendable += not self._world.put(self._side, datagram)
+        remote = Endpoint(IPv4Address(host).packed, port)
+        self.unsendable += not self._host.send_datagram(self._port, remote, packet.octets)
         self.worker.sent(packet, self.clock())
 
     def _get(self) -> bool:
@@ -126,15 +133,17 @@ class VirtualUdp:
 
     Parameters
     ----------
-    world : RigWorld
+    world : VirtualWorld
         What they live in.
+    mobile : str
+        Name of the host that measures.
     options : Options
         Extensions and key.
     mtu_bytes : int
         Longest IP packet that the link carries.
     """
 
-    def __init__(self, world: RigWorld, options: Options, *, mtu_bytes: int) -> None:
+    def __init__(self, world: VirtualWorld, mobile: HostName, options: Options, *, mtu_bytes: int) -> None:
         self._world = world
 
         def worker(*accepted: bytes) -> UdpWorker:
@@ -143,16 +152,11 @@ class VirtualUdp:
             config = replace(options.config(*accepted), segment_bytes=segment_bytes)
             return UdpWorker(config, random_bytes=world.random_bytes)
 
-        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), world, "mobile")
-        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), world, "fixed")
+        client, server = world.hosts[mobile], world.hosts[FIXED]
+        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), world, client, client.free_port)
+        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), world, server, SERVER_PORT, self._work)
         self._server = CentaurusServer(self._fixed)
         self._alarm_ns: int | None = None
-        world.attach("mobile", self.client.take)
-        world.attach("fixed", self._serve)
-
-    def _serve(self, data: bytes) -> None:
-        self._fixed.take(data)
-        self._work()
 
     def _work(self) -> None:
         """Let the server do all that it can do now, then set its alarm."""

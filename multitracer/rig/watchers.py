@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from multitracer.channel.shared.packet_link import SIDES
-from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.protocols.rlpdump import RlpdumpWriter
+from multitracer.channel.shared.hosts import FIXED
 from multitracer.rig.modem_log import ModemLog
-from multitracer.scenario.session_folder import CAPTURE, RLPDUMP, TCP_STATE, rlp_facts
-from multitracer.simulator.record import host_clock
-from multitracer.simulator.tcp_state_log import TcpStateLog
+from multitracer.scenario.session_folder import rlp_facts
+from multitracer.simulator.host_logs import HostLogs
+from multitracer.simulator.observer import Observer
+from multitracer.simulator.world import host_clock
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from multitracer.channel.shared.packet_link import RadioReading, Side
+    from multitracer.channel.shared.hosts import HostName
+    from multitracer.channel.shared.packet_link import RadioReading
     from multitracer.protocols.link_events import LinkEvent
+    from multitracer.protocols.tcp import Packet
     from multitracer.scenario.model import Scenario
-    from multitracer.simulator.clock import HostClock
     from multitracer.simulator.host import Socket
 
 MODEM = "modem-0.jsonl"
@@ -28,37 +29,15 @@ _SNAP_BYTES = 96
 """Of each packet in a capture: all headers."""
 
 
-class _Captures:
-    """The capture and the sender variables of one host."""
-
-    def __init__(self, packets: BinaryIO, states: BinaryIO, side: Side, clock: HostClock) -> None:
-        self._clock = clock
-        self._packets = packets
-        self._states = states
-        self._log = TcpStateLog(side, clock)
-        packets.write(pcap_header(snap_bytes=_SNAP_BYTES))
-        states.write(self._log.header())
-
-    def packet(self, data: bytes, now_ns: int) -> None:
-        time_ns = self._clock.realtime_ns(now_ns)
-        self._packets.write(pcap_record(data, time_ns=time_ns, snap_bytes=_SNAP_BYTES))
-
-    def state(self, socket: Socket, now_ns: int) -> None:
-        self._states.write(self._log.reading(socket, now_ns))
-
-    def end(self, now_ns: int) -> None:
-        self._states.write(self._log.end(now_ns))
-
-
-class Recorder:
-    """Writes the logs of both hosts from their start; a run that is done again replaces them at its end.
+class Recorder(Observer):
+    """Writes the logs of both ends from their start; a run that is done again replaces them at its end.
 
     Parameters
     ----------
     folder : Path
         The session folder.
     scenario : Scenario
-        What is run.
+        What is run; its first mobile measures.
     capture : bool
         Write packets, TCP's variables and the link's events too: some 30 kB for a transaction.
     """
@@ -67,54 +46,55 @@ class Recorder:
         self._folder = folder
         self._files = ExitStack()
         self._temporary: list[Path] = []
-        self._clocks = {side: host_clock(scenario, side) for side in SIDES}
-        for side in SIDES:
-            (folder / side).mkdir(exist_ok=True)
-        self._modem = ModemLog(self._opened("mobile", MODEM), scenario.link, self._clocks["mobile"])
-        self._captures = {side: self._captures_of(side) for side in SIDES if capture}
-        self._facts = rlp_facts(scenario, speed=1) if capture else None
-        self._links: dict[Side, tuple[RlpdumpWriter, BinaryIO]] = {}
         self._now_ns = 0
+        mobile = scenario.hosts[0]
+        for host in (mobile, FIXED):
+            (folder / host).mkdir(exist_ok=True)
+        clock = host_clock(scenario, mobile)
+        self._modem = ModemLog(self._opened(mobile, MODEM), scenario.link, mobile, clock)
+        self._logs = {host: self._logs_of(host, scenario) for host in (mobile, FIXED) if capture}
 
-    def _opened(self, side: Side, name: str) -> BinaryIO:
-        path = self._folder / side / name
+    def _opened(self, host: HostName, name: str) -> BinaryIO:
+        path = self._folder / host / name
         if path.exists():
             path = path.with_name(f".{name}")
             self._temporary.append(path)
         return self._files.enter_context(path.open("wb"))
 
-    def _captures_of(self, side: Side) -> _Captures:
-        packets, states = self._opened(side, CAPTURE), self._opened(side, TCP_STATE)
-        return _Captures(packets, states, side, self._clocks[side])
+    def _logs_of(self, host: HostName, scenario: Scenario) -> HostLogs:
+        return HostLogs(
+            host,
+            host_clock(scenario, host),
+            opened=partial(self._opened, host),
+            snap_bytes=_SNAP_BYTES,
+            facts=rlp_facts(scenario, speed=1),
+        )
 
-    # --- what it is told ---
+    # --- what it observes ---
 
     def reading(self, reading: RadioReading, *, now_ns: int) -> None:
         """Write what the modem says."""
         self._now_ns = now_ns
         self._modem.reading(reading, now_ns=now_ns)
 
-    def packet(self, side: Side, data: bytes, *, now_ns: int) -> None:
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
         """Write a packet into the host's capture."""
+        del packet, outgoing
         self._now_ns = now_ns
-        if side in self._captures:
-            self._captures[side].packet(data, now_ns)
+        if host in self._logs:
+            self._logs[host].packet(data, now_ns)
 
-    def state(self, side: Side, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
         """Write a socket's variables into the host's log."""
-        if side in self._captures:
-            self._captures[side].state(socket, now_ns)
+        if host in self._logs:
+            self._logs[host].state(socket, now_ns)
 
-    def link_event(self, side: Side, event: LinkEvent) -> None:
+    def link_event(self, host: HostName, event: LinkEvent) -> None:
         """Write an event into the log of that end of the link."""
-        if self._facts is None:
-            return
-        if side not in self._links:
-            self._links[side] = RlpdumpWriter(side=side, facts=self._facts), self._opened(side, RLPDUMP)
-            self._links[side][1].write(self._links[side][0].header())
-        writer, stream = self._links[side]
-        time_ns = self._clocks[side].realtime_ns(event.time_ns)
-        stream.write(writer.record(event._replace(time_ns=time_ns)))
+        if host in self._logs:
+            self._logs[host].link_event(event)
 
     # --- the end ---
 
@@ -126,7 +106,7 @@ class Recorder:
     ) -> None:
         if kind is None:
             self._modem.end()
-            for each in self._captures.values():
+            for each in self._logs.values():
                 each.end(self._now_ns)
         self._files.close()
         for path in self._temporary if kind is None else ():

@@ -1,7 +1,7 @@
 """The session folder of a run: what a run in virtual time and one of real kernels write alike.
 
 DIR/manifest.json  scenario.toml  clocks.jsonl  summary.json
-DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …
+DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …   (of several mobiles mobile-1/, mobile-2/, …)
 DIR/fixed/         the same
 DIR/truth/         frames.csv  segments.csv
 """
@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from multitracer.channel.gsm.config import LinkConfig
-from multitracer.channel.gsm.link import SIDES
+from multitracer.channel.shared.hosts import SIDES
 from multitracer.errors import InputError
 from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from multitracer.channel.gsm.link import Side
+    from multitracer.channel.shared.hosts import HostName
     from multitracer.scenario.model import Scenario
     from multitracer.scenario.summary import Summary
 
 FIRST_PORT = 5001
 """Of the fixed host; the nth traffic of a scenario uses the nth port from here."""
 FIRST_MOBILE_PORT = 1025
+SERVER_PORT = 5100
+"""Where the server of a measurement listens, on the fixed host."""
 CAPTURE, TCP_STATE, RLPDUMP = "tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"
 _SNAP_BYTES = 96
 """Of each packet in a capture: all headers."""
@@ -43,7 +45,7 @@ def snap_bytes(scenario: Scenario) -> int:
 
 
 def make_folders(folder: Path, scenario: Scenario) -> None:
-    """Make the folder and those of both hosts and of the truth, and put the scenario's TOML into it.
+    """Make the folder and those of the hosts and of the truth, and put the scenario's TOML into it.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def make_folders(folder: Path, scenario: Scenario) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
-        for name in (*SIDES, "truth"):
+        for name in (*scenario.hosts, "truth"):
             (folder / name).mkdir()
         if scenario.source:
             (folder / "scenario.toml").write_text(scenario.source, encoding="utf-8")
@@ -65,12 +67,18 @@ def make_folders(folder: Path, scenario: Scenario) -> None:
 def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
     """Return what a manifest says before the run: the hosts' roles and the experiment variables."""
     manifest = Manifest(name=scenario.name, created_ns=created_ns)
-    manifest.hosts = {
-        side: Host(role=Role.SENDER if side == scenario.sender else Role.RECEIVER) for side in SIDES
-    }
+    manifest.hosts = {host: Host(role=_role(scenario, host)) for host in scenario.hosts}
     manifest.variables = _variables(scenario, seed)
     manifest.variables.virtual, manifest.variables.speed = virtual, speed
     return manifest
+
+
+def _role(scenario: Scenario, host: HostName) -> Role | None:
+    """Return what a host does in the first traffic and those of its direction; None if nothing."""
+    alike = [each for each in scenario.traffic if each.direction == scenario.traffic[0].direction]
+    if host in {scenario.sender_of(each) for each in alike}:
+        return Role.SENDER
+    return Role.RECEIVER if host in {scenario.receiver_of(each) for each in alike} else None
 
 
 def _variables(scenario: Scenario, seed: int) -> Variables:
@@ -111,5 +119,6 @@ def log_files(folder: Path) -> Iterator[LogFile]:
             yield LogFile(relative.as_posix(), _host(relative), path.stat().st_size, checksum(path))
 
 
-def _host(relative: Path) -> Side | str:
-    return relative.parts[0] if relative.parts[0] in SIDES else ""
+def _host(relative: Path) -> str:
+    folder = relative.parts[0]
+    return folder if folder in SIDES or folder.startswith("mobile-") else ""

@@ -1,7 +1,8 @@
 """What a run tells in the end: the numbers of `summary.json`, and how each is measured.
 
-`LinkMeter` follows the events of the link, `TransferMeter` the packets that pass the two hosts'
-interfaces; both are told of things in the order in which they happen, and keep no more than they need.
+`LinkMeter` follows the events of the link, `TransferMeter` the packets of a TCP connection that pass the two
+hosts' interfaces; both are told of things in the order in which they happen, and keep no more than they need.
+`flows.py` has the numbers of each flow.
 Times are link seconds: recorded time times the run's speed.
 """
 
@@ -25,6 +26,7 @@ from multitracer.protocols.link_events import (
 from multitracer.protocols.tcp.packet import sequence_length
 from multitracer.protocols.tcp.ranges import RangeSet
 from multitracer.protocols.tcp.sequence import unwrap
+from multitracer.scenario.flows import Flow, flows_document
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -60,12 +62,16 @@ class Summary:
     """Largest RTT sample (docs/definitions.md) at the data sender."""
     ledger: Balance | None
     """Characters of both directions of the link; None where it is no data call."""
+    flows: tuple[Flow, ...] = ()
+    """Each traffic that began, in the scenario's order."""
 
     def document(self) -> Document:
         """Return what is written to summary.json."""
-        return {
+        numbers = {
             key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()
-        } | {"xoff_gaps_s": [round(gap, 6) for gap in self.xoff_gaps_s]}
+        }
+        gaps = {"xoff_gaps_s": [round(gap, 6) for gap in self.xoff_gaps_s]}
+        return numbers | gaps | flows_document(self.flows)
 
 
 @dataclass(slots=True)
@@ -99,12 +105,21 @@ class Line:
         return (self.count * self._sum_xy - self._sum_x * self._sum_y) / spread
 
 
+_STREAM_BITS = 40
+"""The positions of mobile k in a CDPD cell begin at (k - 1) x 2**40 (`channel.cdpd.member`)."""
+
+
 @dataclass(slots=True)
 class LinkMeter:
     """Numbers from the events of both ends; times as the events have them."""
 
     sender: str
-    """Side that sends the data: mobile or fixed."""
+    """Host that sends the data."""
+    ends: frozenset[str] = frozenset({"mobile", "fixed"})
+    """Hosts whose logs say that the link was reset: of several mobiles the one with the data, because the
+    fixed host's log has the resets of all."""
+    stream: int = 0
+    """Whose frames count where the fixed host's log has those of several mobiles: 0 is the first one's."""
     rlp: Line = field(default_factory=Line)
     retransmissions: int = 0
     resets: int = 0
@@ -114,9 +129,9 @@ class LinkMeter:
 
     def note(self, side: str, event: LinkEvent) -> None:
         """Take one event of one side."""
-        if isinstance(event, ResetStarted):
+        if isinstance(event, ResetStarted) and side in self.ends:
             self.resets += not self._resetting
-            self._resetting |= {"mobile", "fixed"}
+            self._resetting |= self.ends
             self._end_gap(event.time_ns)
         elif isinstance(event, ResetDone | CallDropped):
             self._resetting.discard(side)
@@ -132,7 +147,7 @@ class LinkMeter:
             self._end_gap(event.time_ns)
 
     def _note_frame(self, time_ns: int, offset_bytes: int | None, attempt: int) -> None:
-        if offset_bytes is None:
+        if offset_bytes is None or offset_bytes >> _STREAM_BITS != self.stream:
             return
         if attempt == 1:
             self.rlp.add(time_ns / NS_PER_S, offset_bytes)
@@ -160,6 +175,8 @@ class TransferMeter:
     checksum_errors: int = 0
     max_rtt_ns: int | None = None
     longest_hole_ns: int | None = None
+    arrived_packets: int = 0
+    """Packets that brought the receiver payload which it did not have."""
     _first_syn_ns: int | None = None
     _first_seq: int | None = None
     _highest_sent: int = 0
@@ -228,6 +245,7 @@ class TransferMeter:
         self._arrived.add(begin, begin + len(packet.segment.payload))
         if self._arrived.total == before:
             return
+        self.arrived_packets += 1
         if self._last_new_ns is not None:
             self.longest_hole_ns = max(self.longest_hole_ns or 0, now_ns - self._last_new_ns)
         self._last_new_ns = now_ns
@@ -236,6 +254,16 @@ class TransferMeter:
     def arrived_bytes(self) -> int:
         """Payload that has reached the receiver, each byte once."""
         return self._arrived.total
+
+    @property
+    def began_ns(self) -> int | None:
+        """When the first SYN passed the data sender's interface."""
+        return self._first_syn_ns
+
+    @property
+    def latest_ns(self) -> int | None:
+        """When new payload arrived last."""
+        return self._last_new_ns
 
     @property
     def goodput_bytes_per_s(self) -> float | None:

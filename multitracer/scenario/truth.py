@@ -13,17 +13,22 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.channel.gsm.link import FAR
+from multitracer.channel.shared.hosts import FIXED, host_address
 from multitracer.protocols.link_events import PacketDropped
 
 if TYPE_CHECKING:
-    from multitracer.channel.gsm.link import OnAir, Side
+    from collections.abc import Sequence
+
+    from multitracer.channel.gsm.link import OnAir
+    from multitracer.channel.shared.hosts import HostName
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
 
 FRAMES_HEADER = "direction,sent_slot,arrival_slot,lost,header\n"
 SEGMENTS_HEADER = "host,left_ns,ip_id,port,seq,payload_bytes,flags,fate,arrived_ns\n"
 _SHOWN_OCTETS = 3
+_UDP_DATA_AT = 28
+"""Octet of an IPv4 packet without options at which the payload of a datagram begins (RFC 791, RFC 768)."""
 _DIRECTIONS = {"mobile": "up", "fixed": "down"}
 
 
@@ -38,42 +43,66 @@ class _Pending:
     """A packet whose fate is open."""
 
     ip_id: int
-    key: tuple[bytes, bytes]
+    seq: int | None
+    """Its TCP sequence number; None for a datagram."""
+    key: bytes
     about: str
     """The first fields of its line."""
 
 
 class SegmentTruth:
-    """Follows every packet from one host to the other."""
+    """Follows every packet from one host to the other.
 
-    def __init__(self) -> None:
-        self._pending: dict[Side, deque[_Pending]] = {"mobile": deque(), "fixed": deque()}
+    Parameters
+    ----------
+    hosts : sequence of str
+        Names of the link's hosts, the fixed one last.
+    """
 
-    def left(self, side: Side, packet: Packet, data: bytes, *, now_ns: int) -> None:
+    def __init__(self, hosts: Sequence[HostName]) -> None:
+        *mobiles, _ = hosts
+        self._by_address = {host_address(mobile): mobile for mobile in mobiles}
+        self._only = mobiles[0] if len(mobiles) == 1 else None
+        paths = [*((mobile, FIXED) for mobile in mobiles), *((FIXED, mobile) for mobile in mobiles)]
+        self._pending: dict[tuple[HostName, HostName], deque[_Pending]] = {path: deque() for path in paths}
+
+    def left(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> None:
         """Take a packet that left a host."""
-        segment = packet.segment
-        about = (
-            f"{side},{now_ns},{packet.identification},{segment.source_port},{segment.seq},"
-            f"{len(segment.payload)},{segment.flags:#x}"
-        )
-        self._pending[side].append(_Pending(packet.identification, _key(packet, data), about))
+        entry = _pending(f"{host},{now_ns}", packet, data)
+        path = self._path(host, data[16:20], outgoing=True)
+        if path is not None:
+            self._pending[path].append(entry)
 
-    def arrived(self, side: Side, packet: Packet, data: bytes, *, now_ns: int) -> list[str]:
+    def arrived(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> list[str]:
         """Take a packet that reached a host; return the lines of those whose fate is now known."""
-        pending = self._pending[FAR[side]]
-        place = _place(pending, packet.identification, _key(packet, data))
+        path = self._path(host, data[12:16], outgoing=False)
+        pending = deque[_Pending]() if path is None else self._pending[path]
+        place = _place(pending, int.from_bytes(data[4:6], "big"), _key(packet, data))
         if place is None:
             return []
         lost = [f"{pending.popleft().about},lost,\n" for _ in range(place)]
-        fate = "delivered" if packet.checksum_ok else "damaged"
+        fate = "delivered" if packet is None or packet.checksum_ok else "damaged"
         return [*lost, f"{pending.popleft().about},{fate},{now_ns}\n"]
 
-    def noted(self, side: Side, event: LinkEvent) -> list[str]:
+    def _path(self, host: HostName, far: bytes, *, outgoing: bool) -> tuple[HostName, HostName] | None:
+        """Return the two ends of a packet's way; None if the packet names no mobile of the link."""
+        if host != FIXED:
+            return (host, FIXED) if outgoing else (FIXED, host)
+        mobile = self._only or self._by_address.get(far)
+        if mobile is None:
+            return None
+        return (FIXED, mobile) if outgoing else (mobile, FIXED)
+
+    def noted(self, host: HostName, event: LinkEvent) -> list[str]:
         """Take an event of the link; a packet that the queue dropped has met its fate."""
-        if isinstance(event, PacketDropped):
-            for entry in reversed(self._pending[side]):
-                if entry.ip_id == event.ip_id:
-                    self._pending[side].remove(entry)
+        if not isinstance(event, PacketDropped) or (event.seq is None and event.cause == "network"):
+            return []  # the network's drops of both directions have one log: without a number they are alike
+        for (source, _), pending in self._pending.items():
+            if source != host:
+                continue
+            for entry in reversed(pending):
+                if entry.ip_id == event.ip_id and entry.seq == event.seq:
+                    pending.remove(entry)
                     return [f"{entry.about},dropped,\n"]
         return []
 
@@ -82,12 +111,27 @@ class SegmentTruth:
         return [f"{entry.about},queued,\n" for pending in self._pending.values() for entry in pending]
 
 
-def _key(packet: Packet, data: bytes) -> tuple[bytes, bytes]:
+def _pending(begin: str, packet: Packet | None, data: bytes) -> _Pending:
+    """Return the entry of a packet; of a datagram it has neither sequence number nor flags."""
+    key = _key(packet, data)
+    ip_id = int.from_bytes(data[4:6], "big")
+    if packet is None:
+        port = int.from_bytes(data[20:22], "big")
+        return _Pending(ip_id, None, key, f"{begin},{ip_id},{port},,{len(data) - _UDP_DATA_AT},")
+    segment = packet.segment
+    about = f"{segment.source_port},{segment.seq},{len(segment.payload)},{segment.flags:#x}"
+    return _Pending(ip_id, segment.seq, key, f"{begin},{ip_id},{about}")
+
+
+def _key(packet: Packet | None, data: bytes) -> bytes:
+    """Return what a packet keeps on its way: its transport checksum and its payload."""
     header = (data[0] & 0x0F) * 4
-    return data[header + 16 : header + 18], packet.segment.payload
+    if packet is None:
+        return data[header + 6 :]
+    return data[header + 16 : header + 18] + packet.segment.payload
 
 
-def _place(pending: deque[_Pending], ip_id: int, key: tuple[bytes, bytes]) -> int | None:
+def _place(pending: deque[_Pending], ip_id: int, key: bytes) -> int | None:
     """Return which pending packet has arrived: the one with that id, or after damage the first alike."""
     alike = [place for place, entry in enumerate(pending) if entry.key == key]
     same = [place for place in alike if pending[place].ip_id == ip_id]

@@ -1,9 +1,9 @@
-"""Applications on a host above TCP: one object per socket, which writes, reads and closes."""
+"""Applications on a host above a transport: one object per connection, which writes, reads and closes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp import State
@@ -28,7 +28,78 @@ class Application(ABC):
         return None
 
 
-class BulkSender(Application):
+class Stream(Protocol):
+    """What every transport gives the application on it."""
+
+    @property
+    def is_established(self) -> bool:
+        """Whether both ends know each other, and neither has closed."""
+
+    @property
+    def free_bytes(self) -> int:
+        """How many bytes `write` would take now."""
+
+    @property
+    def readable_bytes(self) -> int:
+        """How many bytes wait to be read."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that the peer sent was read, its end of the stream included."""
+
+    def write(self, data: bytes) -> int:
+        """Give data to send; return how many bytes were taken."""
+
+    def read(self, max_bytes: int = ..., /) -> bytes:
+        """Return what arrived in order."""
+
+    def close(self) -> None:
+        """Send what is written, then the end of the stream."""
+
+
+class TcpStream:
+    """TCP as a `Stream`."""
+
+    __slots__ = ("_connection", "close", "read", "write")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.close, self.read, self.write = connection.close, connection.read, connection.write
+
+    @property
+    def is_established(self) -> bool:
+        """Whether the state is ESTABLISHED."""
+        return self._connection.state is State.ESTABLISHED
+
+    @property
+    def free_bytes(self) -> int:
+        """How much of the send buffer is free."""
+        return self._connection.sender.stream.free_bytes
+
+    @property
+    def readable_bytes(self) -> int:
+        """How many bytes wait in order."""
+        return self._connection.receiver.readable_bytes
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the peer's FIN and all before it was read."""
+        return self._connection.at_end
+
+
+class StreamApplication(Application):
+    """An application that any transport can carry."""
+
+    @abstractmethod
+    def use(self, stream: Stream, now_ns: int) -> None:
+        """Write, read or close, as far as is possible now."""
+
+    def advance(self, connection: Connection, now_ns: int) -> None:
+        """Do so over TCP."""
+        self.use(TcpStream(connection), now_ns)
+
+
+class BulkSender(StreamApplication):
     """Writes as much as the send buffer takes, closes when all is written, ignores what comes back.
 
     Parameters
@@ -44,18 +115,20 @@ class BulkSender(Application):
         self._bytes_per_s = bytes_per_s
         self._due_ns: int | None = None
         self._allowed_bytes = 0 if bytes_per_s else size_bytes
+        self._has_closed = False
         self.written_bytes = 0
 
-    def advance(self, connection: Connection, now_ns: int) -> None:
+    def use(self, stream: Stream, now_ns: int) -> None:
         """Fill the send buffer, as far as the application has data."""
-        connection.read()
-        if connection.state is State.ESTABLISHED and now_ns >= (self._due_ns or 0):
+        stream.read()
+        if stream.is_established and now_ns >= (self._due_ns or 0):
             self._allow_more(now_ns)
-        while self.written_bytes < self._allowed_bytes and connection.sender.stream.free_bytes:
-            end = min(self._allowed_bytes, self.written_bytes + connection.sender.stream.free_bytes)
-            self.written_bytes += connection.write(payload(self.written_bytes, end))
-        if self.written_bytes == self._size and not connection.sender.stream.closed:
-            connection.close()
+        while self.written_bytes < self._allowed_bytes and (free_bytes := stream.free_bytes):
+            end = min(self._allowed_bytes, self.written_bytes + free_bytes)
+            self.written_bytes += stream.write(payload(self.written_bytes, end))
+        if self.written_bytes == self._size and not self._has_closed:
+            self._has_closed = True
+            stream.close()
 
     def _allow_more(self, now_ns: int) -> None:
         """Add the bytes that the application may write in its next second."""
@@ -67,7 +140,7 @@ class BulkSender(Application):
         return self._due_ns
 
 
-class Reader(Application):
+class Reader(StreamApplication):
     """Reads to the end, then closes; compares each byte with the one that was sent.
 
     Parameters
@@ -79,22 +152,24 @@ class Reader(Application):
     def __init__(self, *, bytes_per_s: int = 0) -> None:
         self._bytes_per_s = bytes_per_s
         self._due_ns: int | None = None
+        self._has_closed = False
         self.read_bytes = 0
 
-    def advance(self, connection: Connection, now_ns: int) -> None:
+    def use(self, stream: Stream, now_ns: int) -> None:
         """Read as much as the configured rate allows now."""
         if self._bytes_per_s == 0:
-            self._take(connection.read())
+            self._take(stream.read())
         elif self._due_ns is None or now_ns >= self._due_ns:
-            self._take(connection.read(self._bytes_per_s * _READ_EVERY_NS // NS_PER_S))
-            waiting = connection.receiver.readable_bytes > 0 or connection.state is State.ESTABLISHED
+            self._take(stream.read(self._bytes_per_s * _READ_EVERY_NS // NS_PER_S))
+            waiting = stream.readable_bytes > 0 or stream.is_established
             self._due_ns = now_ns + _READ_EVERY_NS if waiting else None
-        if connection.at_end and not connection.sender.stream.closed:
-            connection.close()
+        if stream.at_end and not self._has_closed:
+            self._has_closed = True
+            stream.close()
 
     def _take(self, data: bytes) -> None:
         if data != payload(self.read_bytes, self.read_bytes + len(data)):
-            raise LocalProtocolError(f"TCP delivered other bytes than were sent, after {self.read_bytes}")
+            raise LocalProtocolError(f"other bytes were delivered than were sent, after {self.read_bytes}")
         self.read_bytes += len(data)
 
     def next_timer_ns(self) -> int | None:

@@ -1,4 +1,4 @@
-"""A host in virtual time: sockets by their addresses, timers, an interface that is captured."""
+"""A host in virtual time: TCP sockets by address, UDP ports, timers, an interface that is captured."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from multitracer.protocols.tcp import (
 )
 from multitracer.protocols.tcp.packet import sequence_length
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
+from multitracer.simulator.datagram import Datagram, build_datagram, is_udp, parse_datagram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.gsm.link import Side
+    from multitracer.channel.shared.hosts import HostName
     from multitracer.simulator.application import Application
 
 
@@ -46,8 +47,8 @@ class World(Protocol):
     def transmit(self, host: Host, data: bytes) -> bool:
         """Offer a packet to the link; False if the host's interface refused it."""
 
-    def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
-        """Note a packet at a host's interface, as a capture sees it."""
+    def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
+        """Note a packet at a host's interface, as a capture sees it; `packet` is None for a datagram."""
 
     def saw_state(self, host: Host, socket: Socket) -> None:
         """Note that a socket's variables may have changed."""
@@ -75,17 +76,17 @@ class Host:
 
     Parameters
     ----------
-    name : {"mobile", "fixed"}
-        Its side of the link, and its folder in a session.
+    name : str
+        Of its end of the link, and of its folder in a session.
     address : bytes
         IPv4 address, 4 bytes.
     profile : TcpProfile
-        Of all its sockets.
+        Of all sockets that are given no other one.
     world : World
         Time, the link, and who watches.
     """
 
-    def __init__(self, name: Side, *, address: bytes, profile: TcpProfile, world: World) -> None:
+    def __init__(self, name: HostName, *, address: bytes, profile: TcpProfile, world: World) -> None:
         self.name = name
         self.address = address
         self.profile = profile
@@ -93,20 +94,33 @@ class Host:
         self.checksum_errors = 0
         """Segments whose checksum was wrong: TcpInCsumErrors of nstat."""
         self.malformed_packets = 0
+        self.keeps_closed = True
+        """Whether a closed socket stays in `sockets`, with its counters."""
         self._world = world
         self._opened = 0
         self._by_address: dict[tuple[int, bytes, int], Socket] = {}
-        self._listening: dict[int, Callable[[], Application]] = {}
+        self._listening: dict[int, tuple[Callable[[], Application], TcpProfile]] = {}
+        self._bound: dict[int, Callable[[Datagram], None]] = {}
+        self._datagrams = 0
 
-    def listen(self, port: int, application: Callable[[], Application]) -> None:
+    @property
+    def free_port(self) -> int:
+        """The port from which the next connection is opened."""
+        return FIRST_MOBILE_PORT + self._opened % _PORTS
+
+    def listen(
+        self, port: int, application: Callable[[], Application], profile: TcpProfile | None = None
+    ) -> None:
         """Accept connections to `port`, each with a new application."""
-        self._listening[port] = application
+        self._listening[port] = application, profile or self.profile
 
-    def connect(self, remote: Endpoint, application: Application) -> Socket:
+    def connect(
+        self, remote: Endpoint, application: Application, profile: TcpProfile | None = None
+    ) -> Socket:
         """Open a connection from the next free port."""
-        local = Endpoint(self.address, FIRST_MOBILE_PORT + self._opened % _PORTS)
+        local = Endpoint(self.address, self.free_port)
         isn = self._world.initial_sequence_number()
-        connection = Connection.connect(self.profile, local=local, remote=remote, isn=isn)
+        connection = Connection.connect(profile or self.profile, local=local, remote=remote, isn=isn)
         socket = self._add(connection, application)
         self._by_address[local.port, remote.address, remote.port] = socket
         self.pump(socket)
@@ -133,6 +147,9 @@ class Host:
 
     def deliver(self, data: bytes) -> None:
         """Take a packet from the link."""
+        if is_udp(data):
+            self._take_datagram(data)
+            return
         try:
             packet = parse_packet(data)
         except RemoteProtocolError:
@@ -155,12 +172,13 @@ class Host:
         socket = self._by_address.get(key)
         if socket is not None and socket.connection.state is not State.CLOSED:
             return socket
-        application = self._listening.get(segment.destination_port)
-        if application is None or segment.flags & (Flag.SYN | Flag.ACK | Flag.RST) != Flag.SYN:
+        listener = self._listening.get(segment.destination_port)
+        if listener is None or segment.flags & (Flag.SYN | Flag.ACK | Flag.RST) != Flag.SYN:
             return None
+        application, profile = listener
         local = Endpoint(self.address, segment.destination_port)
         isn = self._world.initial_sequence_number()
-        connection = Connection.listen(self.profile, local=local, isn=isn)
+        connection = Connection.listen(profile, local=local, isn=isn)
         self._by_address[key] = self._add(connection, application())
         return self._by_address[key]
 
@@ -185,6 +203,34 @@ class Host:
         self._world.saw_packet(self, packet, data, outgoing=True)
         return self._world.transmit(self, data)
 
+    # --- datagrams ---
+
+    def bind(self, port: int, receive: Callable[[Datagram], None]) -> None:
+        """Hand the UDP datagrams that arrive at `port` to `receive`; `free_port` becomes another one."""
+        self._bound[port] = receive
+        self._opened += 1
+
+    def send_datagram(self, port: int, remote: Endpoint, octets: bytes) -> bool:
+        """Send a UDP datagram from `port`; False if the interface refused it."""
+        self._datagrams += 1
+        datagram = Datagram(self.address, port, remote.address, remote.port, octets)
+        data = build_datagram(datagram, identification=self._datagrams)
+        self._world.saw_packet(self, None, data, outgoing=True)
+        return self._world.transmit(self, data)
+
+    def _take_datagram(self, data: bytes) -> None:
+        self._world.saw_packet(self, None, data, outgoing=False)
+        try:
+            datagram = parse_datagram(data)
+        except RemoteProtocolError:
+            self.malformed_packets += 1
+            return
+        receive = self._bound.get(datagram.destination_port)
+        if receive is None:
+            self.malformed_packets += 1
+        else:
+            receive(datagram)
+
     # --- sockets ---
 
     def pump(self, socket: Socket) -> None:
@@ -198,6 +244,8 @@ class Host:
             if connection.state is not State.CLOSED:
                 socket.application.advance(connection, now_ns)
         self._world.saw_state(self, socket)
+        if connection.state is State.CLOSED and not self.keeps_closed:
+            self.forget(socket)
         self._set_alarm(socket)
 
     def _set_alarm(self, socket: Socket) -> None:

@@ -10,13 +10,20 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from multitracer.channel.gsm.link import FAR, SIDES
+from multitracer.channel.gsm.link import SIDES
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
-from multitracer.protocols.tcp import parse_packet
-from multitracer.scenario.session_folder import CAPTURE, RLPDUMP, rlp_facts, snap_bytes
-from multitracer.scenario.summary import LinkMeter, TransferMeter
+from multitracer.protocols.tcp import Endpoint, parse_packet
+from multitracer.scenario.meters import Meters
+from multitracer.scenario.session_folder import (
+    CAPTURE,
+    FIRST_MOBILE_PORT,
+    FIRST_PORT,
+    RLPDUMP,
+    rlp_facts,
+    snap_bytes,
+)
 from multitracer.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.units import NS_PER_S
 
@@ -45,8 +52,8 @@ class Recorder:
     scenario : Scenario
     clock_errors : mapping
         Of both hosts' clocks.
-    ends : mapping
-        Address and port of each host's end of the main connection.
+    addresses : mapping
+        IPv4 addresses of the hosts, 4 bytes.
     speed : float
     captures : bool
         Whether to write the captures.
@@ -58,16 +65,17 @@ class Recorder:
         scenario: Scenario,
         *,
         clock_errors: Mapping[Side, ClockError],
-        ends: Mapping[Side, tuple[bytes, int]],
+        addresses: Mapping[Side, bytes],
         speed: float,
         captures: bool,
     ) -> None:
         self._folder = folder
         self._clock_errors = clock_errors
-        self._sender = scenario.sender
-        self.link_meter = LinkMeter(self._sender)
-        self.transfer_meter = TransferMeter(ends[self._sender], ends[FAR[self._sender]])
-        self._truth = SegmentTruth()
+        self.meters = Meters(scenario)
+        for number in range(len(scenario.traffic)):
+            mobile = Endpoint(addresses["mobile"], FIRST_MOBILE_PORT + number)
+            self.meters.begin(number, mobile, Endpoint(addresses["fixed"], FIRST_PORT + number))
+        self._truth = SegmentTruth(scenario.hosts)
         self._snap = snap_bytes(scenario)
         self._clock: LinkClock | None = None
         self._due_ns = 0
@@ -116,10 +124,7 @@ class Recorder:
             packet = parse_packet(data)
         except RemoteProtocolError:
             return  # a header that came out wrong of the decompressor; the host's kernel counts it
-        if side == self._sender:
-            self.transfer_meter.at_sender(packet, now_ns=now_ns)
-        elif not outgoing:
-            self.transfer_meter.at_receiver(packet, now_ns=now_ns)
+        self.meters.packet(side, packet, data, now_ns=now_ns, outgoing=outgoing)
         if outgoing:
             self._truth.left(side, packet, data, now_ns=now_ns)
         else:
@@ -127,7 +132,7 @@ class Recorder:
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
         """Take an event of one end of the link."""
-        self.link_meter.note(side, event)
+        self.meters.link_event(side, event)
         stamped = event._replace(time_ns=self._realtime_ns(side, event.time_ns))
         self._rlp_files[side].write(self._rlp[side].record(stamped))
         self._segments.writelines(self._truth.noted(side, event))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.channel.gsm.link import FAR, SIDES, GsmLink
+from multitracer.channel.shared.hosts import side_of
+from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.scenario.session_folder import (
-    FIRST_MOBILE_PORT,
-    FIRST_PORT,
     log_files,
     make_folders,
     new_manifest,
@@ -86,10 +86,11 @@ def run_real(
     PreflightError
         If this process may not do it, or the kernel has no such congestion control.
     InputError
-        If the folder has something in it or cannot be made.
+        If the folder has something in it or cannot be made, or a traffic is not over the hosts' TCP.
     InterruptedRunError
         If a signal ended the run; the folder is complete up to then.
     """
+    _check_transports(scenario)
     privileges = required()
     for side in SIDES:
         congestion_control(scenario.profile(side))
@@ -100,6 +101,15 @@ def run_real(
         summary = run.run(progress or (lambda _: None))
         interruption.check()
     return summary
+
+
+def _check_transports(scenario: Scenario) -> None:
+    for number, traffic in enumerate(scenario.traffic, 1):
+        if traffic.transport != "tcp":
+            raise InputError(
+                f"{scenario.name}: [[traffic]] number {number}: a real run has the kernel's TCP alone, not "
+                f"transport {traffic.transport!r}; run it with --virtual, or set [tcp] congestion"
+            )
 
 
 class RealRun:
@@ -121,6 +131,7 @@ class RealRun:
         self._interruption = interruption
         self._seed = scenario.seed if seed is None else seed
         self._speed = speed
+        self._ended_ns = 0
         self._maker = Maker.myself()
         self._hosts = Hosts(self._maker)
         self._children = Children(folder, self._hosts, self._maker, interruption)
@@ -178,15 +189,12 @@ class RealRun:
         return self._hosts.facts(side) | {"clock_error": shift}
 
     def _recorder(self) -> Recorder:
-        ends: dict[Side, tuple[bytes, int]] = {
-            "mobile": (IPv4Address(self._hosts.addresses["mobile"]).packed, FIRST_MOBILE_PORT),
-            "fixed": (IPv4Address(self._hosts.addresses["fixed"]).packed, FIRST_PORT),
-        }
+        addresses = {side: IPv4Address(self._hosts.addresses[side]).packed for side in SIDES}
         return Recorder(
             self._folder,
             self._scenario,
             clock_errors=self._clock_errors,
-            ends=ends,
+            addresses=addresses,
             speed=self._speed,
             captures=not self._privileges.may("tcpdump"),
         )
@@ -247,12 +255,13 @@ class RealRun:
 
             def is_over(now_ns: int) -> bool:
                 recorder.each_second()
-                progress(recorder.transfer_meter.arrived_bytes)
+                progress(recorder.meters.flows[0].arrived_bytes)
                 return course.is_over(now_ns)
 
             driver.run(is_over, wake=self._interruption.wake)
             link.count_idle()
             driver.tell_events()
+        self._ended_ns = clock.now_ns()
         self._manifest.variables.ended = course.ended
         self._manifest.variables.more |= {
             "real_time_priority": is_real_time,
@@ -265,8 +274,9 @@ class RealRun:
     def _summary(
         self, recorder: Recorder, call: GsmLink, counts: Mapping[Side, Mapping[str, int]]
     ) -> Summary:
-        link, transfer = recorder.link_meter, recorder.transfer_meter
-        sent, received = counts[self._scenario.sender], counts[FAR[self._scenario.sender]]
+        link, transfer = recorder.meters.link, recorder.meters.flows[0]
+        sender = side_of(self._scenario.sender)
+        sent, received = counts[sender], counts[FAR[sender]]
         return Summary(
             goodput_bytes_per_s=transfer.goodput_bytes_per_s,
             rlp_slope_bytes_per_s=link.rlp.slope,
@@ -280,6 +290,7 @@ class RealRun:
             longest_receiver_hole_s=_seconds(transfer.longest_hole_ns),
             max_rtt_s=_seconds(transfer.max_rtt_ns),
             ledger=call.balance(),
+            flows=recorder.meters.all_flows(end_ns=self._ended_ns),
         )
 
     def _complete_manifest(self) -> None:

@@ -12,9 +12,9 @@ from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
 from multitracer.rig.profiles import with_tcp_profile
-from multitracer.rig.world import RigWorld
 from multitracer.scenario import load_scenario
 from multitracer.simulator.clock import EPOCH_NS
+from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
 from tests.narrowed import known
 from tests.rig.virtual import plan, run
@@ -22,7 +22,8 @@ from tests.rig.virtual import plan, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.channel.shared.packet_link import RadioReading, Side
+    from multitracer.channel.shared.packet_link import RadioReading
+    from multitracer.simulator.host import Host
 
 SIZES = (128, 2048)
 
@@ -59,14 +60,14 @@ def test_early_start_saves_about_a_round_trip(tmp_path: Path) -> None:
 
 def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: dict[Extension, list[int]] = {Extension.NONE: [], Extension.PATH_MTU: []}
-    offer = RigWorld.put
+    offer = VirtualWorld.transmit
     for extensions, seen in lengths.items():
 
-        def noted(self: RigWorld, side: Side, data: bytes, seen: list[int] = seen) -> bool:
+        def noted(self: VirtualWorld, host: Host, data: bytes, seen: list[int] = seen) -> bool:
             seen.append(len(data))
-            return offer(self, side, data)
+            return offer(self, host, data)
 
-        monkeypatch.setattr(RigWorld, "put", noted)
+        monkeypatch.setattr(VirtualWorld, "transmit", noted)
         options = Options(extensions=extensions)
         run(
             plan("centauruscomm", (3000,), 2),

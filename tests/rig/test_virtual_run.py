@@ -19,8 +19,8 @@ from multitracer.protocols.centaurus import Extension
 from multitracer.protocols.tcp import tcp_profile
 from multitracer.rig.profiles import profile_name, with_tcp_profile
 from multitracer.rig.virtual_tcp import VirtualTcp
-from multitracer.rig.world import RigWorld
 from multitracer.simulator.clock import EPOCH_NS
+from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
 from tests.rig.virtual import CLEAN, LOSSY, link, plan, rows, run
 
@@ -129,9 +129,9 @@ def test_a_link_that_is_dead_from_the_start_is_said(tmp_path: Path) -> None:
 
 def test_a_tcp_that_gave_up_says_so_each_time_it_is_told_to_send() -> None:
     scenario = link(BLACKOUT.replace("duration_s = 100", "duration_s = 4000"))
-    world = RigWorld(scenario, seed=1)
     impatient = replace(tcp_profile("bsd"), max_retransmissions=2)
-    ends = VirtualTcp(world, mobile=impatient, fixed=impatient)
+    world = VirtualWorld(replace(scenario, mobile=impatient, fixed=impatient), seed=1, link_first=True)
+    ends = VirtualTcp(world, "mobile")
     connection = ends.dial(60.0)
     world.wait(30 * NS_PER_S, lambda: False)  # the blackout has begun
     connection.settimeout(3000.0)

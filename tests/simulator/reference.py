@@ -23,7 +23,7 @@ def row(name: str) -> str:
     cells = (
         f"`{name}`",
         f"{s.goodput_bytes_per_s:.0f}",
-        f"{s.max_rtt_s:.1f}",
+        "-" if s.max_rtt_s is None else f"{s.max_rtt_s:.1f}",
         *(str(n) for n in (s.rlp_retransmissions, s.rlp_resets, s.tcp_retransmissions, s.tcp_timeouts)),
         *(str(n) for n in (s.tcp_fast_retransmits, s.checksum_errors)),
         f"{s.longest_receiver_hole_s:.1f}",

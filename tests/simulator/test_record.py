@@ -34,7 +34,8 @@ LOGS = {
 KEYS = [
     "goodput_bytes_per_s", "rlp_slope_bytes_per_s", "rlp_resets", "rlp_retransmissions", "xoff_gaps_s",
     "tcp_retransmissions", "tcp_timeouts", "tcp_fast_retransmits", "checksum_errors",
-    "longest_receiver_hole_s", "max_rtt_s", "ledger",
+    "longest_receiver_hole_s", "max_rtt_s", "ledger", "flows", "jain_index", "fairness_gap",
+    "fairness_gap_reason",
 ]  # fmt: skip
 
 

@@ -26,7 +26,8 @@ CONTRACT = {
     "fig10-backoff", "fig11-fade", "fig12-flow-control", "overbuffered", "sack-modern", "download",
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
-    "slow-writer", "cdpd-contended",
+    "slow-writer", "cdpd-contended", "wtcp-fig1", "wtcp-fig3a", "wtcp-fig3b", "wtcp-fig4a", "wtcp-fig4b",
+    "wtcp-fig5", "wtcp-fig6",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 
@@ -67,12 +68,18 @@ def test_times_are_written_as_people_do() -> None:
         ("[traffic]\nbytes = 1", r"\[\[traffic\]\]"),
         ("[[traffic]]\n", "lacks bytes"),
         ("[[traffic]]\nbytes = 0", "at least 1"),
+        ("[[traffic]]\nbytes = 1\nstart_s = nan", "start_s is nan; choose"),
+        ("[[traffic]]\nbytes = 1\nstart_s = -1", "start_s is -1.0; choose 0 to 86,400"),
+        ("[[traffic]]\nbytes = 1\naborts_after_s = 1e9", "aborts_after_s is 1.*; choose 0 to 86,400"),
+        (f"{TRAFFIC}[clock]\noffset_s = 1e10", "offset_s is 1.*; choose -900,000,000 to"),
+        (f"{TRAFFIC}[clock]\nskew_ppm = -1e6", "skew_ppm is -1.*; choose -100,000 to 100,000"),
         ("[[traffic]]\nbytes = 'many'", "not int"),
         ("[[traffic]]\nbytes = true", "not int"),
         (f"color = 1\n{TRAFFIC}", "no key color"),
         (f"limit_s = -1\n{TRAFFIC}", "limit_s"),
         (f"[tcp]\nsak = true\n{TRAFFIC}", "no key sak"),
         (f"[tcp]\nprofile = 'plan9'\n{TRAFFIC}", "bsd, modern"),
+        (f"[tcp]\nmtu_bytes = 0\n{TRAFFIC}", r"\[tcp\] mtu_bytes is 0; choose 68 to 65,535"),
         (f"tcp = 1\n{TRAFFIC}", r"write \[tcp\]"),
         (f"[link]\nstop_by = 'shouting'\n{TRAFFIC}", "x-bit"),
         (f"[link.queue]\npolicy = 'red'\n{TRAFFIC}", "drop-tail"),

@@ -12,11 +12,12 @@ import numpy as np
 from multitracer.protocols.link_events import FrameSent, PacketQueued
 from multitracer.protocols.tcp.sequence import unwrap
 from multitracer.scenario import load_scenario
+from multitracer.simulator.observer import Observer
 from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.channel.gsm.link import OnAir, Side
+    from multitracer.channel.gsm.link import OnAir
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario import Scenario
@@ -45,7 +46,7 @@ class SeenState:
 
 
 @dataclass
-class Watched:
+class Watched(Observer):
     """A finished run: its summary and all that its observers were told."""
 
     scenario: Scenario
@@ -55,17 +56,18 @@ class Watched:
     frames: list[OnAir] = field(default_factory=list)
     summary: Summary = field(init=False)
 
-    def packet(self, side: Side, packet: Packet, data: bytes, *, now_ns: int, outgoing: bool) -> None:
+    def packet(self, host: str, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         del data
-        self.packets.append(SeenPacket(now_ns / NS_PER_S, side, outgoing, packet))
+        if packet is not None:
+            self.packets.append(SeenPacket(now_ns / NS_PER_S, host, outgoing, packet))
 
-    def state(self, side: Side, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: str, socket: Socket, *, now_ns: int) -> None:
         sender = socket.connection.sender
         latest_ns = sender.rto.latest_ns
         self.states.append(
             SeenState(
                 time_s=now_ns / NS_PER_S,
-                side=side,
+                side=host,
                 cwnd_bytes=sender.congestion.cwnd_bytes,
                 rto_s=sender.rto.rto_ns / NS_PER_S,
                 rtt_s=None if latest_ns is None else latest_ns / NS_PER_S,
@@ -75,8 +77,8 @@ class Watched:
             )
         )
 
-    def link_event(self, side: Side, event: LinkEvent) -> None:
-        self.link.append((side, event))
+    def link_event(self, host: str, event: LinkEvent) -> None:
+        self.link.append((host, event))
 
     def on_air(self, frame: OnAir) -> None:
         self.frames.append(frame)

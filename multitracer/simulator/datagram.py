@@ -25,6 +25,11 @@ class Datagram(NamedTuple):
     payload: bytes
 
 
+def is_udp(data: bytes) -> bool:
+    """Return whether a packet says that it is UDP over IPv4."""
+    return len(data) >= IP_HEADER_BYTES and data[0] == 0x45 and data[9] == _UDP_PROTOCOL
+
+
 def build_datagram(datagram: Datagram, *, identification: int) -> bytes:
     """Return the IPv4 packet of a datagram, lengths and both checksums filled in."""
     source, source_port, destination, destination_port, payload = datagram
@@ -45,7 +50,7 @@ def parse_datagram(data: bytes) -> Datagram:
     RemoteProtocolError
         If it holds no whole datagram with correct checksums.
     """
-    if len(data) < IP_HEADER_BYTES + _UDP_HEADER_BYTES or data[0] != 0x45 or data[9] != _UDP_PROTOCOL:
+    if len(data) < IP_HEADER_BYTES + _UDP_HEADER_BYTES or not is_udp(data):
         raise RemoteProtocolError("packet: no UDP over IPv4 without options")
     udp = data[IP_HEADER_BYTES : int.from_bytes(data[2:4], "big")]
     source, destination = data[12:16], data[16:20]

@@ -1,0 +1,113 @@
+"""What a run, in virtual or in real time, measures of its link and of its flows while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from multitracer.channel.shared.hosts import FIXED
+from multitracer.scenario.flows import Flow, rate_bps
+from multitracer.scenario.summary import LinkMeter, TransferMeter
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.channel.shared.hosts import HostName
+    from multitracer.protocols.link_events import LinkEvent
+    from multitracer.protocols.tcp import Endpoint, Packet
+    from multitracer.scenario.model import Scenario, Traffic
+
+
+class Meter(Protocol):
+    """What one flow delivered; times are those of the link."""
+
+    arrived_packets: int
+    max_rtt_ns: int | None
+    longest_hole_ns: int | None
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Payload that reached the receiver, each byte once."""
+
+    @property
+    def began_ns(self) -> int | None:
+        """When the first packet left."""
+
+    @property
+    def latest_ns(self) -> int | None:
+        """When new payload arrived last."""
+
+    @property
+    def goodput_bytes_per_s(self) -> float | None:
+        """Payload per second from the first packet to the last new byte."""
+
+
+class Meters:
+    """The meters of the link and of each flow.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is run; its first traffic's sender is the data sender of the link's meter.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        mobile = scenario.mobile_of(scenario.traffic[0])
+        ends = {mobile} if len(scenario.hosts) > 2 else {mobile, FIXED}
+        place = scenario.hosts.index(mobile)
+        self.link = LinkMeter(scenario.sender, ends=frozenset(ends), stream=place)
+        self.flows: dict[int, Meter] = {}
+        """By the place of the traffic in the scenario."""
+        self._named: dict[int, str] = {}
+        self._tcp: dict[tuple[bytes, bytes, int, int], tuple[HostName, TransferMeter]] = {}
+
+    def begin(self, number: int, mobile: Endpoint, fixed: Endpoint, meter: Meter | None = None) -> None:
+        """Measure a traffic whose ends are known now, over TCP if no meter is given."""
+        traffic = self._scenario.traffic[number]
+        sender, receiver = (mobile, fixed) if traffic.direction == "up" else (fixed, mobile)
+        ends = self._scenario.sender_of(traffic), self._scenario.receiver_of(traffic)
+        self._named[number] = f"{ends[0]}:{sender.port} > {ends[1]}:{receiver.port}"
+        if meter is None:
+            meter = TransferMeter((sender.address, sender.port), (receiver.address, receiver.port))
+            for one, other in ((sender, receiver), (receiver, sender)):
+                self._tcp[one.address, other.address, one.port, other.port] = ends[0], meter
+        self.flows[number] = meter
+
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
+        """Give a TCP packet to the meter of its flow."""
+        del data
+        if packet is None:
+            return
+        segment = packet.segment
+        ends = packet.source, packet.destination, segment.source_port, segment.destination_port
+        sender, meter = self._tcp.get(ends, (None, None))
+        if meter is None:
+            return
+        if host == sender:
+            meter.at_sender(packet, now_ns=now_ns)
+        elif not outgoing:
+            meter.at_receiver(packet, now_ns=now_ns)
+
+    def link_event(self, host: HostName, event: LinkEvent) -> None:
+        """Give an event to the link's meter."""
+        self.link.note(host, event)
+
+    def all_flows(self, *, end_ns: int) -> tuple[Flow, ...]:
+        """Return every flow that began, in the scenario's order; the run ended at `end_ns`."""
+        began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
+        return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
+
+    def _flow(self, number: int, traffic: Traffic, end_ns: int) -> Flow:
+        meter = self.flows[number]
+        start_ns = end_ns if meter.began_ns is None else meter.began_ns
+        is_complete = meter.arrived_bytes >= traffic.bytes and meter.latest_ns is not None
+        until_ns = meter.latest_ns if is_complete and meter.latest_ns is not None else end_ns
+        return Flow(
+            flow=self._named[number],
+            transport=traffic.transport,
+            start_s=start_ns / NS_PER_S,
+            delivered_bytes=meter.arrived_bytes,
+            delivered_packets=meter.arrived_packets,
+            rate_bps=rate_bps(delivered_bytes=meter.arrived_bytes, elapsed_ns=until_ns - start_ns),
+        )

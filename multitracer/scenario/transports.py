@@ -1,0 +1,49 @@
+"""The transports of a scenario's traffic, by the name that `[[traffic]]` gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.tcp import PROFILES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from multitracer.protocols.tcp import TcpProfile
+
+WTCP = "wtcp"
+
+
+def _as_it_is(profile: TcpProfile) -> TcpProfile:
+    return profile
+
+
+def _controlled(profile: TcpProfile, *, congestion: str, sack: bool) -> TcpProfile:
+    return replace(profile, congestion=congestion, sack=sack)
+
+
+def _like(profile: TcpProfile, *, name: str) -> TcpProfile:
+    return replace(PROFILES[name], mtu_bytes=profile.mtu_bytes)
+
+
+TCP_TRANSPORTS: Mapping[str, Callable[[TcpProfile], TcpProfile]] = MappingProxyType(
+    {
+        "tcp": _as_it_is,
+        **{name: partial(_like, name=name) for name in PROFILES},
+        **{
+            name: partial(_controlled, congestion=name, sack=False)
+            for name in ("tahoe", "reno", "newreno", "vegas")
+        },
+        "sack": partial(_controlled, congestion="newreno", sack=True),
+        "cubic": partial(_controlled, congestion="cubic", sack=True),
+    }
+)
+"""Name -> what a host's TCP becomes for that traffic. `tcp` is the host's own; `bsd` and `modern` are those
+profiles with the host's MTU; the others change only the congestion control and whether SACK is offered:
+Tahoe, Reno, NewReno and Vegas without it, as in paper 001."""
+TRANSPORTS = (*TCP_TRANSPORTS, WTCP)
+WTCP_PACKET_BYTES = 500
+"""Longest IP packet of WTCP (paper 001, section IV)."""

@@ -1,0 +1,34 @@
+"""Who watches a run in virtual time; times are those of the link, ns since the run began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multitracer.channel.gsm.link import OnAir
+    from multitracer.channel.shared.hosts import HostName
+    from multitracer.channel.shared.packet_link import RadioReading
+    from multitracer.protocols.link_events import LinkEvent
+    from multitracer.protocols.tcp import Packet
+    from multitracer.simulator.host import Socket
+
+
+class Observer:
+    """Each method is called when its event happens; here each does nothing."""
+
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
+        """Note a packet at a host's interface; `packet` is None if it holds no TCP segment."""
+
+    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+        """Note that a socket's variables may have changed."""
+
+    def link_event(self, host: HostName, event: LinkEvent) -> None:
+        """Note an event of one end of the link."""
+
+    def on_air(self, frame: OnAir) -> None:
+        """Note whether a frame was lost."""
+
+    def reading(self, reading: RadioReading, *, now_ns: int) -> None:
+        """Note what the first mobile's modem says, each second of a measurement."""
