@@ -80,6 +80,48 @@ def test_tahoe_has_no_fast_recovery() -> None:
     assert (window.ssthresh_bytes, window.cwnd_bytes) == (8 * MSS, MSS)
 
 
+TAHOE = [  # event, then cwnd and ssthresh in bytes, reckoned by hand from Jacobson, SIGCOMM 1988, appendix B
+    *(("ack", cwnd, 1 << 30) for cwnd in range(2_000, 17_000, 1_000)),
+    ("loss", 1_000, 8_000),
+    *(("ack", cwnd, 8_000) for cwnd in range(2_000, 9_000, 1_000)),
+    *(("ack", cwnd, 8_000) for cwnd in (8_125, 8_248, 8_369, 8_488, 8_605, 8_721, 8_835, 8_948, 9_059)),
+    ("timeout", 1_000, 4_529),
+    *(("ack", cwnd, 4_529) for cwnd in (2_000, 3_000, 4_000, 5_000, 5_200, 5_392)),
+    ("loss", 1_000, 2_696),
+    *(("ack", cwnd, 2_696) for cwnd in (2_000, 3_000, 3_333)),
+    ("timeout", 1_000, 2_000),
+    ("timeout", 1_000, 2_000),
+]
+"""One segment, doubled to 16; a loss; to the threshold, then a segment a round; a timer; each flight full."""
+
+
+def test_tahoe_follows_its_vectors() -> None:
+    window = control("tahoe")
+    for event, cwnd_bytes, ssthresh_bytes in TAHOE:
+        if event == "ack":
+            window.on_ack(ack())
+        elif event == "loss":
+            window.enter_fast_recovery(flight_bytes=window.cwnd_bytes, now_ns=0)
+        else:
+            window.on_timeout(flight_bytes=window.cwnd_bytes, first=True, now_ns=0)
+        assert (window.cwnd_bytes, window.ssthresh_bytes) == (cwnd_bytes, ssthresh_bytes)
+
+
+def test_vegas_measures_anew_after_a_loss() -> None:
+    """As Linux, tcp_vegas_enable: round trips of before the loss say nothing of the new window."""
+    window = control("vegas", window=16)
+    window.ssthresh_bytes = 8 * MSS
+    for _ in range(4):
+        window.on_ack(ack(rtt_ns=100 * NS_PER_MS))
+    window.on_loss(flight_bytes=16 * MSS, now_ns=0)
+    before_bytes = window.cwnd_bytes
+    for _ in range(4):
+        window.on_ack(ack(una=20 * MSS, rtt_ns=400 * NS_PER_MS))
+    assert window.cwnd_bytes == before_bytes, "the round is not over"
+    window.on_ack(ack(una=40 * MSS, rtt_ns=400 * NS_PER_MS))
+    assert window.cwnd_bytes == before_bytes - MSS, "six segments wait, by the round trips after the loss"
+
+
 def test_the_threshold_never_falls_below_two_segments() -> None:
     window = control("reno")
     window.on_loss(flight_bytes=MSS, now_ns=0)
