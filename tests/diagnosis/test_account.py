@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import Kind
+from multitracer.channel.gsm.config import LinkConfig
 from multitracer.diagnosis.account.lost_time import Account, account
 from multitracer.diagnosis.use import Cause, Use
-from multitracer.scenario.library import bundled_names
+from multitracer.scenario.library import bundled_names, load_scenario
 from multitracer.tables import NA
 from tests.diagnosis.rate import by_rate
 from tests.narrowed import known
@@ -41,8 +42,9 @@ OWN = {
     "one-reset-plain": ONE_RESET.format(compression="none"),
 }
 SLOW = {"typical-1450k"}  # half an hour of link; tested where it is recorded
-BURSTS = {"cdpd-contended"}  # another link, another rule 2: test_contended.py
-NAMES = [name for name in bundled_names() if name not in SLOW | BURSTS] + list(OWN)
+CALLS = [name for name in bundled_names() if isinstance(load_scenario(name).link, LinkConfig)]
+"""Contended links have another rule 2: test_contended.py."""
+NAMES = [name for name in CALLS if name not in SLOW] + list(OWN)
 ABORTED = {"aborted-download"}
 
 
