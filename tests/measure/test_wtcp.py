@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -194,6 +194,15 @@ def test_a_serial_line_cannot_carry_it() -> None:
     with pytest.raises(InputError) as caught:
         server("wtcp", ["serial:/dev/ttyS9"], folder=None, options=Options())
     assert str(caught.value) == words
+
+
+def test_a_transport_that_there_is_not_is_refused_and_never_replaced() -> None:
+    unknown: Any = "sctp"
+    words = "sctp: no transport of a measurement; choose one of tcp, centauruscomm, wtcp"
+    with pytest.raises(InputError, match=words):
+        client(unknown, "127.0.0.1:1", run=1, timeout_s=1.0, options=Options())
+    with pytest.raises(InputError, match=words):
+        server(unknown, ["127.0.0.1:0"], folder=None, options=Options())
 
 
 def test_a_faster_link_has_faster_times_and_rates() -> None:
