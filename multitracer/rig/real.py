@@ -24,7 +24,7 @@ from multitracer.manifest import Host, Manifest, Role, Variables, write_manifest
 from multitracer.measure.journal import Journal
 from multitracer.measure.run import is_left, opened, tell
 from multitracer.measure.transports import Options
-from multitracer.rig.profiles import profile_name
+from multitracer.rig.profiles import check_carried, profile_name
 from multitracer.rig.radio_join import join_radio
 from multitracer.rig.real_course import Course
 from multitracer.rig.real_host import Task
@@ -104,7 +104,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
         If this process may not do it, or the kernel has no such congestion control.
     InputError
         If the folder is another session's, in use, or cannot be made; if the call was dropped; if the link
-        has several mobiles.
+        has several mobiles, or there is no such transport or none for it.
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """
@@ -112,6 +112,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
         raise InputError(
             f"{scenario.name}: a real run has one mobile, not {len(scenario.hosts) - 1}; use --virtual"
         )
+    check_carried(plan.protocol, scenario)
     measurement = Measurement(plan, folder, scenario, replace(options or Options(), speed=speed), capture)
     about = _about(
         folder.resolve().name,

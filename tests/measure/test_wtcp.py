@@ -227,17 +227,12 @@ def _measured(folder: Path, *options: str, status: int = 0) -> str:
     return run("measure", "run", *plan, *options, "-o", str(folder), status=status).stderr
 
 
-def test_virtual_time_is_refused_by_a_sentence(tmp_path: Path) -> None:
-    words = _measured(tmp_path / "run", "--virtual", status=1)
-    assert words == (
-        "Error: --virtual: carries no measurement over WTCP; use tcp or centauruscomm, or leave it out\n"
-    )
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.root
-def test_a_modelled_link_between_namespaces_carries_it(tmp_path: Path) -> None:
-    _measured(tmp_path / "run", "--speed", "10")
+@pytest.mark.parametrize(
+    "clock",
+    [pytest.param("--speed=10", marks=pytest.mark.root, id="real"), pytest.param("--virtual", id="virtual")],
+)
+def test_a_modelled_link_carries_it(clock: str, tmp_path: Path) -> None:
+    _measured(tmp_path / "run", clock)
     with (tmp_path / "run" / "transactions.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["protocol"], row["outcome"]) for row in rows] == [("wtcp", "ok")] * 2
