@@ -125,28 +125,37 @@ class Scenario:
 
     @property
     def gsm(self) -> LinkConfig:
-        """Return the link of a scenario that runs by itself, which is a GSM data call.
+        """Return the link of a scenario that has a GSM data call.
 
         Raises
         ------
         InputError
-            If it is another one.
+            If it has another one.
         """
         if not isinstance(self.link, LinkConfig):
-            if self.traffic:
-                raise InputError(
-                    f"{self.name}: its link is no GSM data call, which is what a real run has; "
-                    "run it with --virtual, and without --as-linux"
-                )
-            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
+            raise InputError(
+                f"{self.name}: its link is no GSM data call, whose frames a recorded error trace destroys; "
+                "leave --errors out"
+            )
         return self.link
+
+    def check_traffic(self) -> None:
+        """Refuse a scenario that cannot run by itself.
+
+        Raises
+        ------
+        InputError
+            If it has no traffic.
+        """
+        if not self.traffic:
+            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
 
     def as_linux(self) -> Scenario:
         """Return the scenario as a real run has it: with Linux' TCP, which hears of no drop by default."""
-        queue = self.gsm.queue
+        queue = self.link.queue
         if queue.local_drops == "default":
             queue = replace(queue, local_drops="silent")
-        link = replace(self.gsm, queue=queue)
+        link = replace(self.link, queue=queue)
         return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
     def with_transport(self, name: str) -> Scenario:
