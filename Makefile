@@ -73,6 +73,7 @@ experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 tha
 
 wtcp: $(VENV)/.developer  ## make the figures of paper 001: runs of WTCP, NewReno and Vegas in virtual time (some minutes)
 	$(IN_VENV) docs.programs.wtcp
+	$(IN_VENV) docs.programs.wtcp_pictures
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
