@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.capacity.link import CapacityLink
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
+    "capacity": CapacityConfig,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
 
@@ -31,7 +34,7 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig or BluetoothConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig or CapacityConfig
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
@@ -42,4 +45,6 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
         return CdpdLink(config, seed=seed, script=script)
     if isinstance(config, BluetoothConfig):
         return BluetoothLink(config, seed=seed, script=script)
+    if isinstance(config, CapacityConfig):
+        return CapacityLink(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script)

@@ -138,10 +138,10 @@ class Scenario:
 
     def as_linux(self) -> Scenario:
         """Return the scenario as a real run has it: with Linux' TCP, which hears of no drop by default."""
-        queue = self.gsm.queue
+        queue = self.link.queue
         if queue.local_drops == "default":
             queue = replace(queue, local_drops="silent")
-        link = replace(self.gsm, queue=queue)
+        link = replace(self.link, queue=queue)
         return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
     def with_transport(self, name: str) -> Scenario:
