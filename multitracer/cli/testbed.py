@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -172,6 +172,91 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
         sheet.line(f"radio {radio.kind}: {radio.sentence}")
         sheet.line(radio.end(run_ns(folder)))
     sheet.line(f"written to {folder}")
+
+
+@command.command(
+    "compare",
+    epilog=examples(
+        "multitracer testbed compare fig5-typical --transports reno,cubic,vegas",
+        "multitracer testbed compare drive/ --runs 10 -o drive.html",
+        "multitracer testbed compare drive.down --transports reno,cubic --seconds 120 --csv runs.csv",
+    ),
+)
+@click.argument("radio", metavar="RADIO")
+@click.option(
+    "--transports",
+    default="tahoe,reno,newreno,sack,cubic,vegas,linux,wtcp",
+    show_default=True,
+    metavar="NAME,NAME,…",
+    help="Which to compare; the first is what the others are a share of.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Runs of each transport, with seeds that follow each other.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Link seconds for which data are sent, where no scenario says it.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["up", "down"]),
+    default="down",
+    show_default=True,
+    help="Of the data, where no scenario says it: from the mobile or to it.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Draw a figure: FILE.html, or .json for plotly.")
+@click.option("--csv", "table", metavar="FILE", help="Write the numbers of each run.")
+@debug_option
+def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
+    radio: str,
+    transports: str,
+    runs: int,
+    seconds: float,
+    direction: Literal["up", "down"],
+    output: str | None,
+    table: str | None,
+) -> None:
+    """Compare transports over one radio, in virtual time.
+
+    RADIO is an error trace (`export errors`), a capacity trace (`export capacity`, or one of Mahimahi), a
+    session folder, a scenario or a bundled link. All transports meet the same radio. What it rests on is
+    said: it is recorded, derived or modelled.
+    """
+    from multitracer.cli._comparison import counted, show, write_csv
+    from multitracer.cli._output import check_output, replacing
+    from multitracer.cli._page import page, text_output
+    from multitracer.rig.radios import radio_of
+    from multitracer.simulator.comparison import compare, runs_of
+
+    names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
+    if not names:
+        raise click.BadParameter("names no transport", param_hint="'--transports'")
+    for target in (output, table):
+        check_output(target, [radio])
+    chosen = radio_of(radio, direction=direction, seconds=seconds)
+    plan = list(runs_of(chosen.scenario, runs, lasts_s=chosen.trace_s))
+    compared = compare(plan, names, progress=counted(len(names) * len(plan)))
+    show(page(), chosen, compared)
+    if table is not None:
+        with text_output(table) as stream:
+            write_csv(stream, compared)
+    if output is not None:
+        from multitracer.cli._plotting import write
+        from multitracer.figures.transports import transports_figure
+
+        title = f"{chosen.scenario.name}: radio {chosen.realism.kind}"
+        figure = transports_figure(compared, title=title)
+        with replacing(output) as temporary:
+            write(figure, temporary, title=title, theme="light", as_json=output.endswith(".json"))
 
 
 def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summary:
