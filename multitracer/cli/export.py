@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from multitracer.cli._options import debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from multitracer.analysis.link_capacity import Delivered
+    from multitracer.analysis.radio_capacity import Mapped
 
 
 @click.group(
@@ -143,6 +147,7 @@ def errors(session: str, output: str | None) -> None:
     epilog=examples(
         "multitracer export capacity receiver.pcap -o drive.down",
         "multitracer export capacity sample_traces/cellular_upload -o upload.up",
+        "multitracer export capacity drive/ --map drive/truth/drive.json -o drive.down",
     ),
 )
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
@@ -151,23 +156,49 @@ def errors(session: str, output: str | None) -> None:
     type=click.Choice(["forward", "reverse"]),
     help="What reached the responder, or the initiator. Default: the direction with more data.",
 )
+@click.option(
+    "--map",
+    "stated",
+    type=target,
+    metavar="FILE.json",
+    help="Instead of packets take the SINR of a drive's radio log, by this map to bit/s and Hz.",
+)
+@click.option(
+    "--busy",
+    type=click.FloatRange(0, 100, max_open=True),
+    metavar="PERCENT",
+    help="With --map: what others take of the cell, where the modem does not tell. Default: 0.",
+)
 @reads_captures
-def capacity(reading: Reading, output: str | None, direction: Literal["forward", "reverse"] | None) -> None:
+def capacity(
+    reading: Reading,
+    output: str | None,
+    direction: Literal["forward", "reverse"] | None,
+    stated: str | None,
+    busy: float | None,
+) -> None:
     """Write what a link delivered as a capacity trace in Mahimahi's format, for links of kind "capacity".
 
     INPUT is a capture made at the receiver of the data, or a session with one. A line is an opportunity to
     deliver 1504 octets, in ms since the first packet. Such a trace is derived: what the link could have
     carried while the sender paused is not known. All TCP segments to that host count, whichever their
-    connection.
+    connection. With --map INPUT is a drive with a log of the radio, and the trace is modelled.
     """
-    from multitracer.cli._output import warn
+    from multitracer.cli._output import check_output, warn
     from multitracer.cli._page import text_output
     from multitracer.cli._reading import load, one
-    from multitracer.recording.capacity import recorded_capacity
+    from multitracer.recording.capacity import mapped_capacity, recorded_capacity
 
+    if stated is None and busy is not None:
+        raise click.UsageError("--busy is for --map; name a map, or leave it out")
+    check_output(output, [] if stated is None else [stated])
     recording = load(reading, output=output)
-    reverse = None if direction is None else direction == "reverse"
-    delivered = recorded_capacity(recording, *one(recording, reading.connection), reverse=reverse)
+    delivered: Delivered | Mapped
+    if stated is not None:
+        delivered = mapped_capacity(recording, Path(stated), busy_percent=busy or 0.0)
+    else:
+        reverse = None if direction is None else direction == "reverse"
+        delivered = recorded_capacity(recording, *one(recording, reading.connection), reverse=reverse)
     warn(f"{recording.name}: {delivered.sentence}")
     with text_output(output) as stream:
         stream.write(delivered.trace.text())

@@ -1,8 +1,8 @@
 """CUBIC as in Linux: a loss leaves seven tenths of the window, not of what is outstanding.
 
 Sources: net/ipv4/tcp_cubic.c (cubictcp_recalc_ssthresh) and tcp_input.c (tcp_enter_loss) of Linux 6.x; both
-ways are named in RFC 9438, section 4.6. With SACK what is outstanding in recovery can be twice the window: its seven
-tenths, at a timeout, would be more than the path carries, and the next slow start would lose again.
+ways are named in RFC 9438, section 4.6. With SACK what is outstanding in recovery can be twice the window:
+its seven tenths, at a timeout, would be more than the path carries, and the next slow start would lose again.
 Not here: HyStart, with which Linux leaves slow start before the first loss.
 """
 
