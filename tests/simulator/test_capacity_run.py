@@ -130,6 +130,16 @@ def test_the_same_seed_gives_the_same_bytes_and_linux_runs_too(folder: Path, ses
     assert linux.goodput_bytes_per_s == pytest.approx(ours["goodput_bytes_per_s"], rel=0.05)
 
 
+def test_a_measurement_over_it_meets_no_radio(folder: Path, tmp_path: Path) -> None:
+    (folder / "plain.toml").write_text('[link]\nkind = "capacity"\n[link.down]\ntrace = "radio.down"\n')
+    what = ("--protocol", "tcp", "--vary", "reply", "--sizes", "2000", "--sessions", "3")
+    run("measure", "run", *what, "--over", folder / "plain.toml", "--virtual", "-o", tmp_path / "m")
+    lines = (tmp_path / "m/transactions.csv").read_text().splitlines()
+    assert [line.split(",")[20] for line in lines[1:]] == ["ok"] * 3
+    told = (tmp_path / "m/mobile/modem-0.jsonl").read_text()
+    assert "*MTLINK: ,-,-,-,-,1" in told, "of no technology"
+
+
 def test_hours_without_capacity_take_no_time(folder: Path) -> None:
     (folder / "radio.long").write_text("1000\n2000\n14400000\n")
     text = SCENARIO.replace("radio.down", "radio.long").replace("limit_s = 20", "limit_s = 10_000")
