@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.capacity.link import CapacityLink
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
+    "capacity": CapacityConfig,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
 
@@ -38,7 +41,7 @@ def link_of(
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig or BluetoothConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig or CapacityConfig
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
@@ -51,4 +54,6 @@ def link_of(
         return CdpdLink(config, seed=seed, script=script)
     if isinstance(config, BluetoothConfig):
         return BluetoothLink(config, seed=seed, script=script)
+    if isinstance(config, CapacityConfig):
+        return CapacityLink(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script, on_air=on_air)

@@ -29,7 +29,7 @@ from multitracer.rig.virtual_tcp import VirtualTcp
 from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
 from multitracer.rig.virtual_wtcp import VirtualWtcp
 from multitracer.rig.watchers import Recorder
-from multitracer.scenario.session_folder import log_files
+from multitracer.scenario.session_folder import log_files, write_radio
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
@@ -101,6 +101,8 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
             recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
             world = VirtualWorld(_undelayed(scenario), seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)
+            if capture:
+                files.callback(lambda: write_radio(folder, world.link, now_ns=world.now_ns))
             world.read_radio_each_second()
             client = make_client(plan, world, scenario, options)
             world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)

@@ -36,6 +36,12 @@ class ErrorConfig:
     """Gilbert-Elliott: frame error rate in the bad state."""
     replayed: tuple[tuple[int, int], ...] = ()
     """Replay: (first failed slot, slots), ascending, as in an error trace."""
+    repeat_slots: int = 0
+    """Replay: the recording begins again after so many slots; 0: after it the radio is perfect."""
+
+    def __post_init__(self) -> None:
+        if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
+            raise LocalProtocolError("replayed errors: repeat_slots is 0, or behind the last failed slot")
 
 
 class ErrorProcess(ABC):
@@ -136,25 +142,35 @@ class GilbertElliottErrors(ErrorProcess):
 
 
 class ReplayedErrors(ErrorProcess):
-    """The frames that failed in a recording fail again; after its end the radio is perfect.
+    """The frames that failed in a recording fail again; after its end the radio is perfect, or it repeats.
 
     Parameters
     ----------
     runs : sequence of (first slot, slots), ascending
         One direction of an `ErrorTrace`.
+    repeat_slots : int
+        Length of the recording, after which it begins again; 0 if it does not.
     """
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = iter(runs)
+    def __init__(self, runs: Runs, *, repeat_slots: int = 0) -> None:
+        self._all = runs
+        self._next = 0
+        self._repeat_slots = repeat_slots
+        self._round = 0
         self._begin, self._end = 0, 0
 
     def lost(self, slot: int) -> bool:
         """Return what the recording states for the slot."""
+        if self._repeat_slots:
+            round_, slot = divmod(slot, self._repeat_slots)
+            if round_ != self._round:
+                self._round, self._next, self._begin, self._end = round_, 0, 0, 0
         while self._end <= slot:
-            run = next(self._runs, None)
-            if run is None:
+            if self._next == len(self._all):
                 return False
-            self._begin, self._end = run[0], run[0] + run[1]
+            first, count = self._all[self._next]
+            self._next += 1
+            self._begin, self._end = first, first + count
         return self._begin <= slot
 
 
@@ -213,4 +229,6 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
             bad_rate=config.bad_rate,
             luck=luck,
         )
-    return ReplayedErrors(config.replayed) if config.kind == "replay" else NoErrors()
+    if config.kind == "replay":
+        return ReplayedErrors(config.replayed, repeat_slots=config.repeat_slots)
+    return NoErrors()
