@@ -10,6 +10,8 @@ from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
+from multitracer.channel.switched.config import SwitchedConfig
+from multitracer.channel.switched.link import SwitchedLink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | SwitchedConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
+    "switched": SwitchedConfig,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
 
@@ -31,7 +34,7 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig or BluetoothConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig or SwitchedConfig
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
@@ -42,4 +45,6 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
         return CdpdLink(config, seed=seed, script=script)
     if isinstance(config, BluetoothConfig):
         return BluetoothLink(config, seed=seed, script=script)
+    if isinstance(config, SwitchedConfig):
+        return SwitchedLink(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script)

@@ -85,8 +85,9 @@ def _variables(scenario: Scenario, seed: int) -> Variables:
     parameters = asdict(scenario)
     del parameters["source"]
     for direction in ("up", "down"):
-        replayed = parameters["link"][direction].pop("replayed")
-        parameters["link"][direction]["replayed_runs"] = len(replayed)
+        way = parameters["link"].get(direction)  # of Bluetooth a packet's name
+        if isinstance(way, dict) and "replayed" in way:
+            way["replayed_runs"] = len(way.pop("replayed"))
     return Variables(
         scenario=scenario.name,
         title=scenario.title,

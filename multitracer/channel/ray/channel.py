@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,8 +43,9 @@ class Channel(NamedTuple):
         return fades_of(self.power_dbm, threshold_dbm, step_s=self.step_ns / NS_PER_S)
 
 
+@lru_cache(maxsize=8)
 def channel_of(config: RayConfig, *, seed: int) -> Channel:
-    """Return the received power that a configuration describes.
+    """Return the received power that a configuration describes; the last eight are kept, and read-only.
 
     Parameters
     ----------
@@ -63,7 +65,9 @@ def channel_of(config: RayConfig, *, seed: int) -> Channel:
     scene = Scene(config, times_s, luck=Random(f"{seed} road"))
     check_places({"mobile": mobile, "fixed": fixed}, scene, config, times_s)
     rays = rays_between(scene, mobile, fixed, config.radio)
-    return Channel(config.radio.step_ns, received_dbm(rays, config.radio))
+    power_dbm = received_dbm(rays, config.radio)
+    power_dbm.flags.writeable = False
+    return Channel(config.radio.step_ns, power_dbm)
 
 
 def received_dbm(rays: Iterable[Ray], radio: RadioConfig) -> Array:
