@@ -28,6 +28,7 @@ Theme = Literal["light", "dark"]
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
         "multitracer plot --figure handovers -o handovers.html sample_traces/rehearsal",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
+        "multitracer plot --figure channel -o power.html ray-1",
     ),
 )
 @click.option(
@@ -87,10 +88,11 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers"]),
+    type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers", "channel"]),
     help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
     "what the radio was like, overlaid or in panels. Of a drive: throughput around its handovers, or the "
-    "series that --series names.",
+    "series that --series names. channel: the received power of a scenario with a ray-traced radio, or of a "
+    "file of `testbed channel`; of a run over such a radio, with what TCP did.",
 )
 @click.option(
     "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
@@ -123,6 +125,11 @@ def command(
     if wish.of_time and wish.distance:
         raise click.UsageError("--trend and --mark are of seconds; leave them out with --axis distance")
     target = output or output_name(reading.inputs[0], ".html")
+    if kind == "channel":
+        from multitracer.cli._channel import plot_channel
+
+        plot_channel(reading, target, theme)
+        return
     if kind == "handovers":
         _plot_handovers(reading, target, wish, theme)
         return
