@@ -14,8 +14,9 @@ from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.channel.switched.link import SwitchedLink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from multitracer.channel.gsm.link import OnAir
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
@@ -29,7 +30,13 @@ LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
 """Configurations by the `kind` that a scenario's [link] gives."""
 
 
-def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> PacketLink:
+def link_of(
+    config: AnyLinkConfig,
+    *,
+    seed: int,
+    script: Sequence[ScriptEvent] = (),
+    on_air: Callable[[OnAir], None] | None = None,
+) -> PacketLink:
     """Return the link that `config` describes.
 
     Parameters
@@ -40,6 +47,8 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
         The same seed gives the same radio, whatever is sent over it.
     script : sequence of ScriptEvent
         What befalls the link when.
+    on_air : callable, optional
+        Told of each frame of a data call; the other links have none.
     """
     if isinstance(config, CdpdConfig):
         return CdpdLink(config, seed=seed, script=script)
@@ -47,4 +56,4 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
         return BluetoothLink(config, seed=seed, script=script)
     if isinstance(config, SwitchedConfig):
         return SwitchedLink(config, seed=seed, script=script)
-    return GsmLink(config, seed=seed, script=script)
+    return GsmLink(config, seed=seed, script=script, on_air=on_air)

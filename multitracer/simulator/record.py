@@ -179,14 +179,13 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made.
+        If the folder has something in it or cannot be made, or the scenario has no traffic.
     LocalProtocolError
         If the scenario's link cannot be; nothing is written then.
     """
+    scenario.check_traffic()
     used = scenario.seed if seed is None else seed
-    link_of(
-        scenario.link, seed=used, script=scenario.events
-    )  # refuses what cannot be before a folder is made
+    link_of(scenario.link, seed=used, script=scenario.events)  # refuses what cannot be, before any folder
     recorder = SessionRecorder(folder, scenario, seed=used)
     try:
         run = VirtualRun(scenario, seed=used, observers=[recorder])
