@@ -17,6 +17,7 @@ from multitracer.channel.cdpd.blocks import block_times
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
 
@@ -80,6 +81,8 @@ def realism_of(link: AnyLinkConfig) -> Realism:
         return Realism(
             "derived", "slots of packets that were lost; of slots in which nothing was sent nothing is known"
         )
+    if isinstance(link, SwitchedConfig):
+        return Realism("modelled", "up and down by the power that walls and movement leave")
     if "replay" not in (link.up.kind, link.down.kind):
         return Realism("modelled", "errors by chance, or none")
     what = "frames" if isinstance(link, LinkConfig) else "blocks"
