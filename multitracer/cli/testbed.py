@@ -185,16 +185,13 @@ def _under_recorded_radio(scenario: Scenario, path: Path) -> Scenario:
     from dataclasses import replace
 
     from multitracer.channel.shared.frame_errors import ErrorConfig
-    from multitracer.errors import InputError
     from multitracer.scenario import read_error_trace
 
     trace = read_error_trace(path)
-    if trace.slot_ns != scenario.gsm.slot_ns:
-        raise InputError(
-            f"{path}: recorded with slots of {trace.slot_ns} ns, the scenario's link has "
-            f"{scenario.gsm.slot_ns} ns; choose a scenario with the same slot_ns"
-        )
-    up, down = (ErrorConfig(kind="replay", replayed=runs) for runs in (trace.up, trace.down))
+    up, down = (
+        ErrorConfig(kind="replay", replayed=runs, replayed_slot_ns=trace.slot_ns)
+        for runs in (trace.up, trace.down)
+    )
     return replace(scenario, link=replace(scenario.gsm, up=up, down=down))
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from multitracer.channel.shared.hosts import Side
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
@@ -242,15 +243,16 @@ class RealRun:
     def _make_hosts(self) -> None:
         self._hosts.make()
         for side in SIDES:
-            packets = self._device_queue_packets()
+            packets = self._device_queue_packets(side)
             profile = self._scenario.profile(side)
             self._hosts.lay_link(side, profile, speed=self._speed, queue_packets=packets, every_socket=True)
             self._manifest.hosts[side].add(self._hosts.facts(side))
         self._interruption.check()
 
-    def _device_queue_packets(self) -> int | None:
-        """Return the length of the devices' own queues, if they are to overflow."""
-        queue = self._scenario.link.queue
+    def _device_queue_packets(self, side: Side) -> int | None:
+        """Return the length of a device's own queue, if it is to overflow."""
+        link = self._scenario.link
+        queue = link.queue_of(side) if isinstance(link, LinkConfig) else link.queue
         return queue.limit_packets if queue.local_drops == "told" else None
 
     def _recorder(self) -> LinkRecorder:

@@ -171,9 +171,9 @@ class RealRun:
 
     def _make_hosts(self) -> None:
         self._hosts.make()
-        queue = self._scenario.gsm.queue
-        packets = queue.limit_packets if queue.local_drops == "told" else None
         for side in SIDES:
+            queue = self._scenario.gsm.queue_of(side)
+            packets = queue.limit_packets if queue.local_drops == "told" else None
             profile = self._scenario.profile(side)
             self._hosts.lay_link(side, profile, speed=self._speed, queue_packets=packets)
             self._manifest.hosts[side].add(self._facts(side))

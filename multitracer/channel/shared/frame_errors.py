@@ -19,23 +19,47 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.error_trace import Runs
 
 
+_WORST_BER = 0.5
+"""Half of the bits are right by chance."""
+_LEAST_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
+"""Mean time in a state of bit errors: what is shorter than a slot averages out; a run lasts a day."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorConfig:
     """The radio in one direction: which process destroys its frames."""
 
-    kind: Literal["none", "independent", "gilbert-elliott", "replay"] = "none"
+    kind: Literal["none", "independent", "gilbert-elliott", "bits", "replay"] = "none"
     rate: float = 0.0
     """Independent: frame error rate."""
     good_s: float = 60.0
-    """Gilbert-Elliott: mean time in the good state."""
+    """Gilbert-Elliott and bits: mean time in the good state."""
     bad_s: float = 0.2
-    """Gilbert-Elliott: mean time in the bad state."""
+    """Gilbert-Elliott and bits: mean time in the bad state."""
     good_rate: float = 0.0
     """Gilbert-Elliott: frame error rate in the good state."""
     bad_rate: float = 1.0
     """Gilbert-Elliott: frame error rate in the bad state."""
+    good_ber: float = 0.0
+    """Bits: error rate of the channel's bits before decoding in the good state (`bit_errors.py`)."""
+    bad_ber: float = 0.1
+    """Bits: the same in the bad state."""
     replayed: tuple[tuple[int, int], ...] = ()
     """Replay: (first failed slot, slots), ascending, as in an error trace."""
+    replayed_slot_ns: int = 0
+    """Replay: time of one slot of the recording; 0 is the link's own."""
+
+    def __post_init__(self) -> None:
+        for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
+            if not 0 <= ber <= _WORST_BER:
+                raise LocalProtocolError(f"{key} is {ber}; choose 0 to {_WORST_BER}")
+        if self.replayed_slot_ns < 0:
+            raise LocalProtocolError(f"replayed_slot_ns is {self.replayed_slot_ns}; choose 1 or more")
+        if self.kind == "bits":
+            for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
+                if not _LEAST_STATE_S <= mean_s <= _LONGEST_STATE_S:
+                    limits = f"{_LEAST_STATE_S} to {_LONGEST_STATE_S:,}"
+                    raise LocalProtocolError(f"{key} is {mean_s}; choose {limits}")
 
 
 class ErrorProcess(ABC):
@@ -138,24 +162,30 @@ class GilbertElliottErrors(ErrorProcess):
 class ReplayedErrors(ErrorProcess):
     """The frames that failed in a recording fail again; after its end the radio is perfect.
 
+    A frame of a link with other slots fails if the recorded radio failed at any time while it was sent.
+
     Parameters
     ----------
     runs : sequence of (first slot, slots), ascending
         One direction of an `ErrorTrace`.
+    slot_ns, recorded_ns : int
+        Time of one slot of this link, and of the recording.
     """
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, *, slot_ns: int = 1, recorded_ns: int = 1) -> None:
         self._runs = iter(runs)
-        self._begin, self._end = 0, 0
+        self._slot_ns, self._recorded_ns = slot_ns, recorded_ns
+        self._begin_ns, self._end_ns = 0, 0
 
     def lost(self, slot: int) -> bool:
-        """Return what the recording states for the slot."""
-        while self._end <= slot:
+        """Return what the recording states for the slot's time."""
+        begin_ns = slot * self._slot_ns
+        while self._end_ns <= begin_ns:
             run = next(self._runs, None)
             if run is None:
                 return False
-            self._begin, self._end = run[0], run[0] + run[1]
-        return self._begin <= slot
+            self._begin_ns, self._end_ns = run[0] * self._recorded_ns, (run[0] + run[1]) * self._recorded_ns
+        return self._begin_ns < begin_ns + self._slot_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +243,9 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
             bad_rate=config.bad_rate,
             luck=luck,
         )
-    return ReplayedErrors(config.replayed) if config.kind == "replay" else NoErrors()
+    if config.kind == "bits":
+        raise LocalProtocolError("errors of bits need a frame's size and code; choose another kind here")
+    if config.kind == "replay":
+        recorded_ns = config.replayed_slot_ns or slot_ns
+        return ReplayedErrors(config.replayed, slot_ns=slot_ns, recorded_ns=recorded_ns)
+    return NoErrors()
