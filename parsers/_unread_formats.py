@@ -95,6 +95,13 @@ def _is_text(head: bytes) -> bool:
     return True
 
 
+def looks_like_columns(head: bytes) -> bool:
+    """Return whether the first two lines of a text have equally many fields, three or more."""
+    lines = [line for line in head.splitlines()[:12] if line.strip() and not line.startswith(b"#")][:2]
+    counts = ({line.count(delimiter) for line in lines} for delimiter in (b",", b";", b"\t", b"|"))
+    return _is_text(head) and len(lines) == 2 and any(len(each) == 1 and min(each) >= 2 for each in counts)
+
+
 def _is_text_like(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
     return lambda head: _is_text(head) and pattern.search(head) is not None
 

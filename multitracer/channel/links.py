@@ -12,8 +12,9 @@ from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from multitracer.channel.gsm.link import OnAir
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
@@ -26,7 +27,13 @@ LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
 """Configurations by the `kind` that a scenario's [link] gives."""
 
 
-def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> PacketLink:
+def link_of(
+    config: AnyLinkConfig,
+    *,
+    seed: int,
+    script: Sequence[ScriptEvent] = (),
+    on_air: Callable[[OnAir], None] | None = None,
+) -> PacketLink:
     """Return the link that `config` describes.
 
     Parameters
@@ -37,9 +44,11 @@ def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] =
         The same seed gives the same radio, whatever is sent over it.
     script : sequence of ScriptEvent
         What befalls the link when.
+    on_air : callable, optional
+        Told of each frame of a data call; the other links have none.
     """
     if isinstance(config, CdpdConfig):
         return CdpdLink(config, seed=seed, script=script)
     if isinstance(config, BluetoothConfig):
         return BluetoothLink(config, seed=seed, script=script)
-    return GsmLink(config, seed=seed, script=script)
+    return GsmLink(config, seed=seed, script=script, on_air=on_air)

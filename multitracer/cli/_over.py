@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.errors import InputError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -95,10 +93,6 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
         "progress": progress,
     }
     if chosen.virtual:
-        if plan.protocol == "wtcp":
-            raise InputError(
-                "--virtual: carries no measurement over WTCP; use tcp or centauruscomm, or leave it out"
-            )
         from multitracer.rig.virtual import run_virtual
 
         return run_virtual(plan, folder, scenario, **settings)

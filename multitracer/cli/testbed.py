@@ -1,4 +1,4 @@
-"""`multitracer testbed`: run a scenario of the data call, and list those that come with MultiTracer."""
+"""`multitracer testbed`: run a scenario over a modelled link, and list those that come with MultiTracer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
 @debug_option
 def command() -> None:
-    """Run TCP over a modelled GSM data call, and record it at every layer.
+    """Run TCP over a modelled GSM data call, CDPD or Bluetooth, and record it at every layer.
 
     A scenario says what happens: the hosts' TCP, the link and its radio, the traffic, fades and resets.
     """
@@ -147,6 +147,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     if transport is not None and not virtual:
         raise click.UsageError("--transport is for --virtual; a real run has the kernel's TCP")
     chosen = load_scenario(scenario)
+    chosen.check_traffic()
     if transport is not None:
         chosen = chosen.with_transport(transport)
     if as_linux:

@@ -44,8 +44,15 @@ def snap_bytes(scenario: Scenario) -> int:
     return _WHOLE_PACKET if compressed else _SNAP_BYTES
 
 
-def make_folders(folder: Path, scenario: Scenario) -> None:
+def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:
     """Make the folder and those of the hosts and of the truth, and put the scenario's TOML into it.
+
+    Parameters
+    ----------
+    folder : Path
+    scenario : Scenario
+    is_new : bool
+        Whether nothing may be there yet.
 
     Raises
     ------
@@ -54,10 +61,10 @@ def make_folders(folder: Path, scenario: Scenario) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if is_new and any(folder.iterdir()):
             raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
         for name in (*scenario.hosts, "truth"):
-            (folder / name).mkdir()
+            (folder / name).mkdir(exist_ok=True)
         if scenario.source:
             (folder / "scenario.toml").write_text(scenario.source, encoding="utf-8")
     except OSError as error:
@@ -85,8 +92,9 @@ def _variables(scenario: Scenario, seed: int) -> Variables:
     parameters = asdict(scenario)
     del parameters["source"]
     for direction in ("up", "down"):
-        replayed = parameters["link"][direction].pop("replayed")
-        parameters["link"][direction]["replayed_runs"] = len(replayed)
+        errors = parameters["link"][direction]
+        if isinstance(errors, dict):  # of Bluetooth the packet type
+            errors["replayed_runs"] = len(errors.pop("replayed"))
     return Variables(
         scenario=scenario.name,
         title=scenario.title,

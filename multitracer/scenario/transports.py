@@ -47,3 +47,13 @@ Tahoe, Reno, NewReno and Vegas without it, as in paper 001."""
 TRANSPORTS = (*TCP_TRANSPORTS, WTCP)
 WTCP_PACKET_BYTES = 500
 """Longest IP packet of WTCP (paper 001, section IV)."""
+
+
+def mtu_problem(transport: str, mtu_bytes: int) -> str | None:
+    """Return why a link with this MTU cannot carry a transport; None if it can."""
+    if transport != WTCP or mtu_bytes >= WTCP_PACKET_BYTES:
+        return None
+    return (
+        f"transport wtcp sends packets of {WTCP_PACKET_BYTES} bytes, which a link of "
+        f"[tcp] mtu_bytes = {mtu_bytes} does not carry; choose {WTCP_PACKET_BYTES} or more"
+    )

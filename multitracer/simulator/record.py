@@ -178,8 +178,9 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made.
+        If the folder has something in it or cannot be made, or the scenario has no traffic.
     """
+    scenario.check_traffic()
     used = scenario.seed if seed is None else seed
     recorder = SessionRecorder(folder, scenario, seed=used)
     try:

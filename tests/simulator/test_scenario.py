@@ -141,12 +141,12 @@ def test_a_link_to_measure_over_needs_no_traffic_and_does_not_run_by_itself() ->
     assert scenario.link.down.kind == "none"
     assert scenario.link.up == CdpdConfig().up
     with pytest.raises(InputError, match="--over mine"):
-        _ = scenario.gsm
+        scenario.check_traffic()
 
 
-def test_a_run_of_a_link_that_only_virtual_time_has_says_so() -> None:
+def test_a_recorded_error_trace_is_for_data_calls() -> None:
     scenario = load_scenario("cdpd-contended")
-    with pytest.raises(InputError, match="run it with --virtual"):
+    with pytest.raises(InputError, match=r"no GSM data call, .*leave --errors out"):
         _ = scenario.gsm
 
 

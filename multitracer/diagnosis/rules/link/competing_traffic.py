@@ -1,4 +1,8 @@
-"""Others used the link meanwhile: packets waited longer than all of ours before them explain."""
+"""Others used the link meanwhile: packets waited longer than all of ours before them explain.
+
+Two ways show it: gaps between our packets are longer for a while than the link needs, however rough the link;
+and on a steady link single packets wait although none of ours is before them (`work_of_others`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
+from multitracer.diagnosis.bottleneck.work_of_others import work_of_others
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
 from multitracer.units import NS_PER_S
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.bottleneck.service_times import Gaps
+    from multitracer.diagnosis.bottleneck.work_of_others import WorkOfOthers
     from multitracer.tables import Array
 
 KIND = "competing-traffic"
@@ -70,6 +76,8 @@ def find(case: Case) -> Iterator[Finding]:
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:
         yield _finding(case, watched, *shared)
+    elif (work := work_of_others(case)) is not None:
+        yield _finding_of_work(case, work)
 
 
 def _shared(watched: _Watched) -> tuple[Array, Array] | None:
@@ -123,14 +131,26 @@ def _watched(gaps: Gaps) -> _Watched | None:
 
 
 def _finding(case: Case, watched: _Watched, shared: Array, own_ns: Array) -> Finding:
-    time = watched.time_ns[shared]
-    took_s = float(watched.took_ns[shared].sum()) * case.transfer.speed / NS_PER_S
-    theirs = 1 - float((own_ns * watched.many)[shared].sum() / watched.took_ns[shared].sum())
+    took_ns = watched.took_ns[shared]
+    others_ns = float(took_ns.sum() - (own_ns * watched.many)[shared].sum())
+    words = "packets that stood behind each other arrived apart"
+    return _of_pieces(case, watched.time_ns[shared], watched.row[shared], took_ns, others_ns, words)
+
+
+def _finding_of_work(case: Case, work: WorkOfOthers) -> Finding:
+    words = "packets waited although none of ours was before them"
+    return _of_pieces(case, work.time_ns, work.row, work.took_ns, float(work.others_ns.sum()), words)
+
+
+def _of_pieces(
+    case: Case, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str
+) -> Finding:
+    began_ns, ended_ns = int(time_ns[0]), int(time_ns[-1])
+    took_s = float(took_ns.sum()) * case.transfer.speed / NS_PER_S
+    theirs = others_ns / float(took_ns.sum())
     sentence = (
-        f"Something else used the link between {case.at_s(int(time[0])):.1f} and "
-        f"{case.at_s(int(time[-1])):.1f} s: for {took_s:.1f} s packets that stood behind each other arrived "
-        f"apart, and {theirs:.0%} of the link's time went to others."
+        f"Something else used the link between {case.at_s(began_ns):.1f} and {case.at_s(ended_ns):.1f} s: "
+        f"for {took_s:.1f} s {words}, and {theirs:.0%} of the link's time went to others."
     )
     numbers = {"shared_s": took_s, "others_share": theirs}
-    evidence = rows("sender", watched.row[shared])
-    return Finding(KIND, int(time[0]), int(time[-1]), 0.0, None, evidence, sentence, numbers=numbers)
+    return Finding(KIND, began_ns, ended_ns, 0.0, None, rows("sender", row), sentence, numbers=numbers)
