@@ -151,6 +151,7 @@ class _Reader:
         if trace is not None:
             recorded = self._read_trace(str(trace))
             more["replayed"] = recorded.up if direction == "up" else recorded.down
+            more["replayed_slot_ns"] = recorded.slot_ns
         return self._build(ErrorConfig, table, f"[link.{direction}]", **more)
 
     def _bit_errors(self, link: Document, name: str) -> BitErrorConfig:
