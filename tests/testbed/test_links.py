@@ -15,6 +15,7 @@ from multitracer.simulator.record import record_virtual
 from multitracer.simulator.run import VirtualRun
 from multitracer.testbed.run import run_real
 from tests.cli.program import run
+from tests.rig.real import measuring, transactions
 from tests.rig.virtual import link, plan
 from tests.testbed.running import document, finished, left_behind, outcome, started
 
@@ -69,6 +70,21 @@ def test_the_kernel_s_tcp_crosses_it_both_ways(kind: str, tmp_path: Path) -> Non
     assert session.warnings == []
     assert len(session.connections) == 4, "two, each at both of its ends"
     assert set(session.link_events.host) == {"mobile", "fixed"}
+
+
+@pytest.mark.root
+def test_a_trace_that_is_not_repeated_ends_the_run(tmp_path: Path) -> None:
+    scenario = written("capacity", 5_000_000, tmp_path)
+    text = scenario.read_text().replace('kind = "capacity"\n', 'kind = "capacity"\nat_end = "stop"\n')
+    scenario.write_text(text)
+    with started(scenario, tmp_path / "run", speed=SPEED) as child:
+        finished(child)
+    assert outcome(tmp_path / "run") == "the link's trace is over"
+    with measuring(tmp_path / "plan", str(scenario), "--speed", "2", sizes="64", sessions=500) as child:
+        assert "the link's trace is over; the same command continues in a new run" in finished(
+            child, status=1
+        )
+    assert 0 < len(transactions(tmp_path / "plan")) < 500
 
 
 @pytest.mark.root
