@@ -12,6 +12,7 @@ from multitracer.cli._reading import Reading, reads_captures
 from multitracer.cli._spans import Wish
 
 Theme = Literal["light", "dark"]
+_KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", "rates", "channel")
 
 
 @click.command(
@@ -30,6 +31,7 @@ Theme = Literal["light", "dark"]
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
         "multitracer plot --figure delivered -o delivered.html over-wtcp/ over-newreno/ over-vegas/",
         "multitracer plot --figure rates --window 5 cell/",
+        "multitracer plot --figure channel -o power.html ray-1",
     ),
 )
 @click.option(
@@ -89,11 +91,12 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers", "delivered", "rates"]),
+    type=click.Choice(_KINDS),
     help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
     "what the radio was like, overlaid or in panels. Of a drive: throughput around its handovers, or the "
     "series that --series names. Of each flow of TCP and WTCP, also of several recordings: the packets that "
-    "it delivered, or its rate.",
+    "it delivered, or its rate. channel: the received power of a scenario with a ray-traced radio, or of a "
+    "file of `testbed channel`; of a run over such a radio, with what TCP did.",
 )
 @click.option(
     "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
@@ -138,6 +141,11 @@ def command(
         return
     if window_s is not None:
         raise click.UsageError("--window is for --figure rates")
+    if kind == "channel":
+        from multitracer.cli._channel import plot_channel
+
+        plot_channel(reading, target, theme)
+        return
     if kind == "handovers":
         _plot_handovers(reading, target, wish, theme)
         return

@@ -16,6 +16,7 @@ from multitracer.channel.cdpd.fixed_network import FixedNetwork
 from multitracer.channel.cdpd.mdlp import MdlpEntity
 from multitracer.channel.cdpd.packet_end import PacketEnd
 from multitracer.channel.cdpd.reverse_transmitter import ReverseTransmitter
+from multitracer.channel.shared.error_trace import ErrorTrace
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors, error_process
 from multitracer.channel.shared.hosts import FAR, SIDES
@@ -311,6 +312,15 @@ class Member:
             self._fading[side].fade(begin=now_ns // block_ns, slots=slots, rate=event.rate)
 
     # --- what it tells ---
+
+    def radio(self, now_ns: int) -> ErrorTrace:
+        """Return which blocks were destroyed up to now."""
+        for side in SIDES:
+            self._radios[side].bler_percent(now_ns)  # decides those that nobody asked for
+        up_ns = self._block_ns["mobile"]
+        up, down = (self._radios[side].lost.runs for side in SIDES)
+        slots = -(-max(now_ns, 1) // up_ns)
+        return ErrorTrace(up_ns, slots, up, down, down_slot_ns=self._block_ns["fixed"])
 
     def reading(self, now_ns: int, channel: int) -> RadioReading:
         """Return the modem's answer; without a channel it holds nothing about the channel."""
