@@ -84,12 +84,8 @@ def parse_map(text: str, *, path: str) -> SinrMap:
             path,
             "no map from SINR: bandwidth_hz, no_service_dbm, classes of least_sinr_db, bits_per_s_per_hz",
         ) from error
-    highest = max((bits for _, bits in stated_map.classes), default=0.0) * stated_map.bandwidth_hz
-    if (
-        not stated_map.classes
-        or not 0 < highest <= _MOST_BITS_PER_S
-        or min(b for _, b in stated_map.classes) < 0
-    ):
+    rates = [bits * stated_map.bandwidth_hz for _, bits in stated_map.classes]
+    if not rates or min(rates) < 0 or not 0 < max(rates) <= _MOST_BITS_PER_S:
         raise FormatError(path, f"the map's rates are not above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s")
     return stated_map
 

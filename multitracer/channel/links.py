@@ -12,6 +12,8 @@ from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
+from multitracer.channel.switched.config import SwitchedConfig
+from multitracer.channel.switched.link import SwitchedLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
     "capacity": CapacityConfig,
+    "switched": SwitchedConfig,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
 
@@ -41,7 +44,7 @@ def link_of(
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig, BluetoothConfig or CapacityConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig or SwitchedConfig
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
@@ -56,4 +59,6 @@ def link_of(
         return BluetoothLink(config, seed=seed, script=script)
     if isinstance(config, CapacityConfig):
         return CapacityLink(config, seed=seed, script=script)
+    if isinstance(config, SwitchedConfig):
+        return SwitchedLink(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script, on_air=on_air)

@@ -65,6 +65,51 @@ def doctor() -> None:
 
 
 @command.command(
+    "channel",
+    epilog=examples(
+        "multitracer testbed channel ray-1 -o power.csv",
+        "multitracer testbed channel ray-4 --seed 7 --threshold -67",
+    ),
+)
+@click.argument("scenario", metavar="NAME|FILE.toml")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV to write: time_s, power_dbm, a line for each step.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of what is drawn. Default: scenario's."
+)
+@click.option(
+    "--threshold", type=float, metavar="DBM", help="Power below which the link is down. Default: scenario's."
+)
+@debug_option
+def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
+    """Compute the received power of a scenario's ray-traced radio, and its fades.
+
+    Prints how often and how long the power is below the threshold, which is when the link is down.
+    """
+    from multitracer.cli._channel import channel_facts
+    from multitracer.cli._output import check_output, replacing
+    from multitracer.cli._page import page
+    from multitracer.scenario.channel import power_of
+
+    if path is not None:
+        check_output(str(path), [scenario])
+    received = power_of(scenario, seed=seed, threshold_dbm=threshold)
+    sheet = page()
+    sheet.line(f"{received.name}, seed {received.seed}")
+    sheet.facts(channel_facts(received))
+    if path is not None:
+        with replacing(str(path)) as temporary:
+            temporary.write_text(received.text(), "utf-8")
+        sheet.line(f"written to {path}")
+
+
+@command.command(
     "run",
     epilog=examples(
         "multitracer testbed run fig5-typical --virtual -o typical",

@@ -17,6 +17,7 @@ from multitracer.channel.cdpd.blocks import block_times
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
+from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
 
@@ -80,6 +81,8 @@ def realism_of(link: AnyLinkConfig) -> Realism:
         return Realism(
             "derived", "slots of packets that were lost; of slots in which nothing was sent nothing is known"
         )
+    if isinstance(link, SwitchedConfig):
+        return Realism("modelled", "up and down by the power that walls and movement leave")
     if "replay" not in (link.up.kind, link.down.kind):
         return Realism("modelled", "errors by chance, or none")
     what = "frames" if isinstance(link, LinkConfig) else "blocks"
@@ -124,7 +127,8 @@ def under_errors(
             f"{scenario.name}: its link has no frames that a radio destroys one by one; "
             'choose one of kind gsm, bluetooth, or cdpd with recovery "mdlp"'
         )
-    if slots != known:
+    is_any_slot = isinstance(link, LinkConfig) and known[0] == known[1]  # its radio is replayed by time
+    if slots != known and not is_any_slot:
         raise InputError(
             f"{path}: recorded with slots of {_slots(known)}, the link of {scenario.name} has "
             f"{_slots(slots)}; choose a scenario of the same kind of link"
@@ -141,8 +145,11 @@ def under_errors(
         changed: AnyLinkConfig = replace(link, errors=errors)
     else:
         assert isinstance(link, LinkConfig | CdpdConfig)
-        up = ErrorConfig(kind="replay", replayed=trace.up, repeat_slots=again["up"])
-        down = ErrorConfig(kind="replay", replayed=trace.down, repeat_slots=again["down"])
+        slot_ns = trace.slot_ns if isinstance(link, LinkConfig) else 0
+        up, down = (
+            ErrorConfig(kind="replay", replayed=runs, repeat_slots=again[way], replayed_slot_ns=slot_ns)
+            for way, runs in (("up", trace.up), ("down", trace.down))
+        )
         changed = replace(link, up=up, down=down)
     limit_s = min(scenario.limit_s, trace.lasts_ns / NS_PER_S) if at_end == "stop" else scenario.limit_s
     realism = replace(realism_of(changed), lasts_ns=trace.lasts_ns, at_end=at_end)

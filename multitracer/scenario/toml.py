@@ -2,9 +2,9 @@
 
 A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hosts, `[tcp.mobile]` and
 `[tcp.fixed]` for one; `profile` names what the other keys change. `[link]` names its `kind`, "gsm" if it does
-not, and has a table for each part of that link's configuration. `[[event]]` is the script. The error
-trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file beside the scenario, named by `trace`;
-so is the capacity trace of these tables in a link of kind "capacity".
+not, and has a table for each part of that link's configuration; of walls several, `[[link.wall]]`.
+`[[event]]` is the script. The error trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file
+beside the scenario, named by `trace`; so is the capacity trace of these tables in a link of kind "capacity".
 """
 
 from __future__ import annotations
@@ -112,10 +112,12 @@ class _Reader:
             raise FormatError(self._path, f"[link] kind is {kind!r}; choose one of {', '.join(LINK_KINDS)}")
         config = LINK_KINDS[kind]
         parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
-        plain = {key: value for key, value in table.items() if key != "kind" and key not in parts}
+        lists: dict[str, type] = getattr(config, "LISTS", {})
+        plain = {key: value for key, value in table.items() if key != "kind" and key not in {*parts, *lists}}
         built = {
             name: self._part(type(default), table, name) for name, default in parts.items() if name in table
         }
+        built |= {name: self._list(each, table, name) for name, each in lists.items()}
         link = self._build(config, plain, "[link]", **built)
         if isinstance(link, CapacityConfig) and not link.traces:
             raise FormatError(
@@ -149,6 +151,7 @@ class _Reader:
         if trace is not None:
             recorded = self._read_trace(str(trace))
             more["replayed"] = recorded.up if direction == "up" else recorded.down
+            more["replayed_slot_ns"] = recorded.slot_ns
         return self._build(ErrorConfig, table, f"[link.{direction}]", **more)
 
     def _bit_errors(self, link: Document, name: str) -> BitErrorConfig:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from multitracer import __version__
+from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import host_address
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.scenario.session_folder import (
@@ -182,9 +183,12 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     ------
     InputError
         If the folder has something in it or cannot be made, or the scenario has no traffic.
+    LocalProtocolError
+        If the scenario's link cannot be; nothing is written then.
     """
     scenario.check_traffic()
     used = scenario.seed if seed is None else seed
+    link_of(scenario.link, seed=used, script=scenario.events)  # refuses what cannot be, before any folder
     recorder = SessionRecorder(folder, scenario, seed=used)
     try:
         run = VirtualRun(scenario, seed=used, observers=[recorder])

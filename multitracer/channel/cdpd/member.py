@@ -25,7 +25,7 @@ from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.channel.shared.outages import STATES, Chance, Outages
 from multitracer.channel.shared.packet_link import RadioReading
 from multitracer.channel.shared.received_power import Signal
-from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost, PieceSent
+from multitracer.protocols.channel_events import STREAM_BITS, OutageEnded, OutageStarted, PieceLost, PieceSent
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.scheduler import Agenda
     from multitracer.channel.shared.script import ScriptEvent
-
-_STREAM_BITS = 40
-"""Streams of mobiles begin this power of two behind each other, so that no two of them overlap in the log of
-the fixed side: a terabyte passes in no run, and 30 of them stay below the 2**53 of rlpdump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ class Member:
 
     def _end(self, side: Side) -> MdlpEntity | PacketEnd:
         take, journal = self._interfaces[side].take, self._journals[side]
-        first = self._number - 1 << _STREAM_BITS
+        first = self._number - 1 << STREAM_BITS
         if self._shared.config.recovery == "none":
             return PacketEnd(take, journal, first_offset_bytes=first)
         return MdlpEntity(self._shared.config.mdlp, take, journal, first_offset_bytes=first)
