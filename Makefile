@@ -77,6 +77,7 @@ studies: debian $(VENV)/.developer  ## make the studies of paper 004 that docs/s
 
 wtcp: $(VENV)/.developer  ## make the figures of paper 001: runs of WTCP, NewReno and Vegas in virtual time (some minutes)
 	$(IN_VENV) docs.programs.wtcp
+	$(IN_VENV) docs.programs.wtcp_pictures
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

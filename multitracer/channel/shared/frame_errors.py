@@ -48,6 +48,8 @@ class ErrorConfig:
     """Replay: (first failed slot, slots), ascending, as in an error trace."""
     replayed_slot_ns: int = 0
     """Replay: time of one slot of the recording; 0 is the link's own."""
+    repeat_slots: int = 0
+    """Replay: the recording begins again after so many of its slots; 0: after it the radio is perfect."""
 
     def __post_init__(self) -> None:
         for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
@@ -55,6 +57,8 @@ class ErrorConfig:
                 raise LocalProtocolError(f"{key} is {ber}; choose 0 to {_WORST_BER}")
         if self.replayed_slot_ns < 0:
             raise LocalProtocolError(f"replayed_slot_ns is {self.replayed_slot_ns}; choose 1 or more")
+        if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
+            raise LocalProtocolError("replayed errors: repeat_slots is 0, or behind the last failed slot")
         if self.kind == "bits":
             for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
                 if not _LEAST_STATE_S <= mean_s <= _LONGEST_STATE_S:
@@ -160,7 +164,7 @@ class GilbertElliottErrors(ErrorProcess):
 
 
 class ReplayedErrors(ErrorProcess):
-    """The frames that failed in a recording fail again; after its end the radio is perfect.
+    """The frames that failed in a recording fail again; after its end the radio is perfect, or it repeats.
 
     A frame of a link with other slots fails if the recorded radio failed at any time while it was sent.
 
@@ -168,23 +172,33 @@ class ReplayedErrors(ErrorProcess):
     ----------
     runs : sequence of (first slot, slots), ascending
         One direction of an `ErrorTrace`.
+    repeat_slots : int
+        Length of the recording in its slots, after which it begins again; 0 if it does not.
     slot_ns, recorded_ns : int
         Time of one slot of this link, and of the recording.
     """
 
-    def __init__(self, runs: Runs, *, slot_ns: int = 1, recorded_ns: int = 1) -> None:
-        self._runs = iter(runs)
+    def __init__(self, runs: Runs, *, repeat_slots: int = 0, slot_ns: int = 1, recorded_ns: int = 1) -> None:
+        self._all = runs
+        self._next = 0
         self._slot_ns, self._recorded_ns = slot_ns, recorded_ns
+        self._repeat_ns = repeat_slots * recorded_ns
+        self._round = 0
         self._begin_ns, self._end_ns = 0, 0
 
     def lost(self, slot: int) -> bool:
         """Return what the recording states for the slot's time."""
         begin_ns = slot * self._slot_ns
+        if self._repeat_ns:
+            round_, begin_ns = divmod(begin_ns, self._repeat_ns)
+            if round_ != self._round:
+                self._round, self._next, self._begin_ns, self._end_ns = round_, 0, 0, 0
         while self._end_ns <= begin_ns:
-            run = next(self._runs, None)
-            if run is None:
+            if self._next == len(self._all):
                 return False
-            self._begin_ns, self._end_ns = run[0] * self._recorded_ns, (run[0] + run[1]) * self._recorded_ns
+            first, count = self._all[self._next]
+            self._next += 1
+            self._begin_ns, self._end_ns = first * self._recorded_ns, (first + count) * self._recorded_ns
         return self._begin_ns < begin_ns + self._slot_ns
 
 
@@ -246,6 +260,10 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
     if config.kind == "bits":
         raise LocalProtocolError("errors of bits need a frame's size and code; choose another kind here")
     if config.kind == "replay":
-        recorded_ns = config.replayed_slot_ns or slot_ns
-        return ReplayedErrors(config.replayed, slot_ns=slot_ns, recorded_ns=recorded_ns)
+        return ReplayedErrors(
+            config.replayed,
+            repeat_slots=config.repeat_slots,
+            slot_ns=slot_ns,
+            recorded_ns=config.replayed_slot_ns or slot_ns,
+        )
     return NoErrors()
