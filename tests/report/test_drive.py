@@ -71,6 +71,20 @@ def test_a_bad_radio_with_a_good_rate_is_not_bad(tmp_path: Path) -> None:
     assert "the rate rose" not in html
 
 
+def test_gaps_of_the_route_and_positions_left_out_are_named(tmp_path: Path) -> None:
+    """A leap of 300 km draws no line, and the map says so; a position at 0/0 is counted."""
+    log = drive(tmp_path / "drive.csv")
+    rows = log.read_text().splitlines()
+    rows[200:] = [row.replace("51.8955", "54.5935") for row in rows[200:]]
+    rows[20] = rows[20].replace("51.8955", "0.0000").replace("-8.492000", "0.000000")
+    log.write_text("\n".join(rows) + "\n")
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "The route has 1 gap, in which nothing is drawn: leap of 300.0 km in 1 s." in html
+    assert "Of 300 logged positions were left out: 1 (no position)." in html
+    assert 'data-kind="gap"' in html
+
+
 def test_the_level_of_a_cell_of_the_third_generation_is_named(tmp_path: Path) -> None:
     log = drive(tmp_path / "drive.csv")
     log.write_text(log.read_text().replace(",LTE,", ",HSPA,"))

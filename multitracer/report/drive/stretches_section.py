@@ -144,9 +144,9 @@ def _how(facts: Document) -> str:
             "Judged by the radio alone, where nothing shows that data were wanted: "
             f"{count(judged['by radio'], 'second')}."
         )
-    if judged.get("by logger"):
+    if facts.get("by_logger_s"):
         words.append(
-            f"In {count(judged['by logger'], 'second')} with a bad radio the logger saw "
+            f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
             f"{rate(facts['good_bps'])} or more all the same: they were not bad."
         )
     if judged.get("not"):
