@@ -183,9 +183,7 @@ def which_phone(phones: Sequence[Phone]) -> str:
     if not radios and span_ns is not None:
         first = f"the drive from {moment(span_ns[0])} on"
     held = " and ".join(others)
-    return (
-        f"what is shown is of {first}; the logs hold {held}, too (`export tables`)"
-    )
+    return f"what is shown is of {first}; the logs hold {held}, too (`export tables`)"
 
 
 def log_names(logs: Sequence[PhoneLog]) -> str:

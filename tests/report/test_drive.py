@@ -81,7 +81,7 @@ def test_gaps_of_the_route_and_positions_left_out_are_named(tmp_path: Path) -> N
     write_report(open_recording(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "The route has 1 gap, in which nothing is drawn: leap of 300.0 km in 1 s." in html
-    assert "Of 300 logged positions were left out: 1 (no position)." in html
+    assert "Of 300 logged positions were left out: 1 (without coordinates that can be)." in html
     assert 'data-kind="gap"' in html
 
 

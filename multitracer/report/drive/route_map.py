@@ -155,6 +155,14 @@ def drawn_route(drive: Drive) -> DrawnRoute | None:
     return DrawnRoute(document, still, left_out_words(drive.route))
 
 
+_WHY = {
+    "no time": "without a time",
+    "no position": "without coordinates that can be",
+    "no fix": "without a fix",
+    "0/0": "at 0/0",
+    "repeated": "old ones that the logger repeated while it moved",
+    "stray": "far from those before and after",
+}
 _MOST_NAMED = 3  # gaps in the sentence; all are on the map
 
 
@@ -171,7 +179,7 @@ def left_out_words(route: Route) -> str:
         why: rows for why, rows in route.table.provenance.get("left_out", {}).items() if why != "out of order"
     }
     if reasons:
-        said = ", ".join(f"{rows:,} ({why})" for why, rows in reasons.items())
+        said = ", ".join(f"{rows:,} ({_WHY.get(why, why)})" for why, rows in reasons.items())
         words.append(
             f"Of {sum(reasons.values()) + len(route.table):,} logged positions were left out: {said}."
         )
@@ -206,7 +214,7 @@ def map_section(drawn: DrawnRoute) -> Markup:
         element("div", class_="classes key"),
         canvas,
         element("p", "Point at the route for its value.", class_="status", role="status"),
-        element("p", drawn.words, class_="muted") if drawn.words else None,
+        element("p", drawn.words, class_="said") if drawn.words else None,
         None if document["base"] is None else element("p", document["base"]["words"], class_="base"),
         element(
             "noscript",
