@@ -20,6 +20,7 @@ _AS_ETHERNET = "convert it: editcap -T ether -F pcapng {path} out.pcapng"
 """Its packets may be of several links, which editcap does not write unless it is told one."""
 _TEXT2PCAP = "convert it: text2pcap {path} out.pcap"
 _NONE = "no command makes packets of it"
+_REPLAY = "multitracer testbed compare {path} replays it"
 _TCPTRACE = "no command makes packets of it, but tcptrace reads it"
 
 _MAGICS: tuple[tuple[bytes, str, str], ...] = (
@@ -143,7 +144,7 @@ def _is_utf_16(head: bytes) -> bool:
 
 _LEAST_UTF_16_BYTES = 16  # fewer bytes may be anything; not measured
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (_is_mahimahi, "a link trace of Mahimahi", _NONE),
+    (_is_mahimahi, "a link trace of Mahimahi", _REPLAY),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "what tcpdump printed", "record again: tcpdump -w out.pcap"),
