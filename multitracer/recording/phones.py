@@ -179,7 +179,10 @@ def which_phone(phones: Sequence[Phone]) -> str:
         others.append(f"{count(drives, 'other drive')} (a pause of over six hours, or a clock that jumped)")
     span_ns = phones[0].span_ns
     named = len({phone.host for phone in phones}) > 1
-    first = f"the radio of {portable(phones[0].host)}" if named else "the radio"
+    cards = radios_of(phones[0].radio, phones[0].signalling)
+    first = f"card {cards[0]} of the phone" if cards else "the first radio"
+    if named:
+        first = f"the radio of {portable(phones[0].host)}"
     if not radios and span_ns is not None:
         first = f"the drive from {moment(span_ns[0])} on"
     held = " and ".join(others)
