@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.cdpd.config import CdpdConfig
+from multitracer.channel.switched.config import SwitchedConfig
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
     from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
-_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD"}
+_RAT: dict[type, str | None] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", SwitchedConfig: None}
 
 
 def modem_profile(config: AnyLinkConfig) -> str:
