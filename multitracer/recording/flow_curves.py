@@ -61,7 +61,7 @@ def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
     if not flows:
         without = [f"{recording.name}: no packet of its captures carries data of TCP or WTCP"]
     point = Counter(flow.point for flow in known).most_common(1)[0][0] if known else ""
-    first_ns, last_ns = _ends(recording, point)
+    first_ns, last_ns = _capture_span(recording, point)
     session = recording.folder.name if recording.folder else recording.name
     scale = recording.speed / NS_PER_S
     curves = [
@@ -90,7 +90,7 @@ def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
     return placed.table
 
 
-def _ends(recording: Recording, point: str) -> tuple[int, int]:
+def _capture_span(recording: Recording, point: str) -> tuple[int, int]:
     """Return the first and the last packet of all captures that can be placed, on the clock of a point."""
     ends: list[int] = []
     for part in recording.parts:
