@@ -9,8 +9,8 @@ from multitracer.api.kept import Kept
 from multitracer.errors import InputError
 from multitracer.figures.connection import connection_figure
 from multitracer.figures.environment import overlay, panels
-from multitracer.figures.flows import delivered_figure, rates_figure
 from multitracer.figures.rtt_size import rtt_size_figure
+from multitracer.figures.sessions.flows import delivered_figure, rates_figure
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.figures.surroundings.epochs import epochs_figure
 from multitracer.figures.transaction_cdf import cdf_figure

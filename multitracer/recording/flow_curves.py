@@ -39,7 +39,7 @@ class FlowCurve:
         When packets arrived that brought something new, ascending.
     new_bytes : ndarray of int64, shape (n,)
     until_s : float
-        Last packet of the whole recording.
+        Last packet of the recording, or the end of the window that was read.
     """
 
     session: str
@@ -61,7 +61,9 @@ def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
     if not flows:
         without = [f"{recording.name}: no packet of its captures carries data of TCP or WTCP"]
     point = Counter(flow.point for flow in known).most_common(1)[0][0] if known else ""
-    first_ns, last_ns = _ends(recording, point)
+    first_ns, last_ns = _capture_span(recording, point)
+    end_ns = recording.bounds_ns[1]
+    last_ns = last_ns if end_ns is None else min(last_ns, end_ns)
     session = recording.folder.name if recording.folder else recording.name
     scale = recording.speed / NS_PER_S
     curves = [
@@ -90,7 +92,7 @@ def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
     return placed.table
 
 
-def _ends(recording: Recording, point: str) -> tuple[int, int]:
+def _capture_span(recording: Recording, point: str) -> tuple[int, int]:
     """Return the first and the last packet of all captures that can be placed, on the clock of a point."""
     ends: list[int] = []
     for part in recording.parts:

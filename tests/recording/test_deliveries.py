@@ -106,6 +106,10 @@ def test_a_window_keeps_the_packets_in_it(contended: tuple[Path, list[dict[str, 
     assert part["flow"].tolist() == whole["flow"].tolist()
     assert (part["delivered_bytes"] < 0.6 * whole["delivered_bytes"]).all()
     assert part["host"].tolist() == ["fixed"] * 3
+    curves, _ = flow_curves(session.between(100, 200)._recording)
+    for curve in curves:  # nothing relates the clocks here: 0 s is the first packet at the receiver
+        assert 99 < curve.time_s[0] <= curve.time_s[-1] < curve.until_s
+        assert curve.until_s == pytest.approx(200, abs=0.5)
     again = session.between(50, 200).between(100, None).wtcp
     assert again["delivered_bytes"].tolist() == part["delivered_bytes"].tolist()
 

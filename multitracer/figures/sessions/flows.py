@@ -152,14 +152,14 @@ def _steps(curve: FlowCurve) -> Props:
     rows = np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(np.int64))
     total = np.cumsum(curve.new_bytes)
     return {
-        "x": _with_ends(curve.time_s[rows], curve),
+        "x": _from_first_to_last(curve.time_s[rows], curve),
         "y": np.concatenate([[0], rows + 1, [count]]),
         "customdata": np.concatenate([[0], total[rows], total[-1:] if count else [0]]),
         "hovertemplate": "%{y:,} packets, %{customdata:,} bytes after %{x:.1f} s",
     }
 
 
-def _with_ends(time_s: Array, curve: FlowCurve) -> Array:
+def _from_first_to_last(time_s: Array, curve: FlowCurve) -> Array:
     """Return the times with the first one before them and the end of the recording behind them."""
     first_s = curve.time_s[0] if len(curve.time_s) else curve.until_s
     return np.concatenate([[first_s], time_s, [max(curve.until_s, first_s)]])

@@ -1,0 +1,1 @@
+"""Figures of several sessions beside each other: `flows.py` has what each flow delivered, and its rate."""
