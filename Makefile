@@ -71,7 +71,7 @@ experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 tha
 	$(IN_VENV) docs.programs.experiments run
 	$(IN_VENV) docs.programs.experiments draw
 
-studies: debian $(VENV)/.developer  ## make the studies of paper 004 that docs/studies lacks, in virtual time (a quarter of an hour); pictures, tables
+studies: debian $(VENV)/.developer  ## make the studies of paper 004 that docs/studies lacks, in virtual time (some minutes); pictures, tables
 	$(IN_VENV) docs.programs.studies run
 	$(IN_VENV) docs.programs.studies draw
 
