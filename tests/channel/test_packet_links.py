@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.capacity.config import CapacityConfig
 from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
@@ -52,7 +53,7 @@ ROUGH_SWITCHED = SwitchedConfig(
     threshold_dbm=-52,
     mobile=NodeConfig(radius_m=5, x_m=10, slowest_m_per_s=2, fastest_m_per_s=4),
 )
-CONFIGS = (LinkConfig(), CdpdConfig(), BluetoothConfig(), SwitchedConfig())
+CONFIGS = (LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig(), SwitchedConfig())
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -145,7 +146,7 @@ def test_the_log_holds_every_event_and_is_read_again(config: AnyLinkConfig) -> N
 
 def test_what_befalls_one_kind_of_link_is_refused_by_another() -> None:
     hop = ScriptEvent(kind="hop", at_s=1, duration_s=2)
-    for config in (LinkConfig(), BluetoothConfig()):
+    for config in (LinkConfig(), BluetoothConfig(), CapacityConfig()):
         with pytest.raises(LocalProtocolError, match="hop"):
             link_of(config, seed=1, script=[hop])
     with pytest.raises(LocalProtocolError, match="xoff"):
