@@ -138,5 +138,6 @@ def test_the_examples_of_the_page_are_read(text: str) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(FormatError, match="kind is 'cdma'; choose one of gsm, cdpd, bluetooth, switched"):
+    known = "gsm, cdpd, bluetooth, capacity, switched"
+    with pytest.raises(FormatError, match=f"kind is 'cdma'; choose one of {known}"):
         read("", "cdma")

@@ -15,8 +15,11 @@ def test_the_table_of_scenarios_is_what_they_show() -> None:
     assert written() == table(), "run: python -m tests.simulator.reference"
 
 
-def test_the_example_is_a_scenario() -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+def test_the_examples_are_scenarios() -> None:
+    example, *parts = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    for part in parts:
+        whole = f"{part}[[traffic]]\nbytes = 1\n"
+        assert parse_scenario(whole, name="part", path="docs", read_trace=None)  # type: ignore[arg-type]
     scenario = parse_scenario(example, name="example", path="docs", read_trace=None)  # type: ignore[arg-type]
     assert tomllib.loads(example)["title"] == scenario.title
     assert (scenario.events[0].duration_s, scenario.traffic[0].aborts_after_s) == (1.2, 60)
