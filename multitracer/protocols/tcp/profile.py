@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_MOST_COPIES = 3
+"""One less than the copies whose ACKs are three duplicates, which begin a fast retransmit (RFC 5681, 3.2)."""
+_MOST_SSTHRESH_SEGMENTS = 1 << 20
+"""The largest window of RFC 7323, 1 GiB, in segments of 1 KiB."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpProfile:
     """The options and constants of one end of a connection; times in ns, sizes in bytes."""
@@ -22,6 +28,14 @@ class TcpProfile:
     """Largest IP packet; the MSS option announces 40 less (RFC 6691)."""
     initial_window_segments: int = 10
     """Initial window in segments (RFC 5681: 2 to 4; RFC 6928: 10)."""
+    initial_ssthresh_segments: int = 0
+    """Slow-start threshold before any loss; 0 is arbitrarily high (RFC 5681, 3.1; paper 002: 8, 16 or 32)."""
+    timeout_window: Literal["one", "half"] = "one"
+    """What is left of the window after a timeout or Tahoe's fast retransmit: one segment (RFC 5681, 3.1), or
+    half of what was outstanding, which paper 002 proposes after a fade."""
+    copies: int = 1
+    """How often each segment with data leaves, 1 to 3 (paper 002 proposes copies); with 4 the duplicate ACKs
+    of one segment would begin a recovery."""
     timestamps: bool = True
     """Offer the timestamps option (RFC 7323)."""
     sack: bool = True
@@ -69,6 +83,15 @@ class TcpProfile:
     keep_on_local_drop: bool = False
     """Halve cwnd and keep a refused segment as unsent (Linux' tcp_enter_cwr)."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.initial_ssthresh_segments <= _MOST_SSTHRESH_SEGMENTS:
+            raise LocalProtocolError(
+                f"initial_ssthresh_segments is {self.initial_ssthresh_segments}; choose 0, which is none, to "
+                f"{_MOST_SSTHRESH_SEGMENTS:,}"
+            )
+        if not 1 <= self.copies <= _MOST_COPIES:
+            raise LocalProtocolError(f"copies is {self.copies}; choose 1 to {_MOST_COPIES}")
+
 
 BSD = TcpProfile(
     congestion="reno",
@@ -90,7 +113,46 @@ BSD = TcpProfile(
 MODERN = TcpProfile(min_rto_ns=200 * NS_PER_MS, delayed_ack_ns=40 * NS_PER_MS, sample_every_ack=True)
 """Defaults of a present system: NewReno with SACK, timestamps, an initial window of ten."""
 
-PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN}
+_RFC1122 = TcpProfile(
+    initial_window_segments=1,
+    timestamps=False,
+    sack=False,
+    window_scaling=False,
+    limited_transmit=False,
+    initial_rto_ns=3 * NS_PER_S,
+)
+"""What both ends of paper 000 share: no option but the MSS, one RTT sample a window, a first RTO of 3 s
+(RFC 1122, section 4.2.3.1), an initial window of one segment (RFC 2001)."""
+
+PALM = replace(
+    _RFC1122,
+    congestion="reno",
+    send_buffer_bytes=8192,
+    receive_buffer_bytes=8192,
+    min_rto_ns=500 * NS_PER_MS,
+    max_rto_ns=64 * NS_PER_S,
+    timer_tick_ns=10 * NS_PER_MS,
+    max_retransmissions=100,
+)
+"""PalmOS 3.5 as far as RFC 1122 goes: none of its numbers is in paper 000. `max_rto_ns` is the free parameter
+of docs/experiments_sweep.md. The least RTO is a "fraction of a second", the tick a hundredth of one; with 100
+retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s, too: the application gives up first."""
+
+LINUX22 = replace(
+    _RFC1122,
+    congestion="newreno",
+    send_buffer_bytes=32_768,
+    receive_buffer_bytes=32_767,
+    min_rto_ns=200 * NS_PER_MS,
+    max_rto_ns=120 * NS_PER_S,
+    timer_tick_ns=10 * NS_PER_MS,
+    max_retransmissions=15,
+)
+"""Linux 2.2.17 towards a peer without timestamps and SACK: HZ is 100, TCP_RTO_MIN HZ/5, TCP_RTO_MAX 120 HZ,
+tcp_retries2 15, NewReno. Its RTO is SRTT and four deviations, times 1.25 and more; here it is without that
+factor, as in RFC 1122. The buffers are half of its 64 KB, as it offers no more of them."""
+
+PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN, "palm": PALM, "linux22": LINUX22}
 """Profiles by the name that a scenario gives."""
 
 

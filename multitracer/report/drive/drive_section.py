@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
-from multitracer.recording.surroundings import ZONE_DOUBT
+from multitracer.recording.phones import drives_beside
 from multitracer.report.drive.cells_section import change_words
 from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
 from multitracer.report.embed import embed
@@ -25,6 +26,7 @@ from multitracer.words import count, duration, moment, printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.road import Road
     from multitracer.figures.stacked import View
@@ -75,7 +77,7 @@ def route_map(
     if road.route is None:
         return None
     limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
-    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road)]
+    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road), *_gaps(road.route)]
     everything = {**road.surroundings.series, **series}
     return drawn_route(Drive(road.route, everything, limits, events, origin_ns, speed, base))
 
@@ -118,6 +120,12 @@ def _outages(road: Road) -> list[Event]:
         Event(begin, "outage", f"nothing came through for {duration(end - begin)}")
         for begin, end in zip(begins, ends, strict=True)
     ]
+
+
+def _gaps(route: Route) -> list[Event]:
+    """Return the gaps of a route, each at the last position before it."""
+    gaps = zip(route.gaps["begin_ns"].tolist(), route.gaps["reason"].tolist(), strict=True)
+    return [Event(begin_ns, "gap", reason) for begin_ns, reason in islice(gaps, _MOST_EVENTS)]
 
 
 def _handovers(road: Road) -> list[Event]:
@@ -174,7 +182,8 @@ def drive_summary(surroundings: Surroundings) -> Markup:
 
 
 def _sentence(surroundings: Surroundings) -> str:
-    readings = sum(len(placed.table) for placed in surroundings.radio)
+    phones = surroundings.phones
+    readings = len(phones[0].radio) if phones else 0
     facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
     if surroundings.drive is not None:
         route = surroundings.drive[1]
@@ -183,6 +192,7 @@ def _sentence(surroundings: Surroundings) -> str:
         facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
     begin = moment(surroundings.first_ns)
     what = " and ".join(facts) or "no reading of radio or position"
-    doubt = f" {ZONE_DOUBT}" if surroundings.zone_is_unknown else ""
+    doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
     without = "TCP connection was" if surroundings.recording.parts else "packets were"
-    return f"No {without} captured. The logs hold {what}, from {begin} on.{doubt}"
+    logs = "logs of this drive" if drives_beside(phones) else "logs"
+    return f"No {without} captured. The {logs} hold {what}, from {begin} on.{doubt}"
