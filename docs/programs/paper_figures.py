@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docs.programs.paper_bsd import BESIDE, Document, bsd_session, rows, side_by_side
 from docs.programs.paper_numbers import FIGURE_NUMBERS, SAMPLES, beside_virtual
 from multitracer.cli._program import run
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "paper_figures.md"
@@ -34,6 +35,7 @@ _SENDER = ("TcpSnd_data", "TcpSnd_rexmt", "TcpSnd_ack")
 _RECEIVER = ("TcpRcv_data", "TcpRcv_ack")
 _LINK = ("RlpSnd_data", "RlpSnd_rexmt", "RlpSnd_rst")
 _HIDE = "for (const each of document.querySelectorAll('.modebar-container, h1')) each.remove()"
+_DRAWN = "new Promise((done) => setTimeout(() => done(true), 500))"
 _NO_BUTTONS = "Plotly.relayout('plot', {updatemenus: [], 'margin.t': 28}).then(() => true)"
 
 
@@ -53,16 +55,28 @@ class Figure:
 
     def drawn_to(self, output: str) -> list[str]:
         """Return the arguments that draw it into another file."""
-        written = ("-o", output, "--series", ",".join(self.series))
-        return ["plot", f"sample_traces/{self.session}", *written, *self.options]
+        return self._drawn(f"sample_traces/{self.session}", output, self.options)
+
+    def beside_to(self, session: str, output: str) -> list[str]:
+        """Return the arguments that draw BSD's half from its session."""
+        return self._drawn(session, output, self.options)
+
+    def _drawn(self, session: str, output: str, options: tuple[str, ...]) -> list[str]:
+        return ["plot", session, "-o", output, "--series", ",".join(self.series), *options]
 
     def shown(self) -> str:
-        """Return the command line as the page shows it."""
-        return f"```sh\n{shlex.join(['multitracer', *self.arguments])}\n```\n"
+        """Return the command lines as the page shows them."""
+        commands = [self.arguments]
+        if self.number in BESIDE:
+            folder = f"bsd{self.number}"
+            commands.append(["testbed", "run", BESIDE[self.number].scenario, "--virtual", "-o", folder])
+            commands.append(self.beside_to(folder, f"{folder}.html"))
+        lines = "".join(f"{shlex.join(['multitracer', *words])}\n" for words in commands)
+        return f"```sh\n{lines}```\n"
 
 
 FIGURES = (
-    Figure(4, "fig4-slow-start", (*_SENDER, "TcpSnd_dupack"), ("--to", "50")),
+    Figure(4, "fig4-slow-start", (*_SENDER, "TcpSnd_dupack", "TcpSnd_cwnd"), ("--to", "50")),
     Figure(
         5,
         "typical-1450k",
@@ -74,19 +88,19 @@ FIGURES = (
     ),
     Figure(
         7,
-        "typical-1450k",
+        "fig11-opening",
         (*_SENDER, "TcpSnd_dupack", *_RECEIVER, "TcpSnd_cwnd"),
-        ("--from", "34", "--to", "52"),
+        ("--from", "10", "--to", "34"),
     ),
     Figure(8, "fig8-resets-vj", ("TcpRcv_ack", "RlpSnd_rst"), ("--to", "100")),
     Figure(9, "fig8-resets-vj", (*_SENDER, *_RECEIVER, "RlpSnd_rst"), ("--from", "20", "--to", "60")),
-    Figure(10, "fig10-backoff", (*_SENDER, "RlpSnd_rst", "TcpSnd_rto")),
-    Figure(11, "typical-1450k", (*_LINK, *_SENDER, *_RECEIVER), ("--to", "10")),
+    Figure(10, "fig10-exhaustion", (*_SENDER, "RlpSnd_rst", "TcpSnd_rto")),
+    Figure(11, "fig11-opening", (*_LINK, *_SENDER, *_RECEIVER), ("--to", "10")),
     Figure(
         12,
-        "typical-1450k",
+        "fig11-opening",
         ("RlpSnd_data", "RlpSnd_xoff", "RlpSnd_xon"),
-        ("--from", "60", "--to", "82", "--trend", "RlpSnd_data", "--trend", "RlpSnd_data=61.5:66.5"),
+        ("--from", "50", "--to", "72", "--trend", "RlpSnd_data", "--trend", "RlpSnd_data=56:59.5"),
     ),
 )
 
@@ -102,8 +116,9 @@ def main() -> None:
 
 def parts() -> dict[str, Callable[[], str]]:
     """Return every generated part of the page by its name."""
+    numbers = (*FIGURE_NUMBERS, *BESIDE)
     found: dict[str, Callable[[], str]] = {
-        f"numbers {number}": functools.partial(table, number) for number in FIGURE_NUMBERS
+        f"numbers {n}": functools.partial(table, n) for n in sorted(numbers)
     }
     found |= {f"command {figure.number}": figure.shown for figure in FIGURES}
     for name, as_linux in (("beside virtual", True), ("beside its profile", False)):
@@ -131,9 +146,15 @@ def _begin(name: str) -> str:
 
 
 def table(number: int) -> str:
-    """Return the table of a figure: what the paper says, what our session shows."""
-    lines = "".join(f"| {what} | {paper} | {ours} |\n" for what, paper, ours in FIGURE_NUMBERS[number]())
-    return f"| | paper | here |\n|---|---|---|\n{lines}"
+    """Return the table of a figure: what the paper says, what our sessions show."""
+    if number in BESIDE:
+        return _table(("paper", "Linux, recorded", "BSD, virtual"), rows(number))
+    return _table(("paper", "here"), FIGURE_NUMBERS[number]())
+
+
+def _table(head: tuple[str, ...], cells: Sequence[tuple[str, ...]]) -> str:
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    return f"| | {' | '.join(head)} |\n|{'---|' * (len(head) + 1)}\n{lines}"
 
 
 def _draw(folder: Path) -> None:
@@ -141,23 +162,48 @@ def _draw(folder: Path) -> None:
         browser.prefer("light")
         browser.resize(_WIDTH_PX, 700)
         for figure in FIGURES:
-            plot(figure)
-            _picture(browser, folder, figure)
+            if figure.number in BESIDE:
+                _both(browser, folder, figure)
+            else:
+                plot(figure)
+                browser.open(folder / f"figure{figure.number}.html")
+                browser.evaluate("window.plot.then(() => true)")
+                browser.evaluate(_HIDE)
+                browser.evaluate(_NO_BUTTONS)
+                _picture(browser, figure)
 
 
 def plot(figure: Figure, output: str | None = None) -> None:
     """Run the figure's command in the current folder."""
+    _run(figure, figure.drawn_to(output) if output else figure.arguments)
+
+
+def _run(figure: Figure, arguments: list[str]) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
-        status = run(figure.drawn_to(output) if output else figure.arguments)
+        status = run(arguments)
     if status:
         raise ChildProcessError(f"figure {figure.number}: exit status {status}")
 
 
-def _picture(browser: Browser, folder: Path, figure: Figure) -> None:
-    browser.open(folder / f"figure{figure.number}.html")
-    browser.evaluate("window.plot.then(() => true)")
-    browser.evaluate(_HIDE)
-    browser.evaluate(_NO_BUTTONS)
+def both(figure: Figure, folder: Path) -> Document:
+    """Return the picture of a figure with BSD beside it; `plot` writes its halves into `folder`."""
+    kernel, bsd = (str(folder / f"{name}{figure.number}.json") for name in ("kernel", "bsd"))
+    plot(figure, kernel)
+    _run(figure, figure.beside_to(str(bsd_session(BESIDE[figure.number].scenario)), bsd))
+    return side_by_side(figure.number, Path(kernel), Path(bsd))
+
+
+def _both(browser: Browser, folder: Path, figure: Figure) -> None:
+    import plotly.graph_objects as go  # noqa: PLC0415  slow to import
+
+    page = folder / "both.html"
+    go.Figure(both(figure, folder)).write_html(page, div_id="plot", config={"displayModeBar": False})
+    browser.open(page)
+    browser.evaluate(_DRAWN)
+    _picture(browser, figure)
+
+
+def _picture(browser: Browser, figure: Figure) -> None:
     box = browser.evaluate("document.querySelector('#plot').getBoundingClientRect().toJSON()")
     clip = {"x": 0, "y": box["y"] + browser.evaluate("scrollY"), "width": _WIDTH_PX, "height": box["height"]}
     browser.screenshot(

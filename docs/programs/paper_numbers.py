@@ -53,10 +53,9 @@ class Points(NamedTuple):
 
 
 class Trace:
-    """The largest connection of a bundled session."""
+    """The largest connection of a session."""
 
-    def __init__(self, name: str) -> None:
-        folder = SAMPLES / name
+    def __init__(self, folder: Path) -> None:
         recording = open_recording(folder)
         self.layers = Layers.of(recording, recording.parts[0], 1)
         self.summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
@@ -88,8 +87,23 @@ class Trace:
         """Return the TCP retransmissions."""
         segments = self.layers.segments
         rows = (segments["reverse"] == self.layers.reverse) & ((segments["kind"] & Kind.RETRANSMISSION) != 0)
-        since = (segments["time_ns"][rows] - self._origin_ns) * self.layers.speed
-        return Points(since / NS_PER_S, segments["seq_bytes"][rows])
+        return Points(self._seconds(segments["time_ns"][rows]), segments["seq_bytes"][rows])
+
+    def drops(self) -> Array:
+        """Return when the queue of the sender's host dropped a packet, in seconds."""
+        events = self._sender.events
+        return self._seconds(events["time_ns"][events["event"] == "packet_dropped"])
+
+    def exhaustions(self) -> Array:
+        """Return when an end gave up a frame after N2 transmissions and reset the link, in seconds."""
+        ends = [side.events for side in self._logs.values()]
+        times = [
+            each["time_ns"][(each["event"] == "reset_started") & (each["cause"] == "n2")] for each in ends
+        ]
+        return np.sort(self._seconds(np.concatenate(times)))
+
+    def _seconds(self, time_ns: Array) -> Array:
+        return (time_ns - self._origin_ns) * self.layers.speed / NS_PER_S
 
     def stops(self) -> Array:
         """Return how long each stop of the link's sender lasted, in seconds."""
@@ -107,11 +121,16 @@ class Trace:
 
     def wire_bytes(self) -> int:
         """Return the octets that the link carries for a full segment: the commonest PPP frame's length."""
-        (sender,) = [host for host, log in self._logs.items() if self._is_sender(log)]
-        events = self._logs[sender].events
+        events = self._sender.events
         lengths = events["wire_bytes"][events["event"] == "ppp_sent"]
         values, counts = np.unique(lengths, return_counts=True)
         return int(values[np.argmax(counts)])
+
+    @property
+    def _sender(self) -> LinkSide:
+        """The log of the link at the data's sender."""
+        (side,) = [log for log in self._logs.values() if self._is_sender(log)]
+        return side
 
     @staticmethod
     def _is_sender(side: LinkSide) -> bool:
@@ -124,7 +143,7 @@ class Trace:
 @functools.cache
 def trace(name: str) -> Trace:
     """Return a bundled session, read once."""
-    return Trace(name)
+    return Trace(SAMPLES / name)
 
 
 def _most_at_once(points: Points) -> int:
@@ -133,24 +152,33 @@ def _most_at_once(points: Points) -> int:
     return int((ends - np.arange(len(points.seconds))).max(initial=0))
 
 
+def _segments(count_bytes: float) -> str:
+    count = round(count_bytes / MSS_BYTES)
+    return f"{count} segment{'' if count == 1 else 's'}"
+
+
 def _span(begin: float, end: float) -> str:
     return f"{begin:.1f} to {end:.1f} s"
 
 
-def slow_start() -> list[Row]:
+def slow_start(seen: Trace) -> list[Row]:
     """Figure 4."""
-    seen = trace("fig4-slow-start")
     first = float(seen.resent().seconds[0])
     rtt = seen.series("TcpSnd_rtt").between(0, first).value / NS_PER_S
-    pause = seen.new_data().between(0, 30).pauses()[0]
+    dropped = seen.drops()[0]
+    before, whole = (seen.new_data().between(dropped, end).pauses()[0] for end in (first, first + 15))
+    cwnd = seen.series("TcpSnd_cwnd").between(dropped, first).value
     return [
         (
             "round-trip time, first and before the loss",
             "grows steadily",
             f"{rtt[0]:.1f} s, {rtt.max():.1f} s",
         ),
+        ("the queue drops a segment", "", f"at {dropped:.1f} s"),
+        ("smallest congestion window after it", "one segment", _segments(cwnd.min())),
+        ("longest pause before the retransmission", "10 to 15 s", _span(*before)),
         ("fast retransmit", "at 20 s", f"at {first:.1f} s"),
-        ("no new segment leaves", "10 to 15 s", _span(*pause)),
+        ("longest pause of new segments", "", _span(*whole)),
     ]
 
 
@@ -171,26 +199,26 @@ def typical() -> list[Row]:
     ]
 
 
-OVERFLOW_S = (34.0, 52.0)
-"""Figure 7's part of the session of Figure 5."""
-
-
-def overflow() -> list[Row]:
-    """Figure 7."""
-    seen = trace("typical-1450k")
+def overflow(seen: Trace, span_s: tuple[float, float]) -> list[Row]:
+    """Figure 7: what happens in these seconds, in which the queue drops one segment."""
     cwnd, flight, data, came = (
-        seen.series(f"Tcp{label}").between(*OVERFLOW_S)
+        seen.series(f"Tcp{label}").between(*span_s)
         for label in ("Snd_cwnd", "Snd_flight", "Snd_data", "Rcv_data")
     )
-    resent = seen.resent().between(*OVERFLOW_S)
-    acks = seen.series("TcpSnd_ack").between(float(resent.seconds[0]), OVERFLOW_S[1])
+    dropped = float(next(at for at in seen.drops() if at >= span_s[0]))
+    resent = seen.resent().between(*span_s)
+    again = float(resent.seconds[0])
+    next_one = float(data.seconds[data.seconds > dropped + _AT_ONCE_S][0])
+    acks = seen.series("TcpSnd_ack").between(again, span_s[1])
     filled = float(acks.seconds[acks.value > acks.value[0]][0])
     rate = MSS_BYTES * (len(came.seconds) - 1) / (came.seconds[-1] - came.seconds[0])
     return [
-        ("most outstanding", "8 KB, 16 segments", f"{flight.value.max() / MSS_BYTES:.0f} segments"),
-        ("smallest congestion window", "one segment", f"{cwnd.value.min() / MSS_BYTES:.0f} segments"),
+        ("most outstanding", "8 KB, 16 segments", _segments(flight.value.max())),
+        ("smallest congestion window", "one segment", _segments(cwnd.value.min())),
+        ("nothing leaves after the drop for", "half a round trip", f"{next_one - dropped:.1f} s"),
+        ("from the drop to the retransmission", "", f"{again - dropped:.1f} s"),
         ("retransmitted segments", "one", str(len(resent.seconds))),
-        ("from there to its ACK", "", f"{filled - resent.seconds[0]:.1f} s"),
+        ("from there to its ACK", "", f"{filled - again:.1f} s"),
         ("burst when the hole is filled", "8 segments", f"{_most_at_once(data)} segments"),
         ("rate at which data arrive", "not degraded", f"{rate:.0f} B/s"),
     ]
@@ -231,16 +259,19 @@ def decompressor() -> list[Row]:
 
 def back_off() -> list[Row]:
     """Figure 10."""
-    seen = trace("fig10-backoff")
+    seen = trace("fig10-exhaustion")
     begin, end = seen.advances().pauses()[0]
-    tries = seen.resent().between(begin, end).seconds
-    first = tries[: seen.summary["tcp_timeouts"]]
-    waits = np.diff(first)
+    resent = seen.resent().between(begin, end)
+    tries = resent.seconds[resent.value == resent.value[0]]
+    timer = seen.series("TcpSnd_rto")
+    before = timer.value[np.searchsorted(timer.seconds, tries) - 1] / NS_PER_S
     return [
-        ("retransmissions of one segment by timeout", "several", f"{len(first)}, at {_listed(first)} s"),
-        ("waits between them", "each twice as long", f"{_listed(waits)} s"),
+        ("retransmissions of one segment by timeout", "several", f"{len(tries)}, at {_listed(tries)} s"),
+        ("the timer's value before each", "each twice as long", f"{_listed(before)} s"),
         ("silence at the receiver", "", f"{end - begin:.0f} s"),
-        ("link resets", "one shown", str(seen.summary["rlp_resets"])),
+        ("link resets in the whole call", "one shown", f"{seen.summary['rlp_resets']}, all because of N2"),
+        ("an end gave up a frame", "", f"at {_listed(seen.exhaustions())} s"),
+        ("TCP timeouts", "", str(seen.summary["tcp_timeouts"])),
     ]
 
 
@@ -250,13 +281,11 @@ def _listed(seconds: Array) -> str:
 
 def burst() -> list[Row]:
     """Figure 11."""
-    seen = trace("typical-1450k")
+    seen = trace("fig11-opening")
     again = seen.series("RlpSnd_rexmt").between(0, 10).seconds
-    silent = seen.series("RlpSnd_data").between(5, 10).pauses()[0]
-    hole = seen.series("TcpRcv_data").between(4, 12).pauses()[0]
+    hole = seen.series("TcpRcv_data").between(3, 10).pauses()[0]
     return [
         ("RLP retransmissions", "a burst of 1325 ms", f"{len(again)} frames in {_ms(again[0], again[-1])}"),
-        ("time without a new frame from RLP", "", _ms(*silent)),
         ("hole at the TCP receiver", "2260 ms", _ms(*hole)),
         ("TCP retransmissions", "none", str(len(seen.resent().between(0, 15).seconds))),
     ]
@@ -266,33 +295,45 @@ def _ms(begin: float, end: float) -> str:
     return f"{1000 * (end - begin):.0f} ms"
 
 
+LEAST_STOP_S, LONGEST_STOP_S = 0.95, 1.3
+"""Of the paper's Figure 12."""
+
+
+FLOW_CONTROL_S = (50.0, 72.0)
+"""What the picture of Figure 12 shows."""
+
+
 def flow_control() -> list[Row]:
     """Figure 12."""
-    seen = trace("typical-1450k")
+    seen = trace("fig11-opening")
     stops, rates = seen.stops(), seen.rates_between_stops()
+    within = np.mean((stops >= LEAST_STOP_S) & (stops <= LONGEST_STOP_S))
     return [
         (
             "slope between two stops",
             "almost 1200 B/s",
             f"{np.median(rates):.0f} B/s (median of {len(rates)})",
         ),
-        ("slope of the whole series", "about 960 B/s", f"{seen.series('RlpSnd_data').slope:.0f} B/s"),
+        (
+            "slope of what is shown",
+            "about 960 B/s",
+            f"{seen.series('RlpSnd_data').between(*FLOW_CONTROL_S).slope:.0f} B/s",
+        ),
         ("gaps", "950 to 1300 ms", f"{1000 * stops.min():.0f} to {1000 * stops.max():.0f} ms ({len(stops)})"),
+        ("of these from 950 to 1300 ms", "", f"{100 * within:.1f} %"),
         ("spurious timeouts", "none", str(seen.summary["tcp_timeouts"])),
     ]
 
 
 FIGURE_NUMBERS: dict[int, Callable[[], list[Row]]] = {
-    4: slow_start,
     5: typical,
-    7: overflow,
     8: resets,
     9: decompressor,
     10: back_off,
     11: burst,
     12: flow_control,
 }
-"""Figure -> its table: what, what the paper says, what our session shows."""
+"""Figure -> its table: what, what the paper says, what our session shows; 4 and 7 are in paper_bsd."""
 
 
 def real_sessions() -> list[str]:

@@ -43,9 +43,15 @@ def counted(host: Path, name: str) -> int:
     return int(after - before)
 
 
+def capture_of(host: Path) -> Path:
+    """Return the capture of a host, which is compressed with gzip or, where it is large, with xz."""
+    (path,) = host.glob("tcp-0.pcap.*z")
+    return path
+
+
 def causes(host: Path, *, with_kernel: bool) -> Counter[Cause]:
     """Return the causes of what this host resent, in all connections; it opens them if it is the mobile."""
-    capture = parsers.read_capture([str(host / "tcp-0.pcap.gz")])
+    capture = parsers.read_capture([str(capture_of(host))])
     analysis, reverse = analyse(capture), host.name == "fixed"
     events = kernel_events(host, analysis) if with_kernel else None
     found: Counter[Cause] = Counter()
@@ -87,7 +93,8 @@ def test_what_the_host_refused_is_a_local_drop() -> None:
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: f"{host.parent.name}-{host.name}")
 def test_segments_and_bytes_sent_again_are_those_of_tcptrace(host: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
-    with gzip.open(host / "tcp-0.pcap.gz") as packed, path.open("wb") as plain:
+    opener = gzip.open if capture_of(host).suffix == ".gz" else lzma.open
+    with opener(capture_of(host)) as packed, path.open("wb") as plain:
         shutil.copyfileobj(packed, plain)
     directions = analyse(parsers.read_capture([str(path)])).directions
     counts = [way for found in tcptrace(path) for way in found.counts]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 FRAME_OCTETS = 24
 """Characters that a slot carries."""
+OFTEN_DEAD = 0.07
+"""Share of the time in which the radio delivers nothing. With 0.06 (fade-n2-20) the rate still agrees; with
+more (fig10-exhaustion) no backlog shows the link's rate, and docs/lost_time.md says what is different."""
 _LONG_ENOUGH_S = 30
 
 

@@ -17,7 +17,7 @@ from multitracer.diagnosis.use import Use
 from multitracer.recording.open import open_recording
 from multitracer.tables import NA
 from tests.conftest import SAMPLES
-from tests.diagnosis.rate import by_rate
+from tests.diagnosis.rate import OFTEN_DEAD, by_rate
 from tests.narrowed import known
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ EXPECTED = {
     "download": DEEP | {"local-buffer-overflow"},
     "fade-n2-20": DEEP | {"rlp-retransmission-burst"},
     "fig10-backoff": RESET | {"ack-loss", "exponential-back-off"},
+    "fig10-exhaustion": RESET | {"ack-loss", "exponential-back-off", "rlp-retransmission-burst"},
     "fig11-fade": {"overbuffered-link", "rlp-retransmission-burst"},
+    "fig11-opening": DEEP | {"local-buffer-overflow", "rlp-retransmission-burst"},
     "fig4-slow-start": DEEP | {"local-buffer-overflow"},
     "fig8-resets-plain": DEEP | {"link-reset"},
     "fig8-resets-vj": RESET | {"ack-loss"},
@@ -70,6 +72,8 @@ def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
 
 def test_the_utilization_of_a_real_run_agrees_with_the_rate_of_its_link(transfer: Transfer) -> None:
     found = account(transfer)
+    if found.seconds[Use.OUTAGE] > OFTEN_DEAD * found.total_s:
+        pytest.skip("the radio was dead for so long that no backlog shows the link's rate")
     assert abs(found.utilization - by_rate(found)) < 0.025
 
 
@@ -81,7 +85,9 @@ def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfe
     assert queue.cost_s == 0
     for failure in (each for each in found.findings if each.kind == "header-decompressor-failure"):
         assert failure.evidence[0].startswith("near.events:"), "the reset"
-        assert 5 < failure.cost_s < 20
+        assert 5 < failure.cost_s < (20 if transfer.variables.scenario != "fig10-exhaustion" else 45), (
+            "there the retransmission with the whole header is lost with the next reset"
+        )
 
 
 def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) -> None:
@@ -96,7 +102,8 @@ def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: T
     for found in map(account, (by_packets, at_sender)):
         assert found.inferred
         assert found.payload_bytes == whole.payload_bytes
-        assert found.utilization == pytest.approx(whole.utilization, abs=0.03)
+        dead = whole.seconds[Use.OUTAGE] > OFTEN_DEAD * whole.total_s
+        assert found.utilization == pytest.approx(whole.utilization, abs=0.12 if dead else 0.03)
 
 
 def test_the_first_sentence_names_what_lowered_the_utilization() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 
@@ -15,7 +15,7 @@ from multitracer.protocols.link_events import PacketDropped, ResetStarted
 from multitracer.scenario import bundled_names, load_scenario
 from multitracer.simulator.run import VirtualRun
 from tests.narrowed import call_of, known
-from tests.simulator.watch import gaps, slope, watch, watched
+from tests.simulator.watch import Watched, gaps, slope, watch, watched
 
 CALLS = [name for name in bundled_names() if isinstance(load_scenario(name).link, LinkConfig)]
 
@@ -203,6 +203,19 @@ def test_figure_10_backs_off_exponentially() -> None:
     assert seen.summary.longest_receiver_hole_s > 60
 
 
+def test_figure_10_backs_off_behind_resets_that_n2_brings_about() -> None:
+    seen = watch(load_scenario("fig10-exhaustion").as_linux())
+    resets = [event for _, event in seen.link if isinstance(event, ResetStarted)]
+    assert [event.cause for event in resets if event.cause != "peer"] == ["n2"] * seen.summary.rlp_resets
+    assert seen.summary.rlp_resets == 2
+    assert all(event.attempts == 6 for event in resets if event.cause == "n2")
+    rto = [s.rto_s for s in seen.states if s.side == "mobile" and s.backoff > 0]
+    assert sorted(set(rto)) == pytest.approx([36.5, 64], rel=0.02)  # twice the first; 64 s is the largest
+    hole_s = seen.summary.longest_receiver_hole_s
+    assert hole_s is not None
+    assert hole_s > 40
+
+
 def test_figure_11_rlp_repairs_a_fade_and_tcp_does_not_notice() -> None:
     seen = watched("fig11-fade")
     assert seen.summary.rlp_retransmissions >= 20
@@ -213,8 +226,40 @@ def test_figure_11_rlp_repairs_a_fade_and_tcp_does_not_notice() -> None:
     assert 1.2 < seen.summary.longest_receiver_hole_s < 2.5
 
 
+def _burst_and_hole_s(seen: Watched) -> tuple[float, float]:
+    """Return how long the link repeated frames in the first ten seconds, and the hole at the receiver."""
+    start_s = seen.data("mobile", outgoing=True)[0][0]
+    sent = [f.time_ns / 1e9 - start_s for f in seen.sent_frames("mobile") if f.attempt > 1]
+    resent = [at_s for at_s in sent if 3 < at_s < 10]
+    arrived = [time - start_s for time, _ in seen.data("fixed", outgoing=False)]
+    return resent[-1] - resent[0], max(gaps([at_s for at_s in arrived if 3 < at_s < 10]))
+
+
+def test_figure_11_has_a_burst_and_a_hole_as_long_as_the_papers() -> None:
+    burst_s, hole_s = _burst_and_hole_s(watched("fig11-opening"))
+    assert burst_s == pytest.approx(1.325, rel=0.05)
+    assert hole_s == pytest.approx(2.26, rel=0.1)
+
+
+def test_the_fade_of_figure_11_has_many_like_it() -> None:
+    """The seed is a free parameter: over others, burst and hole are as long as the paper's, too."""
+    scenario = load_scenario("fig11-opening")
+    short = replace(scenario, traffic=(replace(scenario.traffic[0], bytes=9_000),))
+    runs = [watch(short, seed=seed) for seed in range(1, 21)]
+    bursts_s, holes_s = zip(*map(_burst_and_hole_s, runs), strict=True)
+    assert 1.0 < median(bursts_s) < 2.0
+    assert 1.7 < median(holes_s) < 2.4
+    assert {(each.summary.tcp_retransmissions, each.summary.rlp_resets) for each in runs} == {(0, 0)}
+
+
 def test_figure_12_shows_five_gaps_or_more() -> None:
     assert len(watched("fig12-flow-control").summary.xoff_gaps_s) >= 5
+
+
+def test_with_xon_nearer_to_xoff_the_gaps_are_as_long_as_the_papers() -> None:
+    stops_s = watched("fig11-opening").summary.xoff_gaps_s
+    assert len(stops_s) >= 5
+    assert all(0.95 <= stop_s <= 1.3 for stop_s in stops_s)
 
 
 def test_active_queue_management_shortens_queue_and_rtt_at_equal_goodput() -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 CONTRACT = {
     "clean-bulk", "fig4-slow-start", "fig5-typical", "fig7-overflow", "fig8-resets-vj", "fig8-resets-plain",
-    "fig10-backoff", "fig11-fade", "fig12-flow-control", "overbuffered", "sack-modern", "download",
+    "fig10-backoff", "fig10-exhaustion", "fig11-fade", "fig11-opening", "fig12-flow-control", "overbuffered",
+    "sack-modern", "download",
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
     "slow-writer", "cdpd-contended", "wtcp-fig1", "wtcp-fig3a", "wtcp-fig3b", "wtcp-fig4a", "wtcp-fig4b",

@@ -27,8 +27,8 @@ WAYS = {"mobile": "up", "fixed": "down"}
 CALLS = sorted(path.parent for path in SAMPLES.glob("*/expected.json"))
 NAMES = {
     "typical-1450k", "fig4-slow-start", "overbuffered", "fig8-resets-vj", "fig8-resets-plain",
-    "fig10-backoff", "fig11-fade", "fade-n2-20", "sack-modern", "download", "second-connection",
-    "clock-shift", "local-drop-ring", "local-drop-silent",
+    "fig10-backoff", "fig10-exhaustion", "fig11-fade", "fig11-opening", "fade-n2-20", "sack-modern",
+    "download", "second-connection", "clock-shift", "local-drop-ring", "local-drop-silent",
 }  # fmt: skip
 MOST_BYTES = 8_000_000
 
@@ -131,8 +131,12 @@ def test_the_summary_has_the_kernels_counts(folder: Path) -> None:
                                "longest_receiver_hole_s": (0, 3)}),
         ("fig10-backoff", {"rlp_resets": (3, 3), "tcp_timeouts": (3, 4),
                            "longest_receiver_hole_s": (60, 180)}),
+        ("fig10-exhaustion", {"rlp_resets": (2, 2), "tcp_timeouts": (2, 2), "checksum_errors": (5, 20),
+                              "longest_receiver_hole_s": (40, 80)}),
         ("fig11-fade", {"rlp_retransmissions": (15, 70), "tcp_retransmissions": (0, 0),
                         "longest_receiver_hole_s": (1.2, 2.5)}),
+        ("fig11-opening", {"rlp_retransmissions": (48, 48), "rlp_resets": (0, 0), "tcp_timeouts": (0, 0),
+                           "longest_receiver_hole_s": (2.1, 2.4)}),
         ("fade-n2-20", {"rlp_resets": (0, 0), "tcp_retransmissions": (0, 0),
                         "longest_receiver_hole_s": (3.5, 6)}),
         ("sack-modern", {"tcp_timeouts": (0, 0), "tcp_fast_retransmits": (2, 4),
@@ -146,6 +150,20 @@ def test_a_sample_shows_the_papers_effect(name: str, bounds: dict[str, tuple[flo
         key: summary[key] for key, (least, most) in bounds.items() if not least <= summary[key] <= most
     }
     assert outside == {}
+
+
+def test_every_reset_of_the_back_off_is_one_of_n2_and_not_of_the_script() -> None:
+    folder = SAMPLES / "fig10-exhaustion"
+    assert not load_scenario(str(folder / "scenario.toml")).events
+    starts = [log["link_events"] for log in link_logs(folder).values()]
+    causes = [
+        (cause, attempts)
+        for table in starts
+        for event, cause, attempts in zip(table["event"], table["cause"], table["attempts"], strict=True)
+        if event == "reset_started"
+    ]
+    assert [attempts for cause, attempts in causes if cause == "n2"] == [6, 6]
+    assert {cause for cause, _ in causes} == {"n2", "peer"}
 
 
 def repeated(name: str) -> tuple[int, int]:
