@@ -209,6 +209,14 @@ def test_the_cell_of_nr_beside_one_of_lte_is_no_serving_cell(tmp_path: Path) -> 
     assert len(changes_of(radio.take(slice(0, -1)))) == 0
 
 
+def test_lines_of_one_time_are_of_one_dual_connection() -> None:
+    """A log with a line for each cell."""
+    head, lte, *_ = TOWERS.splitlines()
+    nr = lte.replace(b"LTE", b"NR").replace(b",55,45,-95", b",700,45,-99")
+    radio = read(b"\n".join([head, lte, nr]) + b"\n")["radio"]
+    assert [(row["rat"], row["role"]) for row in radio.rows()] == [("LTE", "serving"), ("NR", "secondary")]
+
+
 @given(data=st.sampled_from([TOWERS, SURVEY, XCAL]).flatmap(damaged))
 def test_damaged_log_gives_tables_or_an_error(data: bytes) -> None:
     survives(drive_csv.parse, data)

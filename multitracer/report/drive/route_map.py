@@ -179,9 +179,9 @@ def left_out_words(route: Route) -> str:
         why: rows for why, rows in route.table.provenance.get("left_out", {}).items() if why != "out of order"
     }
     if reasons:
-        said = ", ".join(f"{rows:,} ({_WHY.get(why, why)})" for why, rows in reasons.items())
+        listed = ", ".join(f"{rows:,} ({_WHY.get(why, why)})" for why, rows in reasons.items())
         words.append(
-            f"Of {sum(reasons.values()) + len(route.table):,} logged positions were left out: {said}."
+            f"Of {sum(reasons.values()) + len(route.table):,} logged positions were left out: {listed}."
         )
     return " ".join(words)
 
