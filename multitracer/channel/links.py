@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.capacity.link import CapacityLink
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | SwitchedConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
+    "capacity": CapacityConfig,
     "switched": SwitchedConfig,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
@@ -41,7 +44,7 @@ def link_of(
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig, BluetoothConfig or SwitchedConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig or SwitchedConfig
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
@@ -54,6 +57,8 @@ def link_of(
         return CdpdLink(config, seed=seed, script=script)
     if isinstance(config, BluetoothConfig):
         return BluetoothLink(config, seed=seed, script=script)
+    if isinstance(config, CapacityConfig):
+        return CapacityLink(config, seed=seed, script=script)
     if isinstance(config, SwitchedConfig):
         return SwitchedLink(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script, on_air=on_air)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.capacity.config import CapacityConfig
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.switched.config import SwitchedConfig
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
-_RAT: dict[type, str | None] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", SwitchedConfig: None}
+_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", CapacityConfig: "", SwitchedConfig: ""}
+"""A capacity trace and a switched link do not tell of which technology they are."""
 
 
 def modem_profile(config: AnyLinkConfig) -> str:

@@ -29,7 +29,7 @@ from multitracer.rig.virtual_tcp import VirtualTcp
 from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
 from multitracer.rig.virtual_wtcp import VirtualWtcp
 from multitracer.rig.watchers import Recorder
-from multitracer.scenario.session_folder import log_files
+from multitracer.scenario.session_folder import log_files, write_radio
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
@@ -58,6 +58,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     seed: int | None = None,
     options: Options | None = None,
     capture: bool = False,
+    nodelay: bool = True,
     progress: Progress,
 ) -> Journal:
     """Carry a plan out over a modelled link in virtual time; go on with it if it was interrupted.
@@ -76,6 +77,8 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
         Of CentaurusComm.
     capture : bool
         Write packets, TCP's variables and the link's events of both hosts too.
+    nodelay : bool
+        Whether both ends of TCP set TCP_NODELAY, as `measure` does; else Nagle's algorithm is the profile's.
     progress : callable
         Told after each transaction.
 
@@ -95,12 +98,17 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     seed = scenario.seed if seed is None else seed
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
+    if not nodelay:
+        about.variables.more["nodelay"] = False
+    played = _undelayed(scenario) if nodelay else scenario
     with ExitStack() as files:
 
         def connect(_: int) -> Client:
             recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
-            world = VirtualWorld(_undelayed(scenario), seed=seed, observers=[recorder], link_first=True)
+            world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)
+            if capture:
+                files.callback(lambda: write_radio(folder, world.link, now_ns=world.now_ns))
             world.read_radio_each_second()
             client = make_client(plan, world, scenario, options)
             world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)

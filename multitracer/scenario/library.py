@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
+from multitracer.channel.capacity.trace import CapacityTrace, parse_capacity_trace
 from multitracer.channel.shared.error_trace import ErrorTrace, parse_error_trace
 from multitracer.errors import InputError
 from multitracer.manifest import inside
@@ -47,21 +48,24 @@ def load_scenario(name: str) -> Scenario:
     """
     if name in bundled_names() or name in _LINKS:
         entry = files("multitracer.scenario") / "bundled" / f"{name}{_SUFFIX}"
-        return parse_scenario(entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace)
+        return parse_scenario(
+            entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace, read_capacity=_no_trace
+        )
     if not _is_scenario(name):
         known = ", ".join((*bundled_names(), *_LINKS))
         raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
     path = Path(name)
     return parse_scenario(
-        _text(path),
+        small_text(path),
         name=path.stem,
         path=name,
         read_trace=lambda relative: read_error_trace(inside(path.parent, relative)),
+        read_capacity=lambda relative: read_capacity_trace(inside(path.parent, relative)),
     )
 
 
-def _no_trace(name: str) -> ErrorTrace:
-    raise InputError(f"{name}: a bundled scenario has no error trace beside it")
+def _no_trace(name: str) -> Never:
+    raise InputError(f"{name}: a bundled scenario has no trace beside it")
 
 
 def read_error_trace(path: Path) -> ErrorTrace:
@@ -74,14 +78,36 @@ def read_error_trace(path: Path) -> ErrorTrace:
     FormatError
         If it is no error trace.
     """
-    return parse_error_trace(_text(path), path=str(path))
+    return parse_error_trace(small_text(path), path=str(path))
 
 
-def _text(path: Path) -> str:
+def read_capacity_trace(path: Path) -> CapacityTrace:
+    """Return the capacity trace in a file of Mahimahi's format.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no capacity trace.
+    """
+    return parse_capacity_trace(small_text(path), path=str(path))
+
+
+def small_text(path: Path) -> str:
+    """Return the text of a file that has no more than 16 MiB, a device or a pipe included.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is longer, or is not UTF-8.
+    """
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        with path.open("rb") as stream:
+            octets = stream.read(_MAX_BYTES + 1)  # a device has no size
+        if len(octets) > _MAX_BYTES:
             raise InputError(f"{path}: longer than {_MAX_BYTES >> 20} MiB; this is another kind of file")
-        return path.read_text("utf-8")
+        return octets.decode("utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -13,7 +13,13 @@ from multitracer.channel.shared.hosts import FAR, SIDES, side_of
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun
 from multitracer.scenario.meters import TcpCounts
-from multitracer.scenario.session_folder import make_folders, new_manifest, snap_bytes, write_summary
+from multitracer.scenario.session_folder import (
+    make_folders,
+    new_manifest,
+    snap_bytes,
+    write_radio,
+    write_summary,
+)
 from multitracer.testbed.applications import Applications, Course
 from multitracer.testbed.clock_error import ClockError
 from multitracer.testbed.interruption import Interruption
@@ -191,6 +197,7 @@ class RealTraffic(Workload):
         ledger = link.balance() if isinstance(link, GsmLink) else None
         self.summary = self._recorder.meters.summary(self._grown(after), ledger=ledger, end_ns=world.ended_ns)
         write_summary(world.folder, self.summary)
+        write_radio(world.folder, link, now_ns=world.ended_ns)
 
     def _grown(self, after: dict[Side, dict[str, int]]) -> TcpCounts:
         """Return by how much the kernels' counters grew."""

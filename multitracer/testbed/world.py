@@ -154,14 +154,12 @@ class RealWorld:
 
     def _make_hosts(self, workload: Workload) -> None:
         self.hosts.make()
-        queue = self.scenario.link.queue
-        packets = queue.limit_packets if queue.local_drops == "told" else None
         for side in SIDES:
             self.hosts.lay_link(
                 side,
                 self.scenario.profile(side),
                 speed=self.speed,
-                queue_packets=packets,
+                queue_packets=self._device_queue_packets(side),
                 every_socket=workload.every_socket,
             )
             self.manifest.hosts[side].add(self.hosts.facts(side))
@@ -170,6 +168,12 @@ class RealWorld:
                 shift = {"offset_ns": error.offset_ns, "skew_ppm": error.skew_ppm}
                 self.manifest.hosts[side].add({"clock_error": shift})
         self.interruption.check()
+
+    def _device_queue_packets(self, side: Side) -> int | None:
+        """Return the length of a device's own queue, if it is to overflow."""
+        link = self.scenario.link
+        queue = link.queue_of(side) if isinstance(link, LinkConfig) else link.queue
+        return queue.limit_packets if queue.local_drops == "told" else None
 
     def start_collectors(self, workload: Workload, *, snap_bytes: int, tracing: bool) -> None:
         """Start the collectors that work here, and wait until they record."""

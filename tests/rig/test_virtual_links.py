@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ import parsers
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
+from multitracer.protocols.tcp import LINUX22
 from multitracer.rig.profiles import with_tcp_profile
 from multitracer.scenario import load_scenario
 from multitracer.simulator.clock import EPOCH_NS
@@ -56,6 +58,17 @@ def test_early_start_saves_about_a_round_trip(tmp_path: Path) -> None:
     early_s = _medians_s(run(what, tmp_path / "early", link, options=early))[128]
     round_trip_s = _medians_s(run(plan("tcp", (128,), 30), tmp_path / "tcp", link))[128]
     assert 0.5 * round_trip_s < plain_s - early_s < 2.5 * round_trip_s
+
+
+def test_nagle_s_algorithm_waits_for_the_delayed_ack_of_an_odd_segment(tmp_path: Path) -> None:
+    """A full segment and a short one: the second leaves when the first is acknowledged, 200 ms later."""
+    profile = replace(LINUX22, mtu_bytes=1500)
+    link = replace(load_scenario("bluetooth"), mobile=profile, fixed=profile)
+    what = plan("tcp", (1024, 2048), 5)
+    prompt_s = _medians_s(run(what, tmp_path / "prompt", link))
+    held_s = _medians_s(run(what, tmp_path / "held", link, nodelay=False))
+    assert held_s[1024] == prompt_s[1024]
+    assert 0.2 < held_s[2048] - prompt_s[2048] < 0.3
 
 
 def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

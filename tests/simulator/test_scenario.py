@@ -27,7 +27,8 @@ CONTRACT = {
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
     "slow-writer", "cdpd-contended", "wtcp-fig1", "wtcp-fig3a", "wtcp-fig3b", "wtcp-fig4a", "wtcp-fig4b",
-    "wtcp-fig5", "wtcp-fig6", "ray-1", "ray-2", "ray-3", "ray-4", "ray-5",
+    "wtcp-fig5", "wtcp-fig6", "ray-1", "ray-2", "ray-3", "ray-4", "ray-5", "study-persistence",
+    "study-frames", "study-timing", "study-buffers", "study-aborted", "study-umts",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 

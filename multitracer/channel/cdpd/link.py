@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.channel.cdpd.config import CdpdConfig
+    from multitracer.channel.shared.error_trace import ErrorTrace
     from multitracer.channel.shared.hosts import HostName
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.packet_link import RadioReading
@@ -194,6 +195,13 @@ class CdpdLink:
         """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
         journal = self._journals.get(host)  # asked for each host after each event: 31 times in a full cell
         return journal.events() if journal is not None else self._member(host).journal.events()
+
+    def radio(self, now_ns: int) -> ErrorTrace | None:
+        """Return which blocks the radio has destroyed up to now; None for several mobiles or no blocks."""
+        self._agenda.advance(now_ns)
+        members = list(self._members.values())
+        is_whole = len(members) == 1 and self.config.recovery == "mdlp"
+        return members[0].radio(now_ns) if is_whole else None
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the answer of a mobile's modem, by default the first one's."""

@@ -14,12 +14,14 @@ from __future__ import annotations
 from multitracer.protocols.tcp.connection import Connection
 from multitracer.protocols.tcp.linux import as_linux
 from multitracer.protocols.tcp.packet import Endpoint, Packet, Segment, build_packet, parse_packet
-from multitracer.protocols.tcp.profile import BSD, MODERN, PROFILES, TcpProfile, tcp_profile
+from multitracer.protocols.tcp.profile import BSD, LINUX22, MODERN, PALM, PROFILES, TcpProfile, tcp_profile
 from multitracer.protocols.tcp.state import CaState, SenderCounters, State
 
 __all__ = [
     "BSD",
+    "LINUX22",
     "MODERN",
+    "PALM",
     "PROFILES",
     "CaState",
     "Connection",

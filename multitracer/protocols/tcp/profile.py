@@ -113,7 +113,46 @@ BSD = TcpProfile(
 MODERN = TcpProfile(min_rto_ns=200 * NS_PER_MS, delayed_ack_ns=40 * NS_PER_MS, sample_every_ack=True)
 """Defaults of a present system: NewReno with SACK, timestamps, an initial window of ten."""
 
-PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN}
+_RFC1122 = TcpProfile(
+    initial_window_segments=1,
+    timestamps=False,
+    sack=False,
+    window_scaling=False,
+    limited_transmit=False,
+    initial_rto_ns=3 * NS_PER_S,
+)
+"""What both ends of paper 000 share: no option but the MSS, one RTT sample a window, a first RTO of 3 s
+(RFC 1122, section 4.2.3.1), an initial window of one segment (RFC 2001)."""
+
+PALM = replace(
+    _RFC1122,
+    congestion="reno",
+    send_buffer_bytes=8192,
+    receive_buffer_bytes=8192,
+    min_rto_ns=500 * NS_PER_MS,
+    max_rto_ns=64 * NS_PER_S,
+    timer_tick_ns=10 * NS_PER_MS,
+    max_retransmissions=100,
+)
+"""PalmOS 3.5 as far as RFC 1122 goes: none of its numbers is in paper 000. `max_rto_ns` is the free parameter
+of docs/experiments_sweep.md. The least RTO is a "fraction of a second", the tick a hundredth of one; with 100
+retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s, too: the application gives up first."""
+
+LINUX22 = replace(
+    _RFC1122,
+    congestion="newreno",
+    send_buffer_bytes=32_768,
+    receive_buffer_bytes=32_767,
+    min_rto_ns=200 * NS_PER_MS,
+    max_rto_ns=120 * NS_PER_S,
+    timer_tick_ns=10 * NS_PER_MS,
+    max_retransmissions=15,
+)
+"""Linux 2.2.17 towards a peer without timestamps and SACK: HZ is 100, TCP_RTO_MIN HZ/5, TCP_RTO_MAX 120 HZ,
+tcp_retries2 15, NewReno. Its RTO is SRTT and four deviations, times 1.25 and more; here it is without that
+factor, as in RFC 1122. The buffers are half of its 64 KB, as it offers no more of them."""
+
+PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN, "palm": PALM, "linux22": LINUX22}
 """Profiles by the name that a scenario gives."""
 
 

@@ -2,6 +2,7 @@
 
 Two ways show it: gaps between our packets are longer for a while than the link needs, however rough the link;
 and on a steady link single packets wait although none of ours is before them (`work_of_others`).
+In the log of a cell the packets of other mobiles are those of other streams, and nothing is inferred.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_piec
 from multitracer.diagnosis.bottleneck.work_of_others import work_of_others
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.use import Use
+from multitracer.protocols.channel_events import STREAM_BITS
+from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -21,10 +25,12 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.bottleneck.service_times import Gaps
     from multitracer.diagnosis.bottleneck.work_of_others import WorkOfOthers
-    from multitracer.tables import Array
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.tables import Array, Table
 
 KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
+CELL_HELP = "A cell with fewer users, or more channels; a fair scheduler cannot give more than a share."
 _PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
 """Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
 _SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
@@ -69,7 +75,10 @@ def find(case: Case) -> Iterator[Finding]:
     Of a recording with a log of the radio none: the rate of a radio follows its signal within tenths of a
     second, and a slower rate parts two packets just as somebody else's packet does.
     """
-    if case.is_link_logged or case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
+    if case.is_link_logged:
+        yield from _in_cell(case)
+        return
+    if case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
         return
     gaps = arrival_gaps(case)
     watched = None if gaps is None else _watched(gaps)
@@ -78,6 +87,45 @@ def find(case: Case) -> Iterator[Finding]:
         yield _finding(case, watched, *shared)
     elif (work := work_of_others(case)) is not None:
         yield _finding_of_work(case, work)
+
+
+def _in_cell(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding: the channel carried other mobiles of the cell while the transfer ran."""
+    uses, near = case.uses, case.transfer.near
+    at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
+    if near is None or not len(at):
+        return
+    stream, own = _streams(near.events)[uses["row"][at]], _own_stream(case, near)
+    at = at[(stream != NA) & (stream != own) & (own != NA)]
+    theirs_s = float(uses["seconds"][at].sum())
+    if theirs_s < _LEAST_SHARED * case.account.total_s:
+        return
+    begin_ns, end_ns = int(uses["begin_ns"][at].min()), int(uses["end_ns"][at].max())
+    share = theirs_s / case.account.total_s
+    sentence = (
+        f"Other mobiles of the cell used its channel for {theirs_s:.1f} s ({share:.0%} of the transfer), "
+        f"between {case.at_s(begin_ns):.1f} and {case.at_s(end_ns):.1f} s."
+    )
+    evidence = rows("near.events", uses["row"][at])
+    numbers = {"shared_s": theirs_s, "others_share": share}
+    yield Finding(KIND, begin_ns, end_ns, 0.0, None, evidence, sentence, help=CELL_HELP, numbers=numbers)
+
+
+def _streams(events: Table) -> Array:
+    """Return the mobile to which each event of a cell's log belongs, from 0; NA where it does not say."""
+    of_piece = (events["event"] == "piece_sent") & (events["offset_bytes"] != NA)
+    return np.where(of_piece, events["offset_bytes"] >> STREAM_BITS, NA)
+
+
+def _own_stream(case: Case, near: LinkSide) -> int:
+    """Return the stream of the transfer's own packets; NA if the log has none of them."""
+    sent, pieces = case.transfer.sent, near.rows("piece_sent")
+    table, events = case.transfer.sender, near.events
+    mine = np.isin(events["ip_id"][pieces], table["ip_id"][sent])
+    mine &= np.isin(events["seq"][pieces], table["seq"][sent])
+    own = _streams(events)[pieces[mine]]
+    own = own[own != NA]
+    return int(np.bincount(own).argmax()) if len(own) else NA
 
 
 def _shared(watched: _Watched) -> tuple[Array, Array] | None:
