@@ -138,5 +138,5 @@ def test_the_examples_of_the_page_are_read(text: str) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(FormatError, match="kind is 'cdma'; choose one of gsm, cdpd, bluetooth, switched"):
+    with pytest.raises(FormatError, match=r"kind is 'cdma'; choose one of gsm, cdpd, bluetooth, .*switched"):
         read("", "cdma")
