@@ -23,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp replay clean debian
+.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ wtcp: $(VENV)/.developer  ## make the figures of paper 001: runs of WTCP, NewRen
 
 replay: debian $(VENV)/.developer  ## make docs/replay.md: eight transports over two recordings, and the kernel beside virtual time (root, ten minutes)
 	$(IN_VENV) docs.programs.replay
+
+ray: $(VENV)/.developer  ## make Table I of paper 002 and its remedies: TCP over a ray-traced radio in virtual time (some minutes)
+	$(IN_VENV) docs.programs.ray
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

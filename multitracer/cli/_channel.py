@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
-    from multitracer.figures.received_power import Transfer
+    from multitracer.figures.surroundings.received_power import Transfer
     from multitracer.scenario.channel import ReceivedPower
 
 
@@ -50,7 +50,7 @@ def plot_channel(reading: Reading, target: str, theme: ThemeName) -> None:
 
 
 def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
-    from multitracer.figures.received_power import power_figure
+    from multitracer.figures.surroundings.received_power import power_figure
     from multitracer.scenario.channel import power_of, read_power
 
     transfer = None
@@ -95,7 +95,7 @@ def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
 def _transfer(series: dict[str, Any], origin_ns: int) -> Transfer:
     import numpy as np
 
-    from multitracer.figures.received_power import Transfer
+    from multitracer.figures.surroundings.received_power import Transfer
 
     def columns(label: str) -> tuple[Any, Any]:
         frame = series.get(label)

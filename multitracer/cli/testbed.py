@@ -68,7 +68,7 @@ def doctor() -> None:
     "channel",
     epilog=examples(
         "multitracer testbed channel ray-1 -o power.csv",
-        "multitracer testbed channel ray-4 --seed 7 --threshold -67",
+        "multitracer testbed channel ray-4 --seed 7 --threshold=-69",
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")

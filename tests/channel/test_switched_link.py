@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from cmath import exp
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import hypot, log10, pi
 from typing import Any
 
 import pytest
 
 from multitracer.channel.links import link_of
-from multitracer.channel.ray.config import NodeConfig, RadioConfig, WallConfig
+from multitracer.channel.ray.config import (
+    BuildingConfig,
+    NodeConfig,
+    RadioConfig,
+    RoadConfig,
+    StreetConfig,
+    WallConfig,
+)
 from multitracer.channel.shared.script import ScriptEvent
 from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import FormatError, LocalProtocolError, MultiTracerError
 from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.scenario import bundled_names, load_scenario
+from multitracer.scenario.toml import parse_scenario
 from multitracer.simulator.record import record_virtual
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.channel.over import echoes, number_of, packet
 from tests.channel.test_link_keys import read
+from tests.conftest import ROOT
 from tests.narrowed import of_kind
 
 STILL = SwitchedConfig()
+PAGE = ROOT / "docs" / "ray_channel.md"
 AIR_NS = 6 * NS_PER_MS
 """Of 1500 bytes at 2 Mb/s (paper 002, section II)."""
 
@@ -169,6 +180,23 @@ def test_the_keys_of_walls_and_nodes() -> None:
     assert config.wall == (WallConfig(from_x_m=0, from_y_m=1, to_x_m=2, to_y_m=3),) * 2
     assert (config.threshold_dbm, config.mobile) == (-60, NodeConfig(x_m=5))
     assert read("", "switched") == STILL
+
+
+def test_the_example_of_the_page_is_read() -> None:
+    text = PAGE.read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    link = parse_scenario(example, name="x", path="x", read_trace=lambda _: pytest.fail("a trace")).link
+    assert isinstance(link, SwitchedConfig)
+    assert (link.threshold_dbm, link.mobile.speed_m_per_s, len(link.wall)) == (-75, 6, 1)
+
+
+def test_every_key_is_in_the_tables_of_the_page() -> None:
+    text = PAGE.read_text("utf-8")
+    parts = (RadioConfig, NodeConfig, WallConfig, BuildingConfig, StreetConfig, RoadConfig, SwitchedConfig)
+    keys = {field.name.replace("_ns", "") for part in parts for field in fields(part)}
+    named = {"wall", "building", "street", "road", "radio", "mobile", "fixed", "queue"}
+    by_words = {"ground_permittivity", "ground_conductivity", "wall_permittivity", "wall_conductivity"}
+    assert {key for key in keys - named - by_words if f"`{key}" not in text} == set()
 
 
 def test_only_blackouts_and_drops_befall_it() -> None:
