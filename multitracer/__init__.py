@@ -19,13 +19,23 @@ _LAZY = {
     "epochs": "multitracer.api.events",
     "join_nearest": "multitracer.api.events",
     "open": "multitracer.api.session",
+    "received_power": "multitracer.api.received_power",
 }
 """Public names and where they live; what they need is imported when the first of them is asked for."""
 
 _RENAMED = {"Notebook": "Session"}
 """Names of before, which go with the next release."""
 
-__all__ = ["MultiTracerError", "Session", "__version__", "columns", "epochs", "join_nearest", "open"]
+__all__ = [
+    "MultiTracerError",
+    "Session",
+    "__version__",
+    "columns",
+    "epochs",
+    "join_nearest",
+    "open",
+    "received_power",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,7 @@
 from multitracer.api.columns import columns as columns
 from multitracer.api.events import epochs as epochs
 from multitracer.api.events import join_nearest as join_nearest
+from multitracer.api.received_power import received_power as received_power
 from multitracer.api.session import Session as Session
 from multitracer.api.session import open as open  # noqa: A004  # as in gzip.open
 from multitracer.errors import MultiTracerError as MultiTracerError

@@ -27,6 +27,9 @@ class Flag(IntFlag):
     CWR = 0x80
     NS = 0x100
 
+    # A number, not a set: asked six times for each packet, and ten times faster.
+    __and__ = __rand__ = int.__and__  # type: ignore[assignment]
+
 
 class IpProtocol(IntEnum):
     """Protocol numbers of IP (IANA, Assigned Internet Protocol Numbers), of those that are named here."""

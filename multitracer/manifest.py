@@ -99,7 +99,7 @@ class Measurement:
     """The plan of `measure run` (multitracer.measure.plan): which transactions, and over what."""
 
     protocol: str | None = None
-    """`tcp` or `centauruscomm`."""
+    """`tcp`, `centauruscomm` or `wtcp`."""
     server: str | None = None
     """HOST:PORT or serial:PATH; None over a modelled link."""
     over: str | None = None

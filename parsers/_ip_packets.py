@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.capture import SourceFile
+from multitracer.capture import IpProtocol, SourceFile
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.chain import ip_packets, link
@@ -32,6 +32,45 @@ class IpPacket(NamedTuple):
     """4 or 6, as the layer before said."""
     frame: int
     """Number of the packet in its file, from 1."""
+
+
+class UdpDatagram(NamedTuple):
+    """A UDP datagram in an IP packet."""
+
+    ports: tuple[int, int]
+    """Of source and destination."""
+    payload: bytes
+    """As much of it as was captured."""
+    length: int
+    """Bytes of the payload, by UDP's header; with what is cut off."""
+
+
+_UDP_BYTES = 8  # RFC 768
+
+
+def udp_datagram(packet: IpPacket) -> UdpDatagram | None:
+    """Return the UDP datagram of a packet; None of any other, a later fragment, or a cut header."""
+    data = packet.data
+    if packet.version == 4:
+        if len(data) < 28 or data[9] != IpProtocol.UDP or data[6] & 0x1F or data[7]:
+            return None
+        at, end = (data[0] & 0x0F) * 4, int.from_bytes(data[2:4], "big")
+    elif len(data) >= 48 and data[6] == IpProtocol.UDP:
+        at, end = 40, 40 + int.from_bytes(data[4:6], "big")
+    else:
+        return None
+    if len(data) < at + _UDP_BYTES:
+        return None
+    source, destination, length = (int.from_bytes(data[i : i + 2], "big") for i in (at, at + 2, at + 4))
+    payload = data[at + _UDP_BYTES : min(end, len(data)) if end > at else len(data)]
+    return UdpDatagram((source, destination), payload, max(length - _UDP_BYTES, 0))
+
+
+def addresses(packet: IpPacket) -> tuple[bytes, bytes]:
+    """Return source and destination of a packet whose header is whole: 4 or 16 bytes each."""
+    if packet.version == 4:
+        return packet.data[12:16], packet.data[16:20]
+    return packet.data[8:24], packet.data[24:40]
 
 
 def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:

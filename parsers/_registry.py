@@ -17,7 +17,7 @@ from multitracer.capture import Capture
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from multitracer.tables import Table
 from parsers._format import Format, Match
-from parsers._unread_formats import kind_of, named
+from parsers._unread_formats import kind_of, looks_like_columns, named
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -165,4 +165,7 @@ def _unknown(head: bytes, path: str) -> str:
         return message
     known = ", ".join(installed().formats)
     what = f"no known format begins with {head[:8]!r}, it looks like {kind_of(head)}"
+    if looks_like_columns(head):
+        command = f"multitracer formats --propose {path} > {path}.toml"
+        what += f"; for a CSV log, `{command}` proposes a map of its columns"
     return f"{what if head else 'the file is empty'}; installed formats: {known}"

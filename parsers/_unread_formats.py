@@ -20,6 +20,7 @@ _AS_ETHERNET = "convert it: editcap -T ether -F pcapng {path} out.pcapng"
 """Its packets may be of several links, which editcap does not write unless it is told one."""
 _TEXT2PCAP = "convert it: text2pcap {path} out.pcap"
 _NONE = "no command makes packets of it"
+_REPLAY = "multitracer testbed compare {path} replays it"
 _TCPTRACE = "no command makes packets of it, but tcptrace reads it"
 
 _MAGICS: tuple[tuple[bytes, str, str], ...] = (
@@ -95,6 +96,13 @@ def _is_text(head: bytes) -> bool:
     return True
 
 
+def looks_like_columns(head: bytes) -> bool:
+    """Return whether the first two lines of a text have equally many fields, three or more."""
+    lines = [line for line in head.splitlines()[:12] if line.strip() and not line.startswith(b"#")][:2]
+    counts = ({line.count(delimiter) for line in lines} for delimiter in (b",", b";", b"\t", b"|"))
+    return _is_text(head) and len(lines) == 2 and any(len(each) == 1 and min(each) >= 2 for each in counts)
+
+
 def _is_text_like(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
     return lambda head: _is_text(head) and pattern.search(head) is not None
 
@@ -127,7 +135,7 @@ def _is_tsh(head: bytes) -> bool:
 
 
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (_is_mahimahi, "a link trace of Mahimahi", _NONE),
+    (_is_mahimahi, "a link trace of Mahimahi", _REPLAY),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "what tcpdump printed", "record again: tcpdump -w out.pcap"),

@@ -1,6 +1,7 @@
 """GPX 1.0 and 1.1: points of tracks are positions, waypoints with a time are markers.
 
-Times are UTC by the format. Points of a planned route, and points without a time, are counted, not read.
+Times are UTC by the format; one that names no zone may be local all the same, and that is said. Points of
+a planned route, and points without a time, are counted, not read.
 XML may be hostile: a document type, which could declare entities, is refused; depth and texts are bounded.
 Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of
 1.0, of Garmin's TrackPointExtension and of OsmAnd.
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC
 from typing import TYPE_CHECKING, BinaryIO
 from xml.parsers import expat
 
@@ -21,7 +21,7 @@ from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
 from parsers._text.jumps import Jumps
-from parsers._text.lines import Lines
+from parsers._text.lines import ZONELESS, Lines
 from parsers._text.rows import Rows
 from parsers._text.times import time_ns
 
@@ -125,7 +125,7 @@ class _Reader:
 
     def _use(self, kind: str, point: Document) -> None:
         self._lines.number = self._begin
-        at_ns = time_ns(str(point.get("time") or ""), "iso", UTC, _nothing)
+        at_ns = time_ns(str(point.get("time") or ""), "iso", None, self._zoneless)
         if kind == "rtept":
             self._lines.skip("a point of a planned route")
         elif at_ns is None:
@@ -138,6 +138,9 @@ class _Reader:
             self.jumps.take(self._begin, at_ns)
             stamps = {"source": "gpx", "time_ns": at_ns, "fix_time_ns": at_ns, "line": self._begin}
             self.positions.append({**stamps, **self._values(point)})
+
+    def _zoneless(self) -> None:
+        self._lines.warn(ZONELESS)
 
     def _values(self, point: Document) -> Document:
         """Return the values of a point; an impossible value is missing and counted."""
@@ -166,10 +169,6 @@ class _Reader:
 
 def _local(name: str) -> str:
     return name.rpartition(":")[2]
-
-
-def _nothing() -> None:
-    """Do nothing: the format says that times are UTC."""
 
 
 def sniff(head: bytes) -> Match:

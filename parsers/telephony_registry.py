@@ -19,6 +19,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.radio import RADIO
+from multitracer.tables import NA
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
@@ -38,6 +39,7 @@ _MOST_CELLS = 256
 _LARGEST_SNR_DB = 30
 """CellSignalStrengthLte.getRssnr is from -20 to 30 dB since Android 11."""
 _START = re.compile(r"mSignalStrength=|mCellInfo=|mServiceState=")
+_CARD = re.compile(r"Phone Id=(\d{1,2})\b")
 _STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma):")
 _CELL = re.compile(r"CellInfo(Lte|Nr|Gsm|Wcdma):")
 _PRIMARY = re.compile(r"primary=CellSignalStrength(\w{2,8})")
@@ -86,6 +88,7 @@ class _Log:
         self._length = 0
         self._begin = 0
         self._in_events = False
+        self._card: int | None = None
         self.jumps = Jumps()
         self.impossible: dict[str, int] = {}
         """Column -> values that cannot be."""
@@ -111,6 +114,10 @@ class _Log:
         if _START.match(plain) or plain.startswith(("Phone Id=", "last known state")):
             self.flush()
             self._begin = self._lines.number
+        if plain.startswith("last known state"):
+            self._card = None
+        elif card := _CARD.match(plain):
+            self._card = int(card[1])
         self._add(plain)
 
     def _add(self, text: str) -> None:
@@ -136,7 +143,7 @@ class _Log:
         known = {name: value for name, value in values.items() if self._can_be(name, value)}
         if known.keys() - {"role", "rat"}:
             stamps = {"time_ns": self._stamp_ns, "line": self._begin}
-            self.rows.append({"source": source, **known, **stamps})
+            self.rows.append({"source": source, **known, **stamps, "modem": self._card})
 
     def _can_be(self, name: str, value: object) -> bool:
         """Return whether a value is possible; count it if it is not."""
@@ -248,6 +255,13 @@ def _in_tenths(table: Table) -> bool:
     return bool(known.any())
 
 
+def _unnumbered(table: Table) -> None:
+    """Leave out the number of the card in a dump of a phone with one card."""
+    numbers = table["modem"][~table.missing("modem")]
+    if len(np.unique(numbers)) < 2:
+        table["modem"][:] = NA
+
+
 def sniff(head: bytes) -> Match:
     """Return "yes" for the registry's state of the radio."""
     is_state = b"last known state:" in head and b"mCallState=" in head
@@ -273,6 +287,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if not len(log.rows):
         raise FormatError(path, "no mSignalStrength, mCellInfo or mServiceState with a value")
     table = log.rows.table({})
+    _unnumbered(table)
     if _in_tenths(table):
         lines.warn(
             "rssnr is in dB or in 0.1 dB, which this version of Android does not show: in sinr_raw only"

@@ -3,7 +3,9 @@
 `python -m docs.programs.wtcp [SEEDS]` runs the scenarios wtcp-fig1 to wtcp-fig6 over WTCP, NewReno and Vegas
 with so many seeds (20), and writes into docs/wtcp: runs.csv (a line for each flow of each run), series.csv
 (what the flows of seed 1 had delivered, each 5 s) and figures.csv (medians and ranges over the seeds). The
-last one also becomes the table of docs/wtcp.md; `python -m docs.programs.wtcp table` writes that alone.
+last one also becomes the table of docs/wtcp.md, and loss.csv (docs/programs/wtcp_loss.py) the one behind it;
+`python -m docs.programs.wtcp table` writes these alone, `... loss [SEEDS]` makes the latter. The pictures are
+those of docs/programs/wtcp_pictures.py.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from docs.programs import wtcp_loss
 from multitracer import __version__
 from multitracer.scenario import load_scenario
 from multitracer.scenario.flows import jain_index
@@ -44,6 +47,7 @@ _FIGURE_COLUMNS = (
 
 PAGE: Path = FOLDER.parent / "wtcp.md"
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
+LOSS_BEGIN, LOSS_END = "<!-- loss -->\n", "<!-- end of loss -->"
 _PAPER = {
     "1": "TCP needs 134 s for 100 KB and backs off in the blackouts (measured in a car)",
     "3a": "WTCP above both, by less than in 3b",
@@ -146,11 +150,17 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_page() -> None:
-    """Write the table of docs/wtcp/figures.csv into the page."""
-    with (FOLDER / "figures.csv").open(encoding="utf-8", newline="") as stream:
-        made = table(csv.DictReader(stream))
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}", "utf-8")
+    """Write the tables of docs/wtcp/figures.csv and loss.csv into the page."""
+    text = PAGE.read_text("utf-8")
+    for name, make, begin, end in (
+        ("figures.csv", table, BEGIN, END),
+        ("loss.csv", wtcp_loss.table, LOSS_BEGIN, LOSS_END),
+    ):
+        with (FOLDER / name).open(encoding="utf-8", newline="") as stream:
+            made = make(csv.DictReader(stream))
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}{made}{end}{rest.partition(end)[2]}"
+    PAGE.write_text(text, "utf-8")
 
 
 def _write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
@@ -162,11 +172,18 @@ def _write(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
 
 
 def main() -> None:
-    """Run everything; write the three files and the table."""
-    if sys.argv[1:] == ["table"]:
-        write_page()
-        return
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
+    """Run everything; write the files and the tables."""
+    words = sys.argv[1:]
+    part = words.pop(0) if words[:1] in (["table"], ["loss"]) else ""
+    seeds = int(words[0]) if words else SEEDS
+    if part != "table":
+        _write("loss.csv", wtcp_loss.COLUMNS, wtcp_loss.runs(seeds, __version__))
+    if not part:
+        _run_figures(seeds)
+    write_page()
+
+
+def _run_figures(seeds: int) -> None:
     runs: list[Row] = []
     series: list[Row] = []
     figures: list[Row] = []
@@ -180,7 +197,6 @@ def main() -> None:
     _write("runs.csv", _RUN_COLUMNS, runs)
     _write("series.csv", _SERIES_COLUMNS, series)
     _write("figures.csv", _FIGURE_COLUMNS, figures)
-    write_page()
 
 
 if __name__ == "__main__":

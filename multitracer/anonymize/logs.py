@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Json, Table
 
 _POSITION_DIGITS = 2
+_ROUNDED = f"rounded to {10**-_POSITION_DIGITS} degrees, without heading and altitude"
+_PACKED = (".gz", ".zst", ".xz", ".bz2")
 _ROAD_COLUMNS = ("heading_deg", "altitude_m")
 """With the speed, they would tell the road that was driven."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
@@ -55,7 +60,7 @@ class Written:
 
 def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the IP packets of a capture, each without addresses and payload."""
-    name = f"{_stem(path)}.pcap.gz"
+    name = free_name(into, f"{_stem(path)}.pcap.gz")
     signalling = 0
     with _compressed(into / name) as stream:
         stream.write(pcap_header())
@@ -92,7 +97,7 @@ def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Ps
         (into / TABLES).mkdir(exist_ok=True)
         _map_cells(table, pseudonyms)
         stem = pseudonyms.in_words(_stem(path))
-        _as_csv(table, pseudonyms, into / TABLES / f"{stem}.{name}.csv.gz", "")
+        _as_csv(table, pseudonyms, into / TABLES, f"{stem}.{name}.csv.gz")
         written.append(f"{count(len(table), 'row')} of {name}")
     return f"; in {TABLES}/: {' and '.join(written)} with pseudonyms of cells" if written else ""
 
@@ -130,7 +135,7 @@ def _holds_contents(packet: parsers.IpPacket) -> bool:
 
 def lines(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write a log of text line by line: JSON with its strings mapped, other lines with their addresses."""
-    name = f"{path.name.removesuffix('.gz').removesuffix('.zst').removesuffix('.xz')}.gz"
+    name = free_name(into, f"{_unpacked(path)}.gz")
     with _compressed(into / name) as stream:
         for line in parsers.read_lines(path):
             stream.write(_line(line, pseudonyms).encode() + b"\n")
@@ -168,25 +173,42 @@ def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
 
 
 def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Write the readings of a radio log as a table, its cells mapped."""
+    """Write the readings of a radio log as a table, its cells mapped; its positions as a table beside it."""
     tables = _tables(path, RADIO.name)
     table = tables[RADIO.name]
     _map_cells(table, pseudonyms)
     messages = tables.get(SIGNALLING.name)
     raw = "the raw answers" if messages is None else f"the raw log and its {len(messages):,} messages"
     why = f"decoded readings; {raw} stayed behind{_signalling(tables, path, into, pseudonyms)}"
-    return _as_csv(table, pseudonyms, into / f"{_stem(path)}.csv.gz", why)
+    fixes = tables.get(POSITION.name)
+    if fixes is not None and len(fixes):
+        name = f"{pseudonyms.in_words(_stem(path))}-position.csv.gz"
+        _as_csv(_rounded(fixes), pseudonyms, into, name)
+        why += f"; its positions beside it, {_ROUNDED}"
+    why += _zone_words(table)
+    return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
 
 
 def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Write the fixes of a position log as a table, rounded; what would tell the road is missing."""
-    table = _tables(path, POSITION.name)[POSITION.name]
+    table = _rounded(_tables(path, POSITION.name)[POSITION.name])
+    why = f"{_ROUNDED}{_zone_words(table)}"
+    return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
+
+
+def _rounded(table: Table) -> Table:
+    """Return POSITION, in place, without what would tell the road."""
     for name in _ROAD_COLUMNS:
         table.columns[name][:] = np.nan
     for name in ("lat_deg", "lon_deg"):
         table.columns[name] = np.round(table.columns[name], _POSITION_DIGITS)
-    why = f"rounded to {10**-_POSITION_DIGITS} degrees, without heading and altitude"
-    return _as_csv(table, pseudonyms, into / f"{_stem(path)}.csv.gz", why)
+    return table
+
+
+def _zone_words(table: Table) -> str:
+    """Return a doubt that the numbers of a copy do not show."""
+    is_unknown = table.provenance.get("zone") == "unknown"
+    return "; its times named no zone and were taken for UTC" if is_unknown else ""
 
 
 def _tables(path: Path, name: str) -> dict[str, Table]:
@@ -197,15 +219,17 @@ def _tables(path: Path, name: str) -> dict[str, Table]:
     return parsed
 
 
-def _as_csv(table: Table, pseudonyms: Pseudonyms, path: Path, why: str) -> Written:
+def _as_csv(table: Table, pseudonyms: Pseudonyms, into: Path, name: str) -> str:
+    """Write a table as CSV into a folder; return the name of the file."""
+    name = free_name(into, name)
     for column in table.schema:
         if column.dtype.startswith("U"):
             values = table.columns[column.name]
             values[:] = [pseudonyms.in_words(str(value)) for value in values]
-    with _compressed(path) as stream:
+    with _compressed(into / name) as stream:
         for line in _csv_lines(table):
             stream.write(f"{line}\n".encode())
-    return Written(path.name, why)
+    return name
 
 
 def _csv_lines(table: Table) -> Iterator[str]:
@@ -219,8 +243,26 @@ def _cell(value: object) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
 
+def free_name(into: Path, name: str) -> str:
+    """Return the name, with a number before its ending if a folder has a file of that name: no log is lost.
+
+    `drive.csv` and `drive.gpx` both become `drive.csv.gz`, as do the files of a ring of captures.
+    """
+    stem, ending = next(
+        (name.removesuffix(each), each) for each in (".pcap.gz", ".csv.gz", ".gz", "") if name.endswith(each)
+    )
+    names = chain([name], (f"{stem}-{number}{ending}" for number in itertools.count(2)))
+    return next(each for each in names if not (into / each).exists())
+
+
+def _unpacked(path: Path) -> str:
+    """Return the name of a log without the ending of a compression."""
+    return next((path.name.removesuffix(each) for each in _PACKED if path.name.endswith(each)), path.name)
+
+
 def _stem(path: Path) -> str:
-    return path.name.partition(".")[0]
+    """Return the name of a log without its endings; a date in it stays."""
+    return PurePath(_unpacked(path)).stem
 
 
 def _compressed(path: Path) -> gzip.GzipFile:

@@ -4,7 +4,8 @@
 packet         pcap of IP headers, `packets.py`; packets of GSMTAP are left out and counted
 link           as it is; left out if its frames hold what users sent
 tcp, clock     JSON lines and text with every address mapped
-radio          the readings as a table, cells mapped; raw answers and diagnostic logs stay behind
+radio          the readings as a table, cells mapped; raw answers and diagnostic logs stay behind; positions
+               that it holds become a table beside it
 signalling     messages and handovers of diagnostic logs and GSMTAP as tables in `tables/`, cells mapped
 position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
                and altitude, which with the speed would tell the road
@@ -78,7 +79,9 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
         place.mkdir(parents=True, exist_ok=True)
         written = _written(layer, path, place, pseudonyms)
         if written.name:
-            (place / written.name).rename(place / pseudonyms.in_words(written.name))
+            name = pseudonyms.in_words(written.name)
+            if name != written.name:
+                (place / written.name).rename(place / logs.free_name(place, name))
         _apart(place, into)
         if written.why:
             left_out_files[path.relative_to(session.folder).as_posix()] = written.why
@@ -96,7 +99,7 @@ def _apart(place: Path, into: Path) -> None:
         target = into / logs.TABLES / place.relative_to(into)
         target.mkdir(parents=True, exist_ok=True)
         for table in (place / logs.TABLES).iterdir():
-            table.rename(target / table.name)
+            table.rename(target / logs.free_name(target, table.name))
         (place / logs.TABLES).rmdir()
 
 

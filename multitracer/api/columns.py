@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer import application, link, mobility, radio, sender, signalling, tables, tcp, transactions
+from multitracer import (
+    application,
+    link,
+    mobility,
+    radio,
+    sender,
+    signalling,
+    tables,
+    tcp,
+    transactions,
+    wtcp,
+)
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
@@ -44,6 +55,7 @@ _SCHEMAS = (
     mobility.AROUND_LIMITS,
     mobility.EPOCHS,
     transactions.TRANSACTIONS,
+    wtcp.WTCP_FLOWS,
     application.APPLICATION_RATE,
     application.APPLICATION_SUMS,
     application.PINGS,

@@ -9,10 +9,12 @@ from multitracer.api.kept import Kept
 from multitracer.errors import InputError
 from multitracer.figures.connection import connection_figure
 from multitracer.figures.environment import overlay, panels
+from multitracer.figures.flows import delivered_figure, rates_figure
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.figures.surroundings.epochs import epochs_figure
 from multitracer.figures.transaction_cdf import cdf_figure
+from multitracer.recording.flow_curves import flow_curves
 from multitracer.recording.transactions import source_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.transactions.arms import Arm
     from multitracer.figures.palette import ThemeName
+    from multitracer.recording.flow_curves import FlowCurve
 
 
 class SessionFigures(Kept):
@@ -74,6 +77,32 @@ class SessionFigures(Kept):
         unit = units.get(of) or str(self._surroundings.series[of].provenance["unit"])
         return epochs_figure(table, title=of, unit=unit, theme=theme)
 
+    def delivered_figure(self, *others: SessionFigures, theme: ThemeName = "light") -> go.Figure:
+        """Return the packets that each flow of TCP and WTCP delivered over time, of other sessions too.
+
+        Examples
+        --------
+        >>> [trace.name for trace in session.delivered_figure().data][0]
+        'cubic, mobile:58556 &gt; fixed:5001'
+        """
+        curves, why = _curves((self, *others))
+        return delivered_figure(curves, empty=why, theme=theme)
+
+    def rates_figure(
+        self, *others: SessionFigures, window_s: float | None = None, theme: ThemeName = "light"
+    ) -> go.Figure:
+        """Return the rate of each flow of TCP and WTCP over a moving window, of other sessions too.
+
+        `window_s` is in link seconds, > 0; by default a round number, 1/50 of the time or more.
+
+        Examples
+        --------
+        >>> len(session.rates_figure(window_s=2).data) > 0
+        True
+        """
+        curves, why = _curves((self, *others))
+        return rates_figure(curves, window_s=window_s, empty=why, theme=theme)
+
     def rtt_size(self, *others: SessionFigures) -> go.Figure:
         """Return the figure of transactions' RTT against message size, with other sessions for comparison.
 
@@ -114,3 +143,9 @@ class SessionFigures(Kept):
             name = self._recording.name
             raise InputError(f"{name}: holds no finished transaction; `measure run` writes them")
         return arms
+
+
+def _curves(sessions: Sequence[SessionFigures]) -> tuple[list[list[FlowCurve]], str]:
+    """Return the curves of each session, and why there is none of a flow."""
+    pairs = [flow_curves(each._recording) for each in sessions]
+    return [curves for curves, _ in pairs], "; ".join(why for _, each in pairs for why in each[:1])

@@ -15,7 +15,7 @@ from multitracer.api.frames import Piece, explained, framed
 from multitracer.api.tables import SessionTables, of_part
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import cut_recording, read_recording
-from multitracer.recording.window import Window, moment_of
+from multitracer.recording.window import Window, moment_of, within_both
 from multitracer.report.drive.base_map import base_map_of
 from multitracer.report.write import Request, write_report
 from multitracer.tables import Column
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.recording.part import Part
-    from multitracer.recording.window import Bounds
 
     Time = float | str | pd.Timestamp
 
@@ -130,7 +129,7 @@ class Session(SessionTables, SessionFigures):
         True
         """
         recording, bounds_ns = cut_recording(self._recording, _window(begin, end))
-        return Session(recording, _within_both(self._bounds_ns, bounds_ns))
+        return Session(recording, within_both(self._bounds_ns, bounds_ns))
 
     # --- one connection ---
 
@@ -372,11 +371,6 @@ class Session(SessionTables, SessionFigures):
 
 def _window(begin: Time | None, end: Time | None) -> Window:
     return Window(*(None if each is None else moment_of(str(each)) for each in (begin, end)))
-
-
-def _within_both(one: Bounds, other: Bounds) -> Bounds:
-    begins, ends = ([ns for ns in side if ns is not None] for side in zip(one, other, strict=True))
-    return max(begins, default=None), min(ends, default=None)
 
 
 def _without_round_trips(part: Part, connection: int) -> dict[bool, str]:

@@ -13,8 +13,10 @@ from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
 from multitracer.api.logged import LoggedTables
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
+from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 from multitracer.tables import SEGMENTS, Column, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
+from multitracer.wtcp import WTCP_FLOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,6 +120,20 @@ class SessionTables(LoggedTables):
         [6000008, 0]
         """
         return self._captured(DIRECTIONS, ((p, p.analysis.directions) for p in self._recording.parts))
+
+    @cached_property
+    def wtcp(self) -> pd.DataFrame:
+        """The flows of WTCP with data, a row each; `mt.columns("wtcp")` lists the columns.
+
+        `host` is the capture point at the receiver, empty if there is none.
+
+        Examples
+        --------
+        >>> session.wtcp[["flow", "delivered_bytes"]].empty
+        True
+        """
+        paths = ", ".join(file.path for part in self._recording.parts for file in part.capture.files)
+        return framed(WTCP_FLOWS, [Piece("", wtcp_table(wtcp_flows(self._recording)), paths)])
 
     @cached_property
     def trust(self) -> pd.DataFrame:

@@ -6,40 +6,59 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.capacity.link import CapacityLink
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.gsm.link import GsmLink
+from multitracer.channel.switched.config import SwitchedConfig
+from multitracer.channel.switched.link import SwitchedLink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from multitracer.channel.gsm.link import OnAir
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
+    "capacity": CapacityConfig,
+    "switched": SwitchedConfig,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
 
 
-def link_of(config: AnyLinkConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> PacketLink:
+def link_of(
+    config: AnyLinkConfig,
+    *,
+    seed: int,
+    script: Sequence[ScriptEvent] = (),
+    on_air: Callable[[OnAir], None] | None = None,
+) -> PacketLink:
     """Return the link that `config` describes.
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig or BluetoothConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig or SwitchedConfig
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
     script : sequence of ScriptEvent
         What befalls the link when.
+    on_air : callable, optional
+        Told of each frame of a data call; the other links have none.
     """
     if isinstance(config, CdpdConfig):
         return CdpdLink(config, seed=seed, script=script)
     if isinstance(config, BluetoothConfig):
         return BluetoothLink(config, seed=seed, script=script)
-    return GsmLink(config, seed=seed, script=script)
+    if isinstance(config, CapacityConfig):
+        return CapacityLink(config, seed=seed, script=script)
+    if isinstance(config, SwitchedConfig):
+        return SwitchedLink(config, seed=seed, script=script)
+    return GsmLink(config, seed=seed, script=script, on_air=on_air)

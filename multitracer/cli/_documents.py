@@ -37,7 +37,7 @@ def write_json(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
     stream.write(
         f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n'
     )
-    stream.write('"connections": [')
+    stream.write(f'"wtcp": {_json(_wtcp(recording))},\n"connections": [')
     separator = "\n"
     for record in _connections(chosen):
         stream.write(separator + _json(record))
@@ -60,6 +60,13 @@ def _trust(recording: Recording) -> Document:
         "notes": [note.sentence for _, note in notes],
         "reasons": [_reason(part, note) for part, note in notes],
     }
+
+
+def _wtcp(recording: Recording) -> list[Document]:
+    """Return the flows of WTCP; what is unknown is null."""
+    from multitracer.recording.deliveries import wtcp_flows, wtcp_table
+
+    return list(wtcp_table(wtcp_flows(recording)).rows())
 
 
 def _reason(part: Part, note: Note) -> Document:

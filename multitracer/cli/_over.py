@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.errors import InputError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from multitracer.measure.journal import Journal
     from multitracer.measure.plan import Plan
@@ -30,6 +28,8 @@ class Over:
     seed: int | None
     capture: bool
     tcp_profile: str | None
+    trace: Path | None
+    at_end: Literal["clear", "repeat"] | None
 
     def check(self, server: str | None) -> None:
         """Refuse options that contradict each other.
@@ -40,9 +40,11 @@ class Over:
             If they do.
         """
         if self.over is None:
-            named = ("speed", "virtual", "seed", "capture", "tcp_profile")
+            named = ("speed", "virtual", "seed", "capture", "tcp_profile", "trace", "at_end")
             given = [
-                f"--{name.replace('_', '-')}" for name in named if getattr(self, name) not in (None, False)
+                f"--{name.replace('_', '-').replace('trace', 'errors')}"
+                for name in named
+                if getattr(self, name) not in (None, False)
             ]
             if given:
                 hint = "; `multitracer capture -o DIR -- multitracer measure run …` records a drive"
@@ -51,11 +53,21 @@ class Over:
             raise click.UsageError("--over has a server of its own; leave --server out")
         elif self.virtual and self.speed is not None:
             raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
+        elif self.at_end is not None and self.trace is None:
+            raise click.UsageError("--at-end is for --errors; name an error trace, or leave it out")
 
 
 def over_options(function: Callable[..., object]) -> Callable[..., object]:
     """Add the options to a command."""
     for option in (
+        click.option(
+            "--at-end", type=click.Choice(["clear", "repeat"]),
+            help="After the error trace's end: no errors, or the trace again. Default: clear.",
+        ),
+        click.option(
+            "--errors", "trace", type=click.Path(dir_okay=False, path_type=Path), metavar="TRACE",
+            help="With --over: let the radio destroy what it did in a recorded error trace.",
+        ),
         click.option(
             "--tcp-profile", type=click.Choice(["1999", "today"]),
             help="With --over: TCP of both ends. Default: the scenario's.",
@@ -84,10 +96,15 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
 def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progress: Progress) -> Journal:
     """Do the remaining transactions of a plan over a modelled link."""
     from multitracer.rig.profiles import with_tcp_profile
-    from multitracer.scenario import load_scenario
+    from multitracer.scenario import load_scenario, read_error_trace
+    from multitracer.scenario.radio import under_errors
 
     assert chosen.over is not None
     scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
+    if chosen.trace is not None:
+        trace, at_end = read_error_trace(chosen.trace), chosen.at_end or "clear"
+        scenario, radio = under_errors(scenario, trace, path=str(chosen.trace), at_end=at_end)
+        click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
     settings: Document = {
         "seed": chosen.seed,
         "options": options,
@@ -95,10 +112,6 @@ def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progr
         "progress": progress,
     }
     if chosen.virtual:
-        if plan.protocol == "wtcp":
-            raise InputError(
-                "--virtual: carries no measurement over WTCP; use tcp or centauruscomm, or leave it out"
-            )
         from multitracer.rig.virtual import run_virtual
 
         return run_virtual(plan, folder, scenario, **settings)

@@ -12,6 +12,9 @@ from multitracer.units import NS_PER_S
 _MOST_S = 1e9
 """Longer than any recording: 30 years."""
 
+_LONGEST_S = 86_400
+"""A window of a day."""
+
 
 class Span(NamedTuple):
     """A name, and nanoseconds on the axis; None leaves that end open."""
@@ -54,6 +57,17 @@ def mark(text: str) -> Span:
     """Return what `--mark FROM:TO` or `--mark NAME=FROM:TO` asks for."""
     name, _, seconds = text.rpartition("=")
     return Span(name, *_seconds(seconds))
+
+
+def length_s(text: str) -> float:
+    """Return the seconds that `--window` states."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= _LONGEST_S:
+        raise click.BadParameter(f"{text} is no number of seconds above 0, up to {_LONGEST_S}")
+    return seconds
 
 
 def _seconds(text: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
+from parsers._packets.decode import WTCP_SYN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,9 +78,18 @@ def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]
     sheet.line()
     if not only:
         show_connections(sheet, recording)
+        _show_wtcp(sheet, recording)
     for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
         show_connection(sheet, part, n)
     show_streams(sheet, recording)
+
+
+def _show_wtcp(sheet: Page, recording: Recording) -> None:
+    """Write the flows of WTCP, for which the files are read again where they hold any."""
+    if any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
+        from multitracer.cli._flows import show_wtcp  # few recordings hold any
+
+        show_wtcp(sheet, recording)
 
 
 def show_trust(sheet: Page, recording: Recording) -> None:

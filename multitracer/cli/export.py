@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from multitracer.cli._options import debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from multitracer.analysis.link_capacity import Delivered
+    from multitracer.analysis.radio_capacity import Mapped
 
 
 @click.group(
@@ -110,7 +114,7 @@ def errors(session: str, output: str | None) -> None:
     """Write which frames of a session's link failed, for `testbed run --errors`.
 
     The errors of each direction are those that its receiver logged. If the log of a side is missing, its
-    errors are unknown.
+    errors are unknown. Of CDPD and Bluetooth they are those of truth/radio.txt, which their runs write.
     """
     from multitracer.analysis.link_errors import link_error_trace
     from multitracer.cli._output import check_output, warn
@@ -118,9 +122,16 @@ def errors(session: str, output: str | None) -> None:
     from multitracer.cli._reading import tell_warnings
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.open import read_recording
+    from multitracer.scenario import read_error_trace
+    from multitracer.scenario.session_folder import RADIO
 
     recording = read_recording(find_inputs(session), captures=False)
     check_output(output, recording.inputs.paths)
+    radio = Path(session) / RADIO
+    if radio.is_file():
+        with text_output(output) as stream:
+            stream.write(read_error_trace(radio).text())
+        return
     frames = {log.host: table for log, table in recording.tables("link", "link_frames")}
     trace = link_error_trace(frames)
     tell_warnings(recording)
@@ -129,6 +140,68 @@ def errors(session: str, output: str | None) -> None:
             warn(f"{session}: no link log of the {side} side; its direction ({direction}) comes out perfect")
     with text_output(output) as stream:
         stream.write(trace.text())
+
+
+@command.command(
+    "capacity",
+    epilog=examples(
+        "multitracer export capacity receiver.pcap -o drive.down",
+        "multitracer export capacity sample_traces/cellular_upload -o upload.up",
+        "multitracer export capacity drive/ --map drive/truth/drive.json -o drive.down",
+    ),
+)
+@click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "--direction",
+    type=click.Choice(["forward", "reverse"]),
+    help="What reached the responder, or the initiator. Default: the direction with more data.",
+)
+@click.option(
+    "--map",
+    "stated",
+    type=target,
+    metavar="FILE.json",
+    help="Instead of packets take the SINR of a drive's radio log, by this map to bit/s and Hz.",
+)
+@click.option(
+    "--busy",
+    type=click.FloatRange(0, 100, max_open=True),
+    metavar="PERCENT",
+    help="With --map: what others take of the cell, where the modem does not tell. Default: 0.",
+)
+@reads_captures
+def capacity(
+    reading: Reading,
+    output: str | None,
+    direction: Literal["forward", "reverse"] | None,
+    stated: str | None,
+    busy: float | None,
+) -> None:
+    """Write what a link delivered as a capacity trace in Mahimahi's format, for links of kind "capacity".
+
+    INPUT is a capture made at the receiver of the data, or a session with one. A line is an opportunity to
+    deliver 1504 octets, in ms since the first packet. Such a trace is derived: what the link could have
+    carried while the sender paused is not known. All TCP segments to that host count, whichever their
+    connection. With --map INPUT is a drive with a log of the radio, and the trace is modelled.
+    """
+    from multitracer.cli._output import check_output, warn
+    from multitracer.cli._page import text_output
+    from multitracer.cli._reading import load, one
+    from multitracer.recording.capacity import mapped_capacity, recorded_capacity
+
+    if stated is None and busy is not None:
+        raise click.UsageError("--busy is for --map; name a map, or leave it out")
+    check_output(output, [] if stated is None else [stated])
+    recording = load(reading, output=output)
+    delivered: Delivered | Mapped
+    if stated is not None:
+        delivered = mapped_capacity(recording, Path(stated), busy_percent=busy or 0.0)
+    else:
+        reverse = None if direction is None else direction == "reverse"
+        delivered = recorded_capacity(recording, *one(recording, reading.connection), reverse=reverse)
+    warn(f"{recording.name}: {delivered.sentence}")
+    with text_output(output) as stream:
+        stream.write(delivered.trace.text())
 
 
 @command.command(

@@ -12,6 +12,7 @@ from multitracer.cli._reading import Reading, reads_captures
 from multitracer.cli._spans import Wish
 
 Theme = Literal["light", "dark"]
+_KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", "rates", "channel")
 
 
 @click.command(
@@ -28,6 +29,9 @@ Theme = Literal["light", "dark"]
         "multitracer plot --figure rtt-size -o rtt.html cdpd-tcp/ cdpd-cc/",
         "multitracer plot --figure handovers -o handovers.html sample_traces/rehearsal",
         "multitracer plot --figure environment --size 1024 cdpd-tcp/",
+        "multitracer plot --figure delivered -o delivered.html over-wtcp/ over-newreno/ over-vegas/",
+        "multitracer plot --figure rates --window 5 cell/",
+        "multitracer plot --figure channel -o power.html ray-1",
     ),
 )
 @click.option(
@@ -87,13 +91,22 @@ Theme = Literal["light", "dark"]
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["rtt-size", "cdf", "environment", "panels", "handovers"]),
+    type=click.Choice(_KINDS),
     help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
     "what the radio was like, overlaid or in panels. Of a drive: throughput around its handovers, or the "
-    "series that --series names.",
+    "series that --series names. Of each flow of TCP and WTCP, also of several recordings: the packets that "
+    "it delivered, or its rate. channel: the received power of a scenario with a ray-traced radio, or of a "
+    "file of `testbed channel`; of a run over such a radio, with what TCP did.",
 )
 @click.option(
     "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
+)
+@click.option(
+    "--window",
+    "window_s",
+    type=_spans.length_s,
+    metavar="SECONDS",
+    help="Of rates: the time over which a rate is taken.  [default: 1/50 of the recording, rounded up]",
 )
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @pool_option
@@ -116,13 +129,23 @@ def command(
     """
     from multitracer.cli._output import output_name
 
-    kind, size, pool, axis = (wishes.pop(name) for name in ("kind", "size", "pool", "axis"))
+    kind, size, pool, axis, window_s = map(wishes.pop, ("kind", "size", "pool", "axis", "window_s"))
     wish = Wish(**wishes, distance=axis == "distance")
     if stack is False and wish != Wish():
         raise click.UsageError("--series, --offset, --trend, --mark and --axis need the stacked figure")
     if wish.of_time and wish.distance:
         raise click.UsageError("--trend and --mark are of seconds; leave them out with --axis distance")
     target = output or output_name(reading.inputs[0], ".html")
+    if kind in ("delivered", "rates"):
+        _plot_flows(reading, kind, target, wish, window_s=window_s, theme=theme)
+        return
+    if window_s is not None:
+        raise click.UsageError("--window is for --figure rates")
+    if kind == "channel":
+        from multitracer.cli._channel import plot_channel
+
+        plot_channel(reading, target, theme)
+        return
     if kind == "handovers":
         _plot_handovers(reading, target, wish, theme)
         return
@@ -132,6 +155,18 @@ def command(
     if size is not None:
         raise click.UsageError("--size is for --figure environment and --figure panels")
     _plot_connection(reading, target, direction, stack, wish, theme)
+
+
+def _plot_flows(
+    reading: Reading, kind: str, target: str, wish: Wish, *, window_s: float | None, theme: Theme
+) -> None:
+    """Draw what each flow of one recording or several delivered."""
+    from multitracer.cli._flows import plot_flows
+
+    if wish != Wish():
+        raise click.UsageError(f"--series, --offset, --trend, --mark and --axis are not for --figure {kind}")
+    plot_flows(reading, kind, target, window_s=window_s, theme=theme)
+    click.echo(target)
 
 
 def _plot_handovers(reading: Reading, target: str, wish: Wish, theme: Theme) -> None:

@@ -1,9 +1,9 @@
-"""`multitracer testbed`: run a scenario of the data call, and list those that come with MultiTracer."""
+"""`multitracer testbed`: run a scenario over a modelled link, and list those that come with MultiTracer."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.scenario import Scenario
+    from multitracer.scenario.radio import AtEnd, Realism
     from multitracer.scenario.summary import Summary
     from multitracer.tables import Document
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
 @debug_option
 def command() -> None:
-    """Run TCP over a modelled GSM data call, and record it at every layer.
+    """Run TCP over a modelled GSM data call, CDPD or Bluetooth, and record it at every layer.
 
     A scenario says what happens: the hosts' TCP, the link and its radio, the traffic, fades and resets.
     """
@@ -64,6 +65,51 @@ def doctor() -> None:
 
 
 @command.command(
+    "channel",
+    epilog=examples(
+        "multitracer testbed channel ray-1 -o power.csv",
+        "multitracer testbed channel ray-4 --seed 7 --threshold -67",
+    ),
+)
+@click.argument("scenario", metavar="NAME|FILE.toml")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV to write: time_s, power_dbm, a line for each step.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of what is drawn. Default: scenario's."
+)
+@click.option(
+    "--threshold", type=float, metavar="DBM", help="Power below which the link is down. Default: scenario's."
+)
+@debug_option
+def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
+    """Compute the received power of a scenario's ray-traced radio, and its fades.
+
+    Prints how often and how long the power is below the threshold, which is when the link is down.
+    """
+    from multitracer.cli._channel import channel_facts
+    from multitracer.cli._output import check_output, replacing
+    from multitracer.cli._page import page
+    from multitracer.scenario.channel import power_of
+
+    if path is not None:
+        check_output(str(path), [scenario])
+    received = power_of(scenario, seed=seed, threshold_dbm=threshold)
+    sheet = page()
+    sheet.line(f"{received.name}, seed {received.seed}")
+    sheet.facts(channel_facts(received))
+    if path is not None:
+        with replacing(str(path)) as temporary:
+            temporary.write_text(received.text(), "utf-8")
+        sheet.line(f"written to {path}")
+
+
+@command.command(
     "run",
     epilog=examples(
         "multitracer testbed run fig5-typical --virtual -o typical",
@@ -71,6 +117,7 @@ def doctor() -> None:
         "multitracer testbed run my.toml --virtual --seed 7 -o run7",
         "multitracer testbed run fig4-slow-start --virtual --as-linux -o as_linux",
         "multitracer testbed run wtcp-fig3b --virtual --transport vegas -o vegas",
+        "multitracer testbed run clean-bulk --virtual --errors radio.txt --at-end repeat -o again",
     ),
 )
 @click.argument("scenario", metavar="NAME|FILE.toml")
@@ -115,6 +162,12 @@ def doctor() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Let the radio destroy the frames of a recorded error trace instead of the scenario's.",
 )
+@click.option(
+    "--at-end",
+    type=click.Choice(["clear", "repeat", "stop"]),
+    help="What follows the end of the error trace or capacity trace: no errors, the trace again, or the "
+    "run's end. Default: clear; of a capacity trace what the scenario says.",
+)
 @debug_option
 def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     scenario: str,
@@ -125,6 +178,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     seed: int | None,
     transport: str | None,
     trace: Path | None,
+    at_end: AtEnd | None,
 ) -> None:
     """Run a scenario and write a session folder.
 
@@ -138,6 +192,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     from multitracer.cli._output import check_output
     from multitracer.cli._page import page
     from multitracer.scenario import load_scenario
+    from multitracer.scenario.session_folder import run_ns
 
     check_output(str(folder), [])
     if virtual and speed is not None:
@@ -147,19 +202,107 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     if transport is not None and not virtual:
         raise click.UsageError("--transport is for --virtual; a real run has the kernel's TCP")
     chosen = load_scenario(scenario)
+    chosen.check_traffic()
     if transport is not None:
         chosen = chosen.with_transport(transport)
     if as_linux:
         chosen = chosen.as_linux()
-    if trace is not None:
-        chosen = _under_recorded_radio(chosen, trace)
+    chosen, radio = _with_radio(chosen, trace, at_end)
     summary = (
         _in_virtual_time(chosen, folder, seed) if virtual else _in_real_time(chosen, folder, seed, speed)
     )
     sheet = page()
     sheet.line(f"{chosen.name}: {chosen.title}")
     sheet.facts(_facts(summary))
+    if radio.kind != "modelled":
+        sheet.line(f"radio {radio.kind}: {radio.sentence}")
+        sheet.line(radio.end(run_ns(folder)))
     sheet.line(f"written to {folder}")
+
+
+@command.command(
+    "compare",
+    epilog=examples(
+        "multitracer testbed compare fig5-typical --transports reno,cubic,vegas",
+        "multitracer testbed compare drive/ --runs 10 -o drive.html",
+        "multitracer testbed compare drive.down --transports reno,cubic --seconds 120 --csv runs.csv",
+    ),
+)
+@click.argument("radio", metavar="RADIO")
+@click.option(
+    "--transports",
+    default="tahoe,reno,newreno,sack,cubic,vegas,linux,wtcp",
+    show_default=True,
+    metavar="NAME,NAME,…",
+    help="Which to compare; the first is what the others are a share of.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Runs of each transport, with seeds that follow each other.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Link seconds for which data are sent, where no scenario says it.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["up", "down"]),
+    default="down",
+    show_default=True,
+    help="Of the data, where no scenario says it: from the mobile or to it.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Draw a figure: FILE.html, or .json for plotly.")
+@click.option("--csv", "table", metavar="FILE", help="Write the numbers of each run.")
+@debug_option
+def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
+    radio: str,
+    transports: str,
+    runs: int,
+    seconds: float,
+    direction: Literal["up", "down"],
+    output: str | None,
+    table: str | None,
+) -> None:
+    """Compare transports over one radio, in virtual time.
+
+    RADIO is an error trace (`export errors`), a capacity trace (`export capacity`, or one of Mahimahi), a
+    session folder, a scenario or a bundled link. All transports meet the same radio. What it rests on is
+    said: it is recorded, derived or modelled.
+    """
+    from multitracer.cli._comparison import counted, show, write_csv
+    from multitracer.cli._output import check_output, replacing
+    from multitracer.cli._page import page, text_output
+    from multitracer.rig.radios import radio_of
+    from multitracer.simulator.comparison import compare, runs_of
+
+    names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
+    if not names:
+        raise click.BadParameter("names no transport", param_hint="'--transports'")
+    for target in (output, table):
+        check_output(target, [radio])
+    chosen = radio_of(radio, direction=direction, seconds=seconds)
+    plan = list(runs_of(chosen.scenario, runs, lasts_s=chosen.trace_s))
+    compared = compare(plan, names, progress=counted(len(names) * len(plan)))
+    show(page(), chosen, compared)
+    if table is not None:
+        with text_output(table) as stream:
+            write_csv(stream, compared)
+    if output is not None:
+        from multitracer.cli._plotting import write
+        from multitracer.figures.transports import transports_figure
+
+        title = f"{chosen.scenario.name}: radio {chosen.realism.kind}"
+        figure = transports_figure(compared, title=title)
+        with replacing(output) as temporary:
+            write(figure, temporary, title=title, theme="light", as_json=output.endswith(".json"))
 
 
 def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summary:
@@ -181,21 +324,16 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
         raise click.exceptions.Exit(128 + stop.number) from stop
 
 
-def _under_recorded_radio(scenario: Scenario, path: Path) -> Scenario:
-    from dataclasses import replace
-
-    from multitracer.channel.shared.frame_errors import ErrorConfig
-    from multitracer.errors import InputError
+def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> tuple[Scenario, Realism]:
+    """Return the scenario under the trace that an option names, and how real its radio is."""
     from multitracer.scenario import read_error_trace
+    from multitracer.scenario.radio import realism_of, under_errors, with_end
 
-    trace = read_error_trace(path)
-    if trace.slot_ns != scenario.gsm.slot_ns:
-        raise InputError(
-            f"{path}: recorded with slots of {trace.slot_ns} ns, the scenario's link has "
-            f"{scenario.gsm.slot_ns} ns; choose a scenario with the same slot_ns"
-        )
-    up, down = (ErrorConfig(kind="replay", replayed=runs) for runs in (trace.up, trace.down))
-    return replace(scenario, link=replace(scenario.gsm, up=up, down=down))
+    if path is not None:
+        return under_errors(scenario, read_error_trace(path), path=str(path), at_end=at_end or "clear")
+    if at_end is not None:
+        scenario = with_end(scenario, at_end)
+    return scenario, realism_of(scenario.link)
 
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:

@@ -2,8 +2,8 @@
 
 Throughput is the TCP payload that was captured in each second, of all connections and both ways: where it
 arrived, if a capture was made there, as a sender goes on into an outage; in a recording without packets, the
-rate that the logger of the phone saw. Round trips, outages and limits are those of the connection that the
-diagnosis explains.
+rate that the logger of the phone saw, of the way that carried more. Round trips, outages and limits are those
+of the connection that the diagnosis explains.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Numbers, Times
 
 
+_LOGGED_RATES = {"Radio_rate_down": "downlink", "Radio_rate_up": "uplink"}
+"""Series of the rates that a logger saw, and the way that each is of; of equal ones the first."""
 SEED = 1
 """Of the draws of intervals, unless another is given: the same recording gives the same picture."""
 
@@ -73,10 +75,17 @@ class Road:
         recording = self.surroundings.recording
         if recording.parts:
             return self._payload_rate(NS_PER_S)
-        logged = self.surroundings.series.get("Radio_rate_down")
+        logged = self._logged_rate
         if logged is None:
             return None
         return Steps(logged["time_ns"], logged["value"], int(logged.provenance["gap_ns"]))
+
+    @cached_property
+    def _logged_rate(self) -> Table | None:
+        """The rate that the phone's logger saw, of the way that carried more; None without any."""
+        series = self.surroundings.series
+        there = [series[label] for label in _LOGGED_RATES if label in series]
+        return max(there, key=lambda each: float(np.nansum(each["value"])), default=None)
 
     @property
     def throughput_words(self) -> str:
@@ -85,7 +94,8 @@ class Road:
             return ""
         if self.surroundings.recording.parts:
             return "Throughput is the TCP payload that was captured, of all connections and both ways."
-        return "Throughput is what the logger of the phone saw of the downlink."
+        way = _LOGGED_RATES[str(self._logged_rate.provenance["label"])] if self._logged_rate else ""
+        return f"Throughput is what the logger of the phone saw of the {way}."
 
     @cached_property
     def rtt(self) -> Samples | None:

@@ -66,7 +66,7 @@ class TcpClient:
         try:
             self._dial(min(self._timeout_s, REACH_S)).close()
         except OSError as error:
-            raise UnreachableError(error.strerror or str(error)) from error
+            raise UnreachableError(error.strerror or str(error) or "timed out") from error
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,7 +6,8 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.errors import InputError
 from multitracer.measure.centaurus_client import CentaurusClient, class_of
@@ -30,13 +31,14 @@ from multitracer.protocols.wtcp import WtcpConfig
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import ProtocolName
     from multitracer.measure.server import Server
 
+T = TypeVar("T")
 _HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
 _SERIAL = "serial:"
 _STATION = 1
@@ -120,17 +122,84 @@ def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, o
     Raises
     ------
     InputError
-        If the server's name, or the serial line, cannot be used.
+        If there is no such transport, or the server's name or the serial line cannot be used.
     """
-    path = _serial_path(server)
-    if protocol != "centauruscomm" and path is not None:
+    return of_transport(CLIENTS, protocol)(server, run, timeout_s, options)
+
+
+def server(
+    protocol: ProtocolName, listen: Sequence[str], *, folder: Path | None, options: Options
+) -> tuple[Server, str]:
+    """Return a server, and the address at which it accepts requests, as text.
+
+    Raises
+    ------
+    InputError
+        If there is no such transport, or it cannot listen there.
+    """
+    return of_transport(SERVERS, protocol)(listen, folder, options)
+
+
+def of_transport(table: Mapping[ProtocolName, T], protocol: ProtocolName) -> T:
+    """Return what a table of transports has for one.
+
+    Raises
+    ------
+    InputError
+        If it has nothing.
+    """
+    if protocol not in table:
+        raise InputError(f"{protocol}: no transport of a measurement; choose one of {', '.join(table)}")
+    return table[protocol]
+
+
+# --- TCP ---
+
+
+def _tcp_client(server: str, run: int, timeout_s: float, options: Options) -> Client:
+    del options
+    dial = partial(KernelConnection.dial, _host_alone("tcp", server))
+    return TcpClient(dial, run=run, timeout_s=timeout_s)
+
+
+def _tcp_server(listen: Sequence[str], folder: Path | None, options: Options) -> tuple[Server, str]:
+    del options
+    tcp = TcpServer(_one_address("tcp", listen), folder=folder)
+    return tcp, "{}:{}".format(*tcp.address)
+
+
+# --- WTCP ---
+
+
+def _wtcp_client(server: str, run: int, timeout_s: float, options: Options) -> Client:
+    dial = partial(WtcpStream.dial, _host_alone("wtcp", server), options.wtcp())
+    return TcpClient(dial, run=run, timeout_s=timeout_s)
+
+
+def _wtcp_server(listen: Sequence[str], folder: Path | None, options: Options) -> tuple[Server, str]:
+    wtcp = WtcpServer(_one_address("wtcp", listen), options.wtcp(), folder=folder)
+    return wtcp, "{}:{}".format(*wtcp.address)
+
+
+def _host_alone(protocol: ProtocolName, server: str) -> tuple[str, int]:
+    """Return the numerical address of a server that can be on no serial line."""
+    if _serial_path(server) is not None:
         raise _not_serial(protocol, server)
-    if protocol == "wtcp":
-        reach = partial(WtcpStream.dial, resolved(*host_port(server)), options.wtcp())
-        return TcpClient(reach, run=run, timeout_s=timeout_s)
-    if protocol == "tcp":
-        dial = partial(KernelConnection.dial, resolved(*host_port(server)))
-        return TcpClient(dial, run=run, timeout_s=timeout_s)
+    return resolved(*host_port(server))
+
+
+def _one_address(protocol: ProtocolName, listen: Sequence[str]) -> tuple[str, int]:
+    """Return the one address of a server that can be on no serial line."""
+    if [_serial_path(text) for text in listen] != [None]:
+        raise _not_serial(protocol, ", ".join(listen))
+    return host_port(listen[0])
+
+
+# --- CentaurusComm ---
+
+
+def _centaurus_client(server: str, run: int, timeout_s: float, options: Options) -> Client:
+    path = _serial_path(server)
     config = options.config(REPLY, RECEIPT)
     if path is not None:
         slave = SerialSlave(_STATION, config, random_bytes=os.urandom)
@@ -142,25 +211,8 @@ def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, o
     return CentaurusClient(endpoint, address, run=run, timeout_s=timeout_s)
 
 
-def server(
-    protocol: ProtocolName, listen: Sequence[str], *, folder: Path | None, options: Options
-) -> tuple[Server, str]:
-    """Return a server, and the address at which it accepts requests, as text.
-
-    Raises
-    ------
-    InputError
-        If it cannot listen there.
-    """
+def _centaurus_server(listen: Sequence[str], folder: Path | None, options: Options) -> tuple[Server, str]:
     paths = [_serial_path(text) for text in listen]
-    if protocol != "centauruscomm" and paths != [None]:
-        raise _not_serial(protocol, ", ".join(listen))
-    if protocol == "wtcp":
-        wtcp = WtcpServer(host_port(listen[0]), options.wtcp(), folder=folder)
-        return wtcp, "{}:{}".format(*wtcp.address)
-    if protocol == "tcp":
-        tcp = TcpServer(host_port(listen[0]), folder=folder)
-        return tcp, "{}:{}".format(*tcp.address)
     config = options.config(REQUEST, GOODBYE, HELLO)
     if paths == [None]:
         worker = UdpWorker(config, random_bytes=os.urandom)
@@ -172,3 +224,13 @@ def server(
     stations = [(number, _STATION) for number in range(len(lines))]
     master = SerialMaster(stations, config, random_bytes=os.urandom)
     return CentaurusServer(SerialEndpoint(master, lines), folder=folder), ", ".join(listen)
+
+
+CLIENTS: Mapping[ProtocolName, Callable[[str, int, float, Options], Client]] = MappingProxyType(
+    {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
+)
+"""Transport -> what makes a client of it from the server's name, the run's number, patience and options."""
+SERVERS: Mapping[ProtocolName, Callable[[Sequence[str], Path | None, Options], tuple[Server, str]]] = (
+    MappingProxyType({"tcp": _tcp_server, "centauruscomm": _centaurus_server, "wtcp": _wtcp_server})
+)
+"""Transport -> what makes a server of it from what to listen to, the folder of its record, and options."""

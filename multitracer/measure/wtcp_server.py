@@ -1,4 +1,8 @@
-"""The server over WTCP: many connections on one UDP port, in one thread, without blocking calls."""
+"""The server over WTCP: many connections on one UDP port, in one thread, without blocking calls.
+
+`WtcpService` does what a server does, whatever carries its datagrams and whichever clock it is given;
+`WtcpServer` has it on a socket.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from multitracer.protocols.wtcp import WtcpConfig, WtcpConnection, WtcpWorker
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
     from pathlib import Path
 
 _DATAGRAMS_A_STEP = 64
@@ -36,6 +40,71 @@ class _Client:
     connection: WtcpConnection
     dialogue: Dialogue
     since_ns: int
+
+
+class WtcpService:
+    """Answers requests on the WTCP connections of one UDP port.
+
+    Parameters
+    ----------
+    config : WtcpConfig
+        Parameters of every connection.
+    records : Records
+        Where transactions are recorded.
+    clock : callable
+        Returns the time, ns since 1970.
+    random_bytes : callable
+        Returns so many bytes that nobody can guess.
+    """
+
+    def __init__(
+        self,
+        config: WtcpConfig,
+        *,
+        records: Records,
+        clock: Callable[[], int],
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.worker = WtcpWorker(config, random_bytes=random_bytes)
+        self._records = records
+        self._clock = clock
+        self._clients: list[_Client] = []
+
+    def receive(self, octets: bytes, peer: tuple[str, int]) -> None:
+        """Take the octets of one datagram, whatever they are."""
+        self.worker.receive(octets, peer, self._clock())
+        for address, connection in self.worker.take_accepted():
+            self._clients.append(self._client(address, connection))
+
+    def serve(self) -> None:
+        """Take what every client sent, and answer; what is to be sent then comes out of `worker`."""
+        self._clients = [each for each in self._clients if self._serve(each)]
+
+    def _client(self, peer: Hashable, connection: WtcpConnection) -> _Client:
+        name = "{}:{}".format(*peer) if isinstance(peer, tuple) else str(peer)
+        info = partial(wtcp_info, connection)
+        dialogue = Dialogue(name, records=self._records, clock=self._clock, info=info)
+        return _Client(connection, dialogue, self._clock())
+
+    def _serve(self, client: _Client) -> bool:
+        """Take what one client sent, and answer; return whether it is still there."""
+        connection, dialogue = client.connection, client.dialogue
+        if connection.is_finished:
+            return False
+        if not dialogue.has_asked and self._clock() - client.since_ns > _STRANGER_NS:
+            connection.abort()
+            return False
+        try:
+            if arrived := connection.read():
+                dialogue.hear(arrived)
+        except RemoteProtocolError:
+            connection.abort()
+            return False
+        if dialogue.unsent:
+            dialogue.unsent = dialogue.unsent[connection.write(dialogue.unsent) :]
+        if connection.at_end and not dialogue.unsent:
+            connection.close()
+        return True
 
 
 class WtcpServer:
@@ -59,10 +128,10 @@ class WtcpServer:
     def __init__(self, bind: tuple[str, int], config: WtcpConfig, *, folder: Path | None = None) -> None:
         self._clock = SteadyClock()
         self.records = Records(folder, self._clock)
-        self.worker = WtcpWorker(config, random_bytes=os.urandom)
+        self._service = WtcpService(config, records=self.records, clock=self._clock)
+        self.worker = self._service.worker
         self.unsendable = 0
         """Datagrams that the kernel refused; for the protocol they are lost."""
-        self._clients: list[_Client] = []
         self._socket = bound_socket(bind, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._socket.setblocking(False)
@@ -85,7 +154,7 @@ class WtcpServer:
             wait_s = max(0.0, min(wait_s, (next_ns - self._clock()) / NS_PER_S))
         if select.select([self._socket], [], [], wait_s)[0]:
             self._take_arrived()
-        self._clients = [each for each in self._clients if self._serve(each)]
+        self._service.serve()
         self._send_due()
 
     def _take_arrived(self) -> None:
@@ -96,35 +165,7 @@ class WtcpServer:
                 break
             except OSError:  # an ICMP error; for the protocol it is a loss
                 continue
-            self.worker.receive(octets, address[:2], self._clock())
-            for peer, connection in self.worker.take_accepted():
-                self._clients.append(self._client(peer, connection))
-
-    def _client(self, peer: Hashable, connection: WtcpConnection) -> _Client:
-        name = "{}:{}".format(*peer) if isinstance(peer, tuple) else str(peer)
-        info = partial(wtcp_info, connection)
-        dialogue = Dialogue(name, records=self.records, clock=self._clock, info=info)
-        return _Client(connection, dialogue, self._clock())
-
-    def _serve(self, client: _Client) -> bool:
-        """Take what one client sent, and answer; return whether it is still there."""
-        connection, dialogue = client.connection, client.dialogue
-        if connection.is_finished:
-            return False
-        if not dialogue.has_asked and self._clock() - client.since_ns > _STRANGER_NS:
-            connection.abort()
-            return False
-        try:
-            if arrived := connection.read():
-                dialogue.hear(arrived)
-        except RemoteProtocolError:
-            connection.abort()
-            return False
-        if dialogue.unsent:
-            dialogue.unsent = dialogue.unsent[connection.write(dialogue.unsent) :]
-        if connection.at_end and not dialogue.unsent:
-            connection.close()
-        return True
+            self._service.receive(octets, address[:2])
 
     def _send_due(self) -> None:
         for _ in range(_DATAGRAMS_A_STEP):

@@ -1,4 +1,4 @@
-"""WTCP on a UDP socket as the client uses it: a connection with a socket's methods, which wait and pace."""
+"""WTCP as the client uses it, over any way for datagrams: a connection with the methods of a socket."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import select
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from multitracer.measure.clock import SteadyClock
 from multitracer.protocols.wtcp import WtcpConfig, WtcpConnection, WtcpState
@@ -23,24 +23,33 @@ _ERRORS = {"timed out": errno.ETIMEDOUT}
 """Why a connection ended -> the error that a socket raises; for anything else that of a reset."""
 
 
-class WtcpStream:
-    """A connection to a server.
+class DatagramWay(Protocol):
+    """Carries datagrams to one peer and back, in real or in virtual time."""
+
+    clock: Callable[[], int]
+    """Returns the time, ns since 1970."""
+
+    def send(self, octets: bytes) -> None:
+        """Send a datagram; an OSError says that this host refused it."""
+
+    def take(self, wait_s: float) -> bytes | None:
+        """Return the next datagram, None if none arrives in the given time; an OSError is an ICMP error."""
+
+    def close(self) -> None:
+        """Give back what is open."""
+
+
+class UdpWay:
+    """A UDP socket that hears one peer only.
 
     Parameters
     ----------
     address : (host, port)
-        The server's, numerical.
-    config : WtcpConfig
-        Parameters of this end.
+        The peer's, numerical.
     """
 
-    def __init__(self, address: tuple[str, int], config: WtcpConfig) -> None:
-        self.connection = WtcpConnection(config, initiator=True, random_bytes=os.urandom)
-        self.unsendable = 0
-        """Datagrams that the kernel refused; for the protocol they are lost."""
-        self._clock: Callable[[], int] = SteadyClock()
-        self._timeout_s = 0.0
-        self._is_late = False
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.clock: Callable[[], int] = SteadyClock()
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -50,18 +59,61 @@ class WtcpStream:
             self._socket.close()
             raise
 
+    def send(self, octets: bytes) -> None:
+        """Send a datagram."""
+        self._socket.send(octets)
+
+    def take(self, wait_s: float) -> bytes | None:
+        """Return the next datagram, None if none arrives in the given time."""
+        if not select.select([self._socket], [], [], wait_s)[0]:
+            return None
+        return self._socket.recv(LONGEST_DATAGRAM)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class WtcpStream:
+    """A connection to a server.
+
+    Parameters
+    ----------
+    way : DatagramWay
+        Leads to the server; closed with the connection.
+    config : WtcpConfig
+        Parameters of this end.
+    random_bytes : callable, optional
+        Returns so many bytes that nobody can guess.
+    """
+
+    def __init__(
+        self, way: DatagramWay, config: WtcpConfig, random_bytes: Callable[[int], bytes] = os.urandom
+    ) -> None:
+        self.connection = WtcpConnection(config, initiator=True, random_bytes=random_bytes)
+        self.unsendable = 0
+        """Datagrams that this host refused; for the protocol they are lost."""
+        self._way = way
+        self._clock = way.clock
+        self._timeout_s = 0.0
+        self._is_late = False
+
     @classmethod
     def dial(cls, address: tuple[str, int], config: WtcpConfig, timeout_s: float) -> WtcpStream:
-        """Return a connection to a server; an OSError says why there is none."""
-        made = cls(address, config)
-        made.settimeout(timeout_s)
-        made.connection.open(made._clock())
-        try:
-            made._work_until(lambda: made.connection.state is not WtcpState.SYN_SENT)
-        except OSError:
-            made._socket.close()
-            raise
+        """Return a connection to a server by UDP; an OSError says why there is none."""
+        made = cls(UdpWay(address), config)
+        made.open(timeout_s)
         return made
+
+    def open(self, timeout_s: float) -> None:
+        """Return when the server has answered; an OSError says why it has not, and closes the way."""
+        self.settimeout(timeout_s)
+        self.connection.open(self._clock())
+        try:
+            self._work_until(lambda: self.connection.state is not WtcpState.SYN_SENT)
+        except OSError:
+            self._way.close()
+            raise
 
     def settimeout(self, seconds: float, /) -> None:
         """Set how long `sendall` and `recv` wait before they raise TimeoutError."""
@@ -95,7 +147,7 @@ class WtcpStream:
             except OSError:
                 self.connection.abort()
         self._send_due()
-        self._socket.close()
+        self._way.close()
 
     def _is_through(self) -> bool:
         self.connection.read()  # nobody wants it any more, and it must not close the window
@@ -125,7 +177,7 @@ class WtcpStream:
     def _send_due(self) -> None:
         while (octets := self.connection.outgoing(self._clock())) is not None:
             try:
-                self._socket.send(octets)
+                self._way.send(octets)
             except ConnectionRefusedError:
                 self._note_refusal()
             except OSError:
@@ -135,16 +187,15 @@ class WtcpStream:
         next_ns = self.connection.next_ns
         due_ns = until_ns if next_ns is None else min(until_ns, next_ns)
         wait_s = min(max(0.0, (due_ns - self._clock()) / NS_PER_S), _LONGEST_WAIT_S)
-        if not select.select([self._socket], [], [], wait_s)[0]:
-            return
         try:
-            octets = self._socket.recv(LONGEST_DATAGRAM)
+            octets = self._way.take(wait_s)
         except ConnectionRefusedError:
             self._note_refusal()
         except OSError:  # the kernel tells of an ICMP error; for the protocol it is a loss
             self.unsendable += 1
         else:
-            self.connection.receive(octets, self._clock())
+            if octets is not None:
+                self.connection.receive(octets, self._clock())
 
     def _note_refusal(self) -> None:
         """Raise while connecting: nobody listens there; later it is a loss, as anyone can forge it."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+STREAM_BITS = 40
+"""Streams of mobiles begin this power of two behind each other, so that no two of them overlap in the log of
+the fixed side: a terabyte passes in no run, and 30 of them stay below the 2**53 of rlpdump."""
+
 
 class PieceSent(NamedTuple):
     """A link frame with a piece of a packet has left this side: MDLP's I frame, a Bluetooth ACL packet."""

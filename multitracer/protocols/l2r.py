@@ -140,7 +140,8 @@ def usable(waiting: int, *, octets: int = 25) -> int:
     """Return how many of `waiting` characters one field of `octets` octets takes."""
     if waiting >= octets - 1:
         return octets - 1
-    return min(waiting, _LONGEST_TWO_OCTET_COUNT)
+    with_two_octets = min(octets - 3, _LONGEST_TWO_OCTET_COUNT)  # a last status octet follows
+    return min(waiting, max(_LONGEST_COUNT, with_two_octets))
 
 
 def user_octets(info: bytes) -> int:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MARK = "rlpdump 1"
 """How the comment of the section begins: the name of the format and its version."""
 APPLICATION = "MultiTracer rlpdump"
-_KEPT_OCTETS = {30: 3, 72: 4}
-"""Header and status octet of an information frame; in the longer one a count may follow."""
+_KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
+"""Header and status octet of an information frame; in the longer ones a count may follow."""
 _DELIVERED = "delivered"
 """The fate that is not written down, because it is that of nearly every frame."""
 

@@ -54,6 +54,7 @@ _COMPANIONS = frozenset(
         "traffic.log",
         "link.jsonl",
         "link.log",
+        "transactions.jsonl",
     }
 )
 """Files that a recorder of ours writes beside the logs, and that hold no records of a log."""

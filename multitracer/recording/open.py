@@ -9,7 +9,7 @@ from multitracer.errors import InputError
 from multitracer.logs import Point
 from multitracer.recording.inputs import UNREADABLE, find_inputs
 from multitracer.recording.recording import Recording
-from multitracer.recording.window import EVERYTHING, Window
+from multitracer.recording.window import EVERYTHING, Window, within_both
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def _between(
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
     whole = list(read)
     bounds_ns = window.bounds_ns((capture for _, capture in whole), speed=recording.speed)
+    recording.bounds_ns = bounds_ns
     parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
     yield from parts
     if _is_emptied(whole, parts):
@@ -133,6 +134,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
     """
     bounds_ns = _bounds_of(recording, window)
     cut = recording.without_captures()
+    cut.bounds_ns = within_both(recording.bounds_ns, bounds_ns)
     for part in recording.parts:
         cut.add(part.point, part.capture.between(*bounds_ns))
     if _is_emptied(recording.captures, cut.captures):

@@ -1,7 +1,8 @@
-"""The phones of a recording: what one host logged of its radio, and from it the cells that served.
+"""The phones of a recording: what a phone logged of its radio on a drive, and from it the cells that served.
 
-A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone; one with
-several cards is a phone for each, since each card has a serving cell of its own.
+A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone, unless
+they contradict each other (`devices`); one with several cards is a phone for each, since each card has a
+serving cell of its own.
 """
 
 from __future__ import annotations
@@ -14,36 +15,63 @@ import numpy as np
 
 from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.mobility.stays import stays_of
+from multitracer.analysis.series.surroundings import radio_series
 from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.radio import RADIO
-from multitracer.recording.radios import each_radio
+from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, radio_of
+from multitracer.recording.radios import radios_of, rows_of
 from multitracer.signalling import HANDOVERS
-from multitracer.tables import NA, Table
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.words import count, portable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.analysis.mobility.stays import Stays
-    from multitracer.recording.surroundings import Placed, Surroundings
+    from multitracer.recording.surroundings import Surroundings
 
 
 @dataclass(frozen=True)
 class Phone:
-    """What one host logged of its radio.
+    """What one phone logged of its radio on one drive.
 
     Attributes
     ----------
     host : str
+        With the name of its log, if one host has the logs of several phones.
     radio : Table
         RADIO of all its logs.
     signalling : Table
         HANDOVERS that its messages show, empty without them.
     paths : tuple of str
         The logs.
+    logs : tuple of PhoneLog
+        What each log tells, in order of time.
     """
 
     host: str
     radio: Table
     signalling: Table
     paths: tuple[str, ...]
+    logs: tuple[PhoneLog, ...] = ()
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """Its first and its last time; None without any."""
+        times = np.concatenate([self.radio["time_ns"], self.signalling["time_ns"]])
+        times = times[times != NOT_A_TIME]
+        return (int(times.min()), int(times.max())) if len(times) else None
+
+    @cached_property
+    def series(self) -> dict[str, Table]:
+        """Radio_* (docs/figures.md), SERIES by label; of logs in several formats the one with most values."""
+        fullest: dict[str, Table] = {}
+        for form in dict.fromkeys(log.format for log in self.logs):
+            logs = [log for log in self.logs if log.format == form and len(log.radio)]
+            for label, series in radio_series(radio_of(logs), source=log_names(logs)).items():
+                if label not in fullest or len(series) > len(fullest[label]):
+                    fullest[label] = series
+        return fullest
 
     @cached_property
     def handovers(self) -> Table:
@@ -75,15 +103,78 @@ class Phone:
 
 
 def phones_of(surroundings: Surroundings) -> list[Phone]:
-    """Return the phones of a recording, the one with most readings first."""
-    radio, orders = surroundings.radio, surroundings.logged(HANDOVERS.name)
-    hosts = dict.fromkeys(placed.host for placed in (*radio, *orders))
-    phones = []
-    for host in hosts:
-        tables = _together(radio, host, Table.empty(RADIO)), _together(orders, host, Table.empty(HANDOVERS))
-        paths = tuple(dict.fromkeys(placed.path for placed in (*radio, *orders) if placed.host == host))
-        phones += [Phone(host, radio_of, orders_of, paths) for radio_of, orders_of in each_radio(*tables)]
-    return sorted(phones, key=lambda phone: -len(phone.radio) - len(phone.signalling))
+    """Return the phones of a recording: first those of the time of its packets, then by their readings."""
+    phones = [
+        Phone(name, radio_of(own), orders_of(own), tuple(log.path for log in own), tuple(own))
+        for name, logs in phones_apart(_logs(surroundings))
+        for own in _by_card(logs)
+    ]
+    packets = _span_of_packets(surroundings)
+    return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -_rows(phone)))
+
+
+def _rows(phone: Phone) -> int:
+    return len(phone.radio) + len(phone.signalling)
+
+
+def _logs(surroundings: Surroundings) -> list[PhoneLog]:
+    """Return the logs that tell of a radio; one may hold readings and messages."""
+    radio = {(each.host, each.path): each for each in surroundings.radio}
+    orders = {(each.host, each.path): each for each in surroundings.logged(HANDOVERS.name)}
+    return [
+        PhoneLog(
+            each.host, each.path, each.format,
+            radio[key].table if key in radio else Table.empty(RADIO),
+            orders[key].table if key in orders else Table.empty(HANDOVERS),
+        )
+        for key, each in (radio | orders).items()
+    ]  # fmt: skip
+
+
+def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
+    """Return the logs of a phone for each of its cards, that with most rows first."""
+    radios = radios_of(*(table for log in logs for table in (log.radio, log.orders)))
+    if len(radios) < 2:
+        return [logs]
+    cards = []
+    for radio in radios:
+        first = radio == radios[0]
+        own = [
+            log._replace(
+                radio=rows_of(log.radio, radio, unnamed=first),
+                orders=rows_of(log.orders, radio, unnamed=first),
+            )
+            for log in logs
+        ]
+        cards.append([log for log in own if len(log.radio) or len(log.orders)])
+    return cards
+
+
+def _span_of_packets(surroundings: Surroundings) -> tuple[int, int] | None:
+    times = [
+        time_ns
+        for part in surroundings.recording.parts
+        for file in part.capture.files
+        for time_ns in (file.first_ns, file.last_ns)
+        if time_ns is not None
+    ]
+    return (min(times), max(times)) if times else None
+
+
+def _meet(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
+
+
+def drives_beside(phones: Sequence[Phone]) -> int:
+    """Return how many phones of a recording were read at another time than the first one only."""
+    return sum(not _meet(phone.span_ns, phones[0].span_ns) for phone in phones[1:])
+
+
+def log_names(logs: Sequence[PhoneLog]) -> str:
+    """Return how logs are called, in a few words."""
+    names = [portable(log.path) for log in logs]
+    more = f" and {count(len(names) - 1, 'more log')}" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names else ""
 
 
 def _unjudged(legs: Table) -> Table:
@@ -97,8 +188,3 @@ def _unjudged(legs: Table) -> Table:
         "verdict_reason": np.full(rows, "no change of the serving cell", "U64"),
     }
     return Table(JUDGED_HANDOVERS, legs.columns | missing)
-
-
-def _together(logs: list[Placed], host: str, empty: Table) -> Table:
-    tables = [placed.table for placed in logs if placed.host == host]
-    return Table.concatenate(empty.schema, tables) if tables else empty

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from multitracer.manifest import Manifest
     from multitracer.recording.hosts import HostLogs
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.window import Bounds
     from multitracer.tables import Table
 
 MOST_SPEED = 1_000
@@ -56,12 +57,15 @@ class Recording:
         The capture point that the user says is at the sender of most data, the others being at the receiver.
     notes : list of str
         What was skipped or is unknown, a sentence each; it grows while logs are parsed.
+    bounds_ns : (int or None, int or None)
+        To which the captures were cut; None leaves a side open.
     """
 
     inputs: Inputs
     parts: list[Part] = field(default_factory=list)
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
+    bounds_ns: Bounds = (None, None)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _surroundings: dict[str | None, Surroundings] = field(default_factory=dict, init=False, repr=False)

@@ -1,26 +1,28 @@
 """The surroundings of the connections of a recording: radio, road, and the marks of the engineer.
 
-A recording may hold several logs of each; every table here is that of one log of one host. All are put onto
-the clock of a capture point if the recording's clocks are known, otherwise they keep their host's own.
+A recording may hold several logs of each. What is drawn together, series and route, is of one phone on one
+drive, and so is what is said of it. All tables are put onto the clock of a capture point if the recording's
+clocks are known, otherwise they keep their host's own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.mobility.route import route_of
-from multitracer.analysis.series.surroundings import radio_series, speed_series, travelled_series
+from multitracer.analysis.series.surroundings import speed_series, travelled_series
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.phones import phones_of
-from multitracer.recording.radios import each_radio
+from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.tables import NOT_A_TIME
-from multitracer.words import portable
+from multitracer.units import NS_PER_S
+from multitracer.words import duration, portable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,14 +35,6 @@ if TYPE_CHECKING:
 
 LAYERS = ("radio", "position", "marker", "signalling")
 """The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
-
-
-class Placed(NamedTuple):
-    """A table of one log, on the clock of the surroundings."""
-
-    host: str
-    path: str
-    table: Table
 
 
 ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
@@ -86,18 +80,19 @@ class Surroundings:
 
     def logged(self, name: str) -> list[Placed]:
         """Return a table of each log that holds a row of it."""
-        placed = [
-            Placed(log.host, log.path, onto(self.recording, self.point, log.host, {name: table})[name])
+        within = [
+            Placed(log.host, log.path, moved_table.within(*self.bounds_ns), log.format)
             for layer in LAYERS
             for log, table in self.recording.tables(layer, name)
+            for moved_table in onto(self.recording, self.point, log.host, {name: table}).values()
         ]
-        within = [each._replace(table=each.table.within(*self.bounds_ns)) for each in placed]
         return [each for each in within if len(each.table)]
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded; of several logs the longest."""
-        series = _fullest(_by_radio(self.radio), radio_series) | _fullest(self.position, speed_series)
+        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded: of the first phone's drive."""
+        series = dict(self.phones[0].series) if self.phones else {}
+        series |= _fullest(self._tracks, speed_series)
         if self.drive is not None:
             placed, route = self.drive
             series |= travelled_series(route, source=portable(placed.path))
@@ -105,15 +100,25 @@ class Surroundings:
 
     @cached_property
     def phones(self) -> list[Phone]:
-        """The phones of the recording, the one with most readings first."""
+        """The phones of the recording on their drives, the one with most readings first."""
         return phones_of(self)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
-        """The route of the log with most positions that can be trusted; None without any position."""
-        routes = [(placed, route_of(placed.table)) for placed in self.position]
+        """The route of the track with most positions that can be trusted; None without any position."""
+        routes = [(placed, route_of(placed.table)) for placed in self._tracks]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)
         return longest if longest is not None and len(longest[1].table) else None
+
+    @cached_property
+    def _tracks(self) -> list[Placed]:
+        """POSITION of each receiver, logs that follow each other together; of the first phone's drive."""
+        return of_drive(tracks_of(self.position), self.span_ns)
+
+    @cached_property
+    def span_ns(self) -> tuple[int, int] | None:
+        """The time of the first phone's drive, if the recording holds no packets; None leaves all in."""
+        return self.phones[0].span_ns if self.phones and not self.recording.parts else None
 
     @property
     def route(self) -> Route | None:
@@ -121,17 +126,25 @@ class Surroundings:
         return None if self.drive is None else self.drive[1]
 
     @property
-    def zone_is_unknown(self) -> bool:
-        """Whether some of its times name no time zone, so that they were taken for UTC."""
+    def doubts(self) -> str:
+        """What makes its times doubtful, in sentences: no time zone, two clocks; empty if nothing does."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
-        return any(names_no_zone(table) for table in tables)
+        words = [ZONE_DOUBT] if any(names_no_zone(table) for table in tables) else []
+        back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
+        if back_ns > _BACK_NS:
+            words.append(
+                f"The times of a log jump back by up to {duration(back_ns)}, as those of two clocks: "
+                "what is said around the jumps may be wrong."
+            )
+        return " ".join(words)
 
     @property
     def first_ns(self) -> int | None:
-        """The first time in any of its tables; None if there is none."""
-        tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
-        times = [times for table in tables if len(times := _times(table))]
-        return min((int(each.min()) for each in times), default=None)
+        """The first time of what is shown; None if there is none."""
+        phone = self.phones[0].span_ns if self.phones else None
+        tables = [placed.table for placed in self._tracks or self.markers]
+        firsts = [int(times.min()) for table in tables if len(times := _times(table))]
+        return min([*firsts, *([phone[0]] if phone else [])], default=None)
 
     def __bool__(self) -> bool:
         return bool(self.radio or self.position or self.markers)
@@ -142,9 +155,14 @@ def names_no_zone(table: Table) -> bool:
     return table.provenance.get("zone") == "unknown"
 
 
-def _by_radio(logs: list[Placed]) -> list[Placed]:
-    """Return the logs, that of a phone with several cards once for each."""
-    return [placed._replace(table=table) for placed in logs for (table,) in each_radio(placed.table)]
+_BACK_NS = 5 * NS_PER_S
+"""As for the messages of a diagnostic log: loggers write some rows of one second in another order."""
+
+
+def _farthest_back_ns(table: Table) -> int:
+    """Return by how much the times of a log go back from one of its lines to a later one."""
+    time_ns = _times(table.take(np.argsort(table["line"], kind="stable")))
+    return -int(np.diff(time_ns).min(initial=0))
 
 
 def _times(table: Table) -> Times:

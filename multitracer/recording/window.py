@@ -79,6 +79,13 @@ class Window:
 
 EVERYTHING = Window()
 
+
+def within_both(one: Bounds, other: Bounds) -> Bounds:
+    """Return the bounds of what lies within both."""
+    begins, ends = ([ns for ns in side if ns is not None] for side in zip(one, other, strict=True))
+    return max(begins, default=None), min(ends, default=None)
+
+
 _FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -17,6 +17,7 @@ from multitracer.figures.stack import Axis
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
+from multitracer.recording.phones import drives_beside
 from multitracer.report.connection_table import connection_section
 from multitracer.report.diagnosis_section import diagnosis_section
 from multitracer.report.drawn import choose, origin_ns
@@ -194,9 +195,12 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     """Return the tables of the phone's cells and of its changes between them."""
     if not road.phones:
         return []
-    phone, speed, others = road.phones[0], road.surroundings.recording.speed, len(road.phones) - 1
+    phone, speed, drives = road.phones[0], road.surroundings.recording.speed, drives_beside(road.phones)
     notes = [road.throughput_words] if road.throughput_words else []
-    if others:
+    if drives:
+        more = count(drives, "other drive")
+        notes.append(f"Of {more} `export tables` has the cells and the changes.")
+    if others := len(road.phones) - 1 - drives:
         more = count(others, "other radio")
         notes.append(
             f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "

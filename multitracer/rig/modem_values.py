@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.capacity.config import CapacityConfig
 from multitracer.channel.cdpd.config import CdpdConfig
 
 if TYPE_CHECKING:
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
-_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD"}
+_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", CapacityConfig: ""}
+"""A capacity trace does not tell of which technology it is."""
 
 
 def modem_profile(config: AnyLinkConfig) -> str:

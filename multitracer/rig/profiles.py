@@ -1,4 +1,4 @@
-"""The two TCPs that a measurement over a link compares: that of 1999 and that of today."""
+"""What a measurement over a link can have: the TCP of 1999 or of today, and which transports."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
+from multitracer.measure.transports import CLIENTS, of_transport
 from multitracer.protocols.tcp import BSD, MODERN, as_linux
+from multitracer.scenario.transports import mtu_problem
 
 if TYPE_CHECKING:
+    from multitracer.measure.plan import ProtocolName
     from multitracer.scenario.model import Scenario
 
 TCP_PROFILES = {"1999": BSD, "today": as_linux(replace(MODERN, congestion="cubic"))}
@@ -49,3 +52,17 @@ def profile_name(scenario: Scenario) -> str:
         if (other.mobile, other.fixed) == (scenario.mobile, scenario.fixed):
             return name
     return "scenario"
+
+
+def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
+    """Refuse a transport that there is not, and one whose packets are too long for a link.
+
+    Raises
+    ------
+    InputError
+        If it is such a one.
+    """
+    of_transport(CLIENTS, protocol)
+    problem = mtu_problem(protocol, scenario.mtu_bytes)
+    if problem is not None:
+        raise InputError(f"{scenario.name}: {problem}")

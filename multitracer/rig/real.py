@@ -1,9 +1,8 @@
-"""A measurement in real time: two hosts with the kernel's own TCP, the modelled link between them.
+"""A measurement in real time: a plan in the world of the testbed (`testbed/world.py`).
 
-The link's process, this one, makes the hosts and lets the link's events happen at their time. The measuring
-programs (`real_host.py`), the modem with its collector (`real_radio.py`) and, if wanted, tcpdump and tcp_info
-are children of it. What a run makes is undone by one ExitStack, in the reverse order, however the run ends.
-A run that was cut off is gone on with: its logs stay, those of the next one end with its number.
+The measuring programs (`real_host.py`), the modem with its collector (`real_radio.py`) and, if wanted,
+tcpdump and tcp_info are children of the link's process, this one. A run that was cut off is gone on with: its
+logs stay, those of the next one end with its number.
 """
 
 from __future__ import annotations
@@ -11,39 +10,30 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from multitracer.channel.gsm.config import LinkConfig
-from multitracer.channel.gsm.link import GsmLink
-from multitracer.channel.links import link_of
-from multitracer.channel.shared.packet_link import SIDES
 from multitracer.errors import InputError
-from multitracer.manifest import Host, Manifest, Role, Variables, write_manifest
+from multitracer.manifest import Host, Manifest, Role, Variables
 from multitracer.measure.journal import Journal
 from multitracer.measure.run import is_left, opened, tell
 from multitracer.measure.transports import Options
-from multitracer.rig.profiles import profile_name
+from multitracer.rig.profiles import check_carried, profile_name
 from multitracer.rig.radio_join import join_radio
 from multitracer.rig.real_course import Course
 from multitracer.rig.real_host import Task
 from multitracer.rig.real_radio import RadioFeed
-from multitracer.rig.real_record import LinkRecorder
-from multitracer.scenario.session_folder import SERVER_PORT, log_files, rlp_facts
-from multitracer.testbed.children import Children
-from multitracer.testbed.clock_error import ClockError
-from multitracer.testbed.collectors import Collectors
-from multitracer.testbed.driver import Driver, LinkClock, PullingDriver, punctual
+from multitracer.scenario.session_folder import SERVER_PORT, make_folders, rlp_facts
 from multitracer.testbed.interruption import Interruption
-from multitracer.testbed.names import Maker
-from multitracer.testbed.namespaces import Hosts
+from multitracer.testbed.link_logs import LinkLogs
 from multitracer.testbed.privileges import required
 from multitracer.testbed.stale import remove_stale
-from multitracer.units import NS_PER_MS
+from multitracer.testbed.world import RealWorld, Workload, check_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import ExitStack
     from pathlib import Path
 
     from multitracer.channel.shared.packet_link import PacketLink
@@ -51,12 +41,9 @@ if TYPE_CHECKING:
     from multitracer.measure.run import Progress
     from multitracer.scenario.model import Scenario
     from multitracer.tables import Document
-    from multitracer.testbed.privileges import Privileges
+    from multitracer.testbed.driver import LinkClock
+    from multitracer.testbed.world import Lateness
 
-    Facts = dict[str, str | int | float]
-
-_SEEDS_APART = 1_000_003
-"""Between the seeds of two runs of a session: who goes on meets another stretch of the same radio."""
 _SNAP_BYTES = 96
 """Of each packet in a capture: all headers."""
 
@@ -103,30 +90,30 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     PreflightError
         If this process may not do it, or the kernel has no such congestion control.
     InputError
-        If the folder is another session's, in use, or cannot be made; if the call was dropped; if the link
-        has several mobiles.
+        If the folder is another session's, in use, or cannot be made; if the link has several mobiles; if
+        there is no such transport, or none for this link.
+    CollectorError
+        If the call was dropped, or a program ended before its time.
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """
-    if len(scenario.hosts) > len(SIDES):
-        raise InputError(
-            f"{scenario.name}: a real run has one mobile, not {len(scenario.hosts) - 1}; use --virtual"
-        )
-    measurement = Measurement(plan, folder, scenario, replace(options or Options(), speed=speed), capture)
+    check_link(scenario)
+    check_carried(plan.protocol, scenario)
+    options = replace(options or Options(), speed=speed)
     about = _about(
-        folder.resolve().name,
-        scenario,
-        seed=scenario.seed if seed is None else seed,
-        options=measurement.options,
+        folder.resolve().name, scenario, seed=scenario.seed if seed is None else seed, options=options
     )
     privileges = required()
     with Interruption() as interruption, _alone(folder):
         manifest = opened(plan, folder, about)
         if _has_work(plan, folder, progress):
             remove_stale()
-            run = RealRun(measurement, manifest, privileges, interruption)
+            make_folders(folder, scenario, is_new=False)
+            world = RealWorld(scenario, folder, manifest, privileges, interruption)
+            measurement = RealMeasurement(plan, world, options, capture=capture, progress=progress)
             try:
-                run.run(progress)
+                world.run(measurement)
+                measurement.check()
             finally:
                 join_radio(folder)
         interruption.check()
@@ -174,150 +161,65 @@ def _has_work(plan: Plan, folder: Path, progress: Progress) -> bool:
         return is_left(plan, journal)
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What `run_real` was told."""
+class RealMeasurement(Workload):
+    """What is left of a plan, in a world; see `run_real`."""
 
-    plan: Plan
-    folder: Path
-    scenario: Scenario
-    options: Options
-    capture: bool
-
-
-class RealRun:
-    """One run; see `run_real`."""
+    every_socket = True
+    _course: Course
+    _radio: RadioFeed
+    _link: PacketLink
 
     def __init__(
-        self, measurement: Measurement, manifest: Manifest, privileges: Privileges, interruption: Interruption
+        self, plan: Plan, world: RealWorld, options: Options, *, capture: bool, progress: Progress
     ) -> None:
-        self._measurement = measurement
-        self._folder = measurement.folder
-        self._scenario = measurement.scenario
-        self._speed = measurement.options.speed
-        self._manifest = manifest
-        self._privileges = privileges
-        self._interruption = interruption
-        runs = manifest.variables.runs
-        self._number = len(runs)
+        self._plan = plan
+        self._world = world
+        self._options = options
+        self._capture = capture
+        self._progress = progress
         self._facts: Document = {
-            "seed": (manifest.variables.seed or 0) + self._number * _SEEDS_APART,
+            "seed": world.seed,
             "started_ns": time.time_ns(),
             "ended": None,
-            "tier": privileges.tier,
+            "tier": world.privileges.tier,
         }
-        runs.append(self._facts)
-        self._earlier = list(manifest.collectors)
-        maker = Maker.myself()
-        self._hosts = Hosts(maker)
-        suffix = f"-{self._number}" if self._number else ""
-        self._children = Children(measurement.folder, self._hosts, maker, interruption, suffix=suffix)
+        world.manifest.variables.runs.append(self._facts)
 
-    def run(self, progress: Progress) -> None:
-        """Make the hosts, measure, write everything down, and remove the hosts."""
-        for name in (*SIDES, "truth"):
-            (self._folder / name).mkdir(exist_ok=True)
-        if self._scenario.source:
-            (self._folder / "scenario.toml").write_text(self._scenario.source, encoding="utf-8")
-        write_manifest(self._folder, self._manifest)
-        with ExitStack() as undo:
-            undo.callback(self._complete_manifest)
-            undo.callback(self._hosts.remove)
-            undo.callback(self._children.stop)
-            self._make_hosts()
-            recorder = undo.enter_context(self._recorder())
-            link = link_of(self._scenario.link, seed=self._facts["seed"], script=self._scenario.events)
-            radio = undo.enter_context(self._radio())
-            radio.start(link)
-            if self._measurement.capture:
-                self._start_collectors()
-            course = undo.enter_context(self._course(link, progress))
-            self._manifest.collectors = [*self._earlier, *self._children.runs]
-            write_manifest(self._folder, self._manifest)
-            self._drive(link, radio, recorder, course)
-        course.check()
+    def logs(self) -> LinkLogs:
+        """Return who writes the link's logs, and captures where tcpdump may not run."""
+        world = self._world
+        facts = rlp_facts(world.scenario, speed=world.speed)
+        snap_bytes = _SNAP_BYTES if self._capture and not world.privileges.may("tcpdump") else 0
+        return LinkLogs(world.folder, facts, captures_bytes=snap_bytes, number=world.number)
 
-    # --- before the first event ---
-
-    def _make_hosts(self) -> None:
-        self._hosts.make()
-        for side in SIDES:
-            packets = self._device_queue_packets()
-            profile = self._scenario.profile(side)
-            self._hosts.lay_link(side, profile, speed=self._speed, queue_packets=packets, every_socket=True)
-            self._manifest.hosts[side].add(self._hosts.facts(side))
-        self._interruption.check()
-
-    def _device_queue_packets(self) -> int | None:
-        """Return the length of the devices' own queues, if they are to overflow."""
-        queue = self._scenario.link.queue
-        return queue.limit_packets if queue.local_drops == "told" else None
-
-    def _recorder(self) -> LinkRecorder:
-        facts: Facts = {"clock": "realtime", "speed": self._speed, "scenario": self._scenario.name}
-        if isinstance(self._scenario.link, LinkConfig):
-            facts = rlp_facts(self._scenario, speed=self._speed)
-        writes = self._measurement.capture and not self._privileges.may("tcpdump")
-        snap_bytes = _SNAP_BYTES if writes else 0
-        return LinkRecorder(self._folder, facts, number=self._number, captures_bytes=snap_bytes)
-
-    def _radio(self) -> RadioFeed:
-        link = self._scenario.link
-        return RadioFeed(self._folder, self._children, link, speed=self._speed, number=self._number)
-
-    def _start_collectors(self) -> None:
-        collectors = Collectors(
-            self._folder,
-            self._children,
-            addresses=self._hosts.addresses,
-            clock_errors={side: ClockError() for side in SIDES},
-            speed=self._speed,
-            number=self._number,
+    def start(self, link: PacketLink, undo: ExitStack) -> None:
+        """Start the modem, the collectors if wanted, and both programs."""
+        world = self._world
+        self._link = link
+        feed = RadioFeed(
+            world.folder, world.children, world.scenario.link, speed=world.speed, number=world.number
         )
-        collectors.start(self._privileges, snap_bytes=_SNAP_BYTES, tracing=False)
+        self._radio = undo.enter_context(feed)
+        self._radio.start(link)
+        if self._capture:
+            world.start_collectors(self, snap_bytes=_SNAP_BYTES, tracing=False)
+        address = f"{world.hosts.addresses['fixed']}:{SERVER_PORT}"
+        task = Task(self._plan, ".", address, self._options)
+        self._course = undo.enter_context(Course(task, world.children, link, self._progress))
 
-    def _course(self, link: PacketLink, progress: Progress) -> Course:
-        address = f"{self._hosts.addresses['fixed']}:{SERVER_PORT}"
-        task = Task(self._measurement.plan, ".", address, self._measurement.options)
-        return Course(task, self._children, link, self._interruption, progress)
+    def begin(self, clock: LinkClock) -> None:
+        """Give the modem the clock."""
+        self._radio.begin(clock)
 
-    # --- the run ---
+    def reason(self, now_ns: int) -> str:
+        """Tell the modem what the link says, once a second; return why the run is over."""
+        self._radio.each_second(self._link, now_ns)
+        return self._course.reason(now_ns)
 
-    def _drive(self, link: PacketLink, radio: RadioFeed, recorder: LinkRecorder, course: Course) -> None:
-        """Let the link's events happen until the run is over."""
-        with punctual() as is_real_time:
-            clock = LinkClock(self._speed)
-            recorder.begin(clock)
-            radio.begin(clock)
-            driver = self._driver(link, clock, recorder)
+    def note_end(self, ended: str, lateness: Lateness | None) -> None:
+        """Put it into the facts of this run of the plan."""
+        self._facts |= {"ended": ended} | (lateness._asdict() if lateness is not None else {})
 
-            def is_over(now_ns: int) -> bool:
-                radio.each_second(link, now_ns)
-                recorder.each_second()
-                return course.is_over(now_ns)
-
-            driver.run(is_over, wake=self._interruption.wake)
-            if isinstance(link, GsmLink):
-                link.count_idle()
-            driver.tell_events()
-        self._facts |= {
-            "ended": course.ended,
-            "real_time_priority": is_real_time,
-            "latest_ms": round(driver.latest_ns / self._speed / NS_PER_MS, 3),
-        }
-
-    def _driver(self, link: PacketLink, clock: LinkClock, recorder: LinkRecorder) -> Driver:
-        if isinstance(link, GsmLink) and self._scenario.link.queue.local_drops == "told":
-            return PullingDriver(link, clock, self._hosts.tuns, recorder)
-        return Driver(link, clock, self._hosts.tuns, recorder)
-
-    # --- after it ---
-
-    def _complete_manifest(self) -> None:
-        """Say how each child ended, and what every log is now."""
-        self._manifest.collectors = [*self._earlier, *self._children.runs]
-        if self._facts["ended"] is None:
-            number = self._interruption.signal
-            self._facts["ended"] = f"interrupted by {number.name}" if number else "it failed"
-        self._manifest.files = list(log_files(self._folder))
-        write_manifest(self._folder, self._manifest)
+    def check(self) -> None:
+        """Raise CollectorError if the run was over because something failed."""
+        self._course.check()

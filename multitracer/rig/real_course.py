@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from multitracer.measure.run import Progress
     from multitracer.rig.real_host import Task
     from multitracer.testbed.children import Child, Children
-    from multitracer.testbed.interruption import Interruption
 
 _QUIET_NS = 3 * NS_PER_S
 """Link time in which the last packets may arrive when the client has ended."""
@@ -39,16 +38,12 @@ class Course:
         The client's; the server records in the folder of its host.
     children : Children
     link : PacketLink
-    interruption : Interruption
     progress : callable
         Told after each transaction.
     """
 
-    def __init__(
-        self, task: Task, children: Children, link: PacketLink, interruption: Interruption, progress: Progress
-    ) -> None:
+    def __init__(self, task: Task, children: Children, link: PacketLink, progress: Progress) -> None:
         self._link = link
-        self._interruption = interruption
         self._progress = progress
         self._children = children
         self._server = self._started("server", "fixed", replace(task, folder="fixed"), subprocess.DEVNULL)
@@ -59,8 +54,6 @@ class Course:
         self._rest = b""
         self._has_begun = False
         self._ended_ns: int | None = None
-        self.ended = ""
-        """Why the run is over; empty while it is not."""
         self._problem = ""
 
     def _started(self, role: str, side: Side, task: Task, stdout: int) -> Child:
@@ -84,14 +77,13 @@ class Course:
     ) -> None:
         self._output.close()
 
-    def is_over(self, now_ns: int) -> bool:
-        """Ask after every event."""
+    def reason(self, now_ns: int) -> str:
+        """Return why the run is over, empty while it is not; asked after every event."""
         if self._link.is_up and not self._has_begun:
             self._has_begun = True
             _say(self._client, b"\n")
         self._hear()
-        self.ended = self._reason(now_ns)
-        return bool(self.ended)
+        return self._reason(now_ns)
 
     def _hear(self) -> None:
         """Tell how far the client is."""
@@ -103,8 +95,6 @@ class Course:
                 self._progress(done, dropped, total)
 
     def _reason(self, now_ns: int) -> str:
-        if self._interruption.signal is not None:
-            return f"interrupted by {self._interruption.signal.name}"
         if self._link.is_dropped:
             self._problem = "the call was dropped; the same command continues in a new one"
         elif self._server.has_ended:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import parsers
@@ -21,23 +22,25 @@ from multitracer.measure.centaurus_client import CentaurusClient
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.run import carry_out
 from multitracer.measure.tcp_client import TcpClient
-from multitracer.measure.transports import Options
-from multitracer.rig.profiles import profile_name
+from multitracer.measure.transports import Options, of_transport
+from multitracer.rig.profiles import check_carried, profile_name
 from multitracer.rig.radio_join import FILE, join_radio
 from multitracer.rig.virtual_tcp import VirtualTcp
 from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
+from multitracer.rig.virtual_wtcp import VirtualWtcp
 from multitracer.rig.watchers import Recorder
-from multitracer.scenario.session_folder import log_files
+from multitracer.scenario.session_folder import log_files, write_radio
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from multitracer.measure.journal import Journal
     from multitracer.measure.outcome import Client, Outcome
-    from multitracer.measure.plan import Plan, Transaction
+    from multitracer.measure.plan import Plan, ProtocolName, Transaction
     from multitracer.measure.run import Progress
     from multitracer.scenario.model import Scenario
 
@@ -88,12 +91,10 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     ------
     InputError
         If the folder is another session's, was made by a version that computes something else, nothing
-        gets through the link, or virtual time has no such protocol.
+        gets through the link, or there is no such transport or none for this link.
     """
-    if plan.protocol not in _CLIENTS:
-        raise InputError(
-            f"{plan.protocol}: virtual time measures over {' and '.join(_CLIENTS)}; leave --virtual out"
-        )
+    check_carried(plan.protocol, scenario)
+    make_client = of_transport(_CLIENTS, plan.protocol)
     seed = scenario.seed if seed is None else seed
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
@@ -106,8 +107,10 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
             recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
             world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)
+            if capture:
+                files.callback(lambda: write_radio(folder, world.link, now_ns=world.now_ns))
             world.read_radio_each_second()
-            client = _CLIENTS[plan.protocol](plan, world, scenario, options)
+            client = make_client(plan, world, scenario, options)
             world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)
             return _FromTheStart(client, plan, folder, scenario.name)
 
@@ -124,8 +127,7 @@ def _undelayed(scenario: Scenario) -> Scenario:
 
 
 def _centaurus_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
-    mtu_bytes = min(scenario.mobile.mtu_bytes, scenario.fixed.mtu_bytes)
-    ends = VirtualUdp(world, scenario.hosts[0], options, mtu_bytes=mtu_bytes)
+    ends = VirtualUdp(world, scenario.hosts[0], options, mtu_bytes=scenario.mtu_bytes)
     return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
 
 
@@ -136,7 +138,15 @@ def _tcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Op
     return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
 
 
-_CLIENTS = {"tcp": _tcp_client, "centauruscomm": _centaurus_client}
+def _wtcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+    mobile = scenario.hosts[0]
+    wtcp = VirtualWtcp(world, mobile, options.wtcp())
+    return TcpClient(wtcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
+
+
+_CLIENTS: Mapping[ProtocolName, Callable[[Plan, VirtualWorld, Scenario, Options], Client]] = MappingProxyType(
+    {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
+)
 """Transport of a plan -> what makes its client and its server."""
 
 

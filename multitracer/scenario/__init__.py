@@ -12,7 +12,13 @@ The truth is for judging an analysis; no analysis reads it.
 
 from __future__ import annotations
 
-from multitracer.scenario.library import bundled_links, bundled_names, load_scenario, read_error_trace
+from multitracer.scenario.library import (
+    bundled_links,
+    bundled_names,
+    load_scenario,
+    read_capacity_trace,
+    read_error_trace,
+)
 from multitracer.scenario.model import HostClock, Scenario, Traffic
 
 __all__ = [
@@ -22,5 +28,6 @@ __all__ = [
     "bundled_links",
     "bundled_names",
     "load_scenario",
+    "read_capacity_trace",
     "read_error_trace",
 ]

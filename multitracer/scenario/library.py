@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
+from multitracer.channel.capacity.trace import CapacityTrace, parse_capacity_trace
 from multitracer.channel.shared.error_trace import ErrorTrace, parse_error_trace
 from multitracer.errors import InputError
 from multitracer.manifest import inside
@@ -47,7 +48,9 @@ def load_scenario(name: str) -> Scenario:
     """
     if name in bundled_names() or name in _LINKS:
         entry = files("multitracer.scenario") / "bundled" / f"{name}{_SUFFIX}"
-        return parse_scenario(entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace)
+        return parse_scenario(
+            entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace, read_capacity=_no_trace
+        )
     if not _is_scenario(name):
         known = ", ".join((*bundled_names(), *_LINKS))
         raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
@@ -57,11 +60,12 @@ def load_scenario(name: str) -> Scenario:
         name=path.stem,
         path=name,
         read_trace=lambda relative: read_error_trace(inside(path.parent, relative)),
+        read_capacity=lambda relative: read_capacity_trace(inside(path.parent, relative)),
     )
 
 
-def _no_trace(name: str) -> ErrorTrace:
-    raise InputError(f"{name}: a bundled scenario has no error trace beside it")
+def _no_trace(name: str) -> Never:
+    raise InputError(f"{name}: a bundled scenario has no trace beside it")
 
 
 def read_error_trace(path: Path) -> ErrorTrace:
@@ -75,6 +79,19 @@ def read_error_trace(path: Path) -> ErrorTrace:
         If it is no error trace.
     """
     return parse_error_trace(_text(path), path=str(path))
+
+
+def read_capacity_trace(path: Path) -> CapacityTrace:
+    """Return the capacity trace in a file of Mahimahi's format.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no capacity trace.
+    """
+    return parse_capacity_trace(_text(path), path=str(path))
 
 
 def _text(path: Path) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from multitracer.channel.shared.hosts import FIXED
 from multitracer.scenario.flows import Flow, rate_bps
-from multitracer.scenario.summary import LinkMeter, TransferMeter
+from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.channel.gsm.character_balance import Balance
     from multitracer.channel.shared.hosts import HostName
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Endpoint, Packet
@@ -38,6 +39,19 @@ class Meter(Protocol):
     @property
     def goodput_bytes_per_s(self) -> float | None:
         """Payload per second from the first packet to the last new byte."""
+
+
+_UNMEASURED = TransferMeter((b"", 0), (b"", 0))
+"""Of a first traffic that did not begin."""
+
+
+class TcpCounts(NamedTuple):
+    """What only the hosts' TCP knows, as `Summary` has it."""
+
+    tcp_retransmissions: int
+    tcp_timeouts: int
+    tcp_fast_retransmits: int
+    checksum_errors: int
 
 
 class Meters:
@@ -93,8 +107,24 @@ class Meters:
         """Give an event to the link's meter."""
         self.link.note(host, event)
 
-    def all_flows(self, *, end_ns: int) -> tuple[Flow, ...]:
-        """Return every flow that began, in the scenario's order; the run ended at `end_ns`."""
+    def summary(self, counts: TcpCounts, *, ledger: Balance | None, end_ns: int) -> Summary:
+        """Return the numbers of the run, which ended at `end_ns`."""
+        first = self.flows.get(0, _UNMEASURED)
+        return Summary(
+            goodput_bytes_per_s=first.goodput_bytes_per_s,
+            rlp_slope_bytes_per_s=self.link.rlp.slope,
+            rlp_resets=self.link.resets,
+            rlp_retransmissions=self.link.retransmissions,
+            xoff_gaps_s=[gap / NS_PER_S for gap in self.link.xoff_gaps_ns],
+            **counts._asdict(),
+            longest_receiver_hole_s=_seconds(first.longest_hole_ns),
+            max_rtt_s=_seconds(first.max_rtt_ns),
+            ledger=ledger,
+            flows=self._all_flows(end_ns=end_ns),
+        )
+
+    def _all_flows(self, *, end_ns: int) -> tuple[Flow, ...]:
+        """Return every flow that began, in the scenario's order."""
         began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
         return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
 
@@ -111,3 +141,7 @@ class Meters:
             delivered_packets=meter.arrived_packets,
             rate_bps=rate_bps(delivered_bytes=meter.arrived_bytes, elapsed_ns=until_ns - start_ns),
         )
+
+
+def _seconds(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else duration_ns / NS_PER_S

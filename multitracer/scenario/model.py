@@ -9,7 +9,7 @@ from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.hosts import FIXED, HostName, host_names
 from multitracer.errors import InputError, LocalProtocolError
 from multitracer.protocols.tcp import BSD, TcpProfile, as_linux
-from multitracer.scenario.transports import TRANSPORTS, WTCP, WTCP_PACKET_BYTES
+from multitracer.scenario.transports import TRANSPORTS, mtu_problem
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
@@ -102,6 +102,11 @@ class Scenario:
         """Names of the hosts, the mobiles in their order, then the fixed one."""
         return host_names(getattr(self.link, "mobiles", 1))
 
+    @property
+    def mtu_bytes(self) -> int:
+        """Longest IP packet that both hosts send."""
+        return min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
+
     def profile(self, host: HostName) -> TcpProfile:
         """Return the TCP of a host."""
         return self.fixed if host == FIXED else self.mobile
@@ -120,28 +125,37 @@ class Scenario:
 
     @property
     def gsm(self) -> LinkConfig:
-        """Return the link of a scenario that runs by itself, which is a GSM data call.
+        """Return the link of a scenario that has a GSM data call.
 
         Raises
         ------
         InputError
-            If it is another one.
+            If it has another one.
         """
         if not isinstance(self.link, LinkConfig):
-            if self.traffic:
-                raise InputError(
-                    f"{self.name}: its link is no GSM data call, which is what a real run has; "
-                    "run it with --virtual, and without --as-linux"
-                )
-            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
+            raise InputError(
+                f"{self.name}: its link is no GSM data call, whose frames a recorded error trace destroys; "
+                "leave --errors out"
+            )
         return self.link
+
+    def check_traffic(self) -> None:
+        """Refuse a scenario that cannot run by itself.
+
+        Raises
+        ------
+        InputError
+            If it has no traffic.
+        """
+        if not self.traffic:
+            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
 
     def as_linux(self) -> Scenario:
         """Return the scenario as a real run has it: with Linux' TCP, which hears of no drop by default."""
-        queue = self.gsm.queue
+        queue = self.link.queue
         if queue.local_drops == "default":
             queue = replace(queue, local_drops="silent")
-        link = replace(self.gsm, queue=queue)
+        link = replace(self.link, queue=queue)
         return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
     def with_transport(self, name: str) -> Scenario:
@@ -180,9 +194,6 @@ class Scenario:
         if traffic.host and traffic.host not in mobiles:
             known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"
             raise LocalProtocolError(f"{where} host is {traffic.host!r}; the link's mobiles are {known}")
-        mtu_bytes = min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
-        if traffic.transport == WTCP and mtu_bytes < WTCP_PACKET_BYTES:
-            raise LocalProtocolError(
-                f"{where} transport wtcp sends packets of {WTCP_PACKET_BYTES} bytes, which a link of "
-                f"[tcp] mtu_bytes = {mtu_bytes} does not carry; choose {WTCP_PACKET_BYTES} or more"
-            )
+        problem = mtu_problem(traffic.transport, self.mtu_bytes)
+        if problem is not None:
+            raise LocalProtocolError(f"{where} {problem}")

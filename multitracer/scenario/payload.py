@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _LINE = b"%07d the quick brown fox jumps over the lazy dog and runs away\n"
+_BLOCK_LINES = 1024  # not measured: 64 KB at once, a window
+_BLOCK_BYTES = _BLOCK_LINES * len(_LINE % 0)
 
 
 def payload(begin: int, end: int) -> bytes:
@@ -10,7 +14,11 @@ def payload(begin: int, end: int) -> bytes:
 
     Text, because PPP escapes control characters; numbered, so that each byte's place can be checked.
     """
-    length = len(_LINE % 0)
-    first, last = begin // length, -(-end // length)
-    lines = b"".join(_LINE % number for number in range(first, last))
-    return lines[begin - first * length : end - first * length]
+    first, last = begin // _BLOCK_BYTES, -(-end // _BLOCK_BYTES)
+    blocks = b"".join(map(_block, range(first, last)))
+    return blocks[begin - first * _BLOCK_BYTES : end - first * _BLOCK_BYTES]
+
+
+@lru_cache(maxsize=8)  # the bytes around where writing and reading are
+def _block(number: int) -> bytes:
+    return b"".join(_LINE % line for line in range(number * _BLOCK_LINES, (number + 1) * _BLOCK_LINES))

@@ -3,7 +3,7 @@
 DIR/manifest.json  scenario.toml  clocks.jsonl  summary.json
 DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …   (of several mobiles mobile-1/, mobile-2/, …)
 DIR/fixed/         the same
-DIR/truth/         frames.csv  segments.csv
+DIR/truth/         frames.csv  segments.csv  (of CDPD and Bluetooth: radio.txt, an error trace)
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from multitracer.channel.bluetooth.link import BluetoothLink
+from multitracer.channel.capacity.trace import CapacityTrace
+from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.hosts import SIDES
 from multitracer.errors import InputError
-from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum
+from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from multitracer.channel.shared.hosts import HostName
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.scenario.model import Scenario
     from multitracer.scenario.summary import Summary
 
@@ -31,6 +35,8 @@ FIRST_MOBILE_PORT = 1025
 SERVER_PORT = 5100
 """Where the server of a measurement listens, on the fixed host."""
 CAPTURE, TCP_STATE, RLPDUMP = "tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"
+RADIO = "truth/radio.txt"
+"""Error trace of a link whose log does not hold the fate of each frame."""
 _SNAP_BYTES = 96
 """Of each packet in a capture: all headers."""
 _WHOLE_PACKET = 262_144
@@ -44,8 +50,15 @@ def snap_bytes(scenario: Scenario) -> int:
     return _WHOLE_PACKET if compressed else _SNAP_BYTES
 
 
-def make_folders(folder: Path, scenario: Scenario) -> None:
+def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:
     """Make the folder and those of the hosts and of the truth, and put the scenario's TOML into it.
+
+    Parameters
+    ----------
+    folder : Path
+    scenario : Scenario
+    is_new : bool
+        Whether nothing may be there yet.
 
     Raises
     ------
@@ -54,10 +67,10 @@ def make_folders(folder: Path, scenario: Scenario) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if is_new and any(folder.iterdir()):
             raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
         for name in (*scenario.hosts, "truth"):
-            (folder / name).mkdir()
+            (folder / name).mkdir(exist_ok=True)
         if scenario.source:
             (folder / "scenario.toml").write_text(scenario.source, encoding="utf-8")
     except OSError as error:
@@ -85,8 +98,15 @@ def _variables(scenario: Scenario, seed: int) -> Variables:
     parameters = asdict(scenario)
     del parameters["source"]
     for direction in ("up", "down"):
-        replayed = parameters["link"][direction].pop("replayed")
-        parameters["link"][direction]["replayed_runs"] = len(replayed)
+        way = parameters["link"].get(direction)  # of Bluetooth a packet's name
+        if isinstance(way, dict) and "replayed" in way:
+            way["replayed_runs"] = len(way.pop("replayed"))
+        elif isinstance(way, dict) and isinstance(way.get("trace"), CapacityTrace):
+            way["trace"] = way["trace"].facts()
+    errors = parameters["link"].get("errors", {})
+    for name in ("replayed_up", "replayed_down"):
+        if name in errors:
+            errors[f"{name}_runs"] = len(errors.pop(name))
     return Variables(
         scenario=scenario.name,
         title=scenario.title,
@@ -109,6 +129,25 @@ def write_summary(folder: Path, summary: Summary) -> None:
     """Write summary.json."""
     text = json.dumps(summary.document(), indent=1) + "\n"
     (folder / "summary.json").write_text(text, encoding="utf-8")
+
+
+def write_radio(folder: Path, link: PacketLink, *, now_ns: int) -> None:
+    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that."""
+    if isinstance(link, CdpdLink | BluetoothLink):
+        trace = link.radio(now_ns)
+        if trace is not None:
+            (folder / "truth").mkdir(exist_ok=True)
+            (folder / RADIO).write_text(trace.text(), encoding="utf-8")
+
+
+def run_ns(folder: Path) -> int:
+    """Return how long a run took, in link time, by its manifest; 0 if that does not say."""
+    manifest = read_manifest(folder)
+    runs = [] if manifest is None else manifest.collectors
+    ended_ns = max((run.ended_ns for run in runs if run.ended_ns is not None), default=0)
+    began_ns = min((run.started_ns for run in runs if run.started_ns is not None), default=ended_ns)
+    speed = 1 if manifest is None else manifest.variables.speed or 1
+    return round(max(0, ended_ns - began_ns) * speed)
 
 
 def log_files(folder: Path) -> Iterator[LogFile]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from multitracer.capture import Flag
-from multitracer.protocols.channel_events import PieceSent
+from multitracer.protocols.channel_events import STREAM_BITS, PieceSent
 from multitracer.protocols.link_events import (
     CallDropped,
     FrameSent,
@@ -105,10 +105,6 @@ class Line:
         return (self.count * self._sum_xy - self._sum_x * self._sum_y) / spread
 
 
-_STREAM_BITS = 40
-"""The positions of mobile k in a CDPD cell begin at (k - 1) x 2**40 (`channel.cdpd.member`)."""
-
-
 @dataclass(slots=True)
 class LinkMeter:
     """Numbers from the events of both ends; times as the events have them."""
@@ -147,7 +143,7 @@ class LinkMeter:
             self._end_gap(event.time_ns)
 
     def _note_frame(self, time_ns: int, offset_bytes: int | None, attempt: int) -> None:
-        if offset_bytes is None or offset_bytes >> _STREAM_BITS != self.stream:
+        if offset_bytes is None or offset_bytes >> STREAM_BITS != self.stream:
             return
         if attempt == 1:
             self.rlp.add(time_ns / NS_PER_S, offset_bytes)

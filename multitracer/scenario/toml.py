@@ -2,8 +2,9 @@
 
 A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hosts, `[tcp.mobile]` and
 `[tcp.fixed]` for one; `profile` names what the other keys change. `[link]` names its `kind`, "gsm" if it does
-not, and has a table for each part of that link's configuration. `[[event]]` is the script. The error
-trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file beside the scenario, named by `trace`.
+not, and has a table for each part of that link's configuration; of walls several, `[[link.wall]]`.
+`[[event]]` is the script. The error trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file
+beside the scenario, named by `trace`; so is the capacity trace of these tables in a link of kind "capacity".
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import tomllib
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from multitracer.channel.bluetooth.config import BitErrorConfig
+from multitracer.channel.capacity.config import CapacityConfig, TracedConfig
 from multitracer.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.script import ScriptEvent
@@ -23,10 +26,12 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.channel.capacity.trace import CapacityTrace
     from multitracer.channel.shared.error_trace import ErrorTrace
     from multitracer.tables import Document
 
     ReadTrace = Callable[[str], ErrorTrace]
+    ReadCapacity = Callable[[str], CapacityTrace]
 
 T = TypeVar("T")
 _UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
@@ -36,7 +41,9 @@ _MOST = (1 << 63) - 1
 _PLAIN = {"title", "figure", "limit_s", "seed"}
 
 
-def parse_scenario(text: str, *, name: str, path: str, read_trace: ReadTrace) -> Scenario:
+def parse_scenario(
+    text: str, *, name: str, path: str, read_trace: ReadTrace, read_capacity: ReadCapacity | None = None
+) -> Scenario:
     """Return the scenario that `text` holds.
 
     Parameters
@@ -49,6 +56,8 @@ def parse_scenario(text: str, *, name: str, path: str, read_trace: ReadTrace) ->
         The file's name, for messages.
     read_trace : callable
         Returns the error trace of a name in `trace`.
+    read_capacity : callable, optional
+        Returns the capacity trace of a name in `trace`; without it there are none.
 
     Raises
     ------
@@ -59,15 +68,16 @@ def parse_scenario(text: str, *, name: str, path: str, read_trace: ReadTrace) ->
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise FormatError(path, f"not TOML: {error}") from error
-    return _Reader(path, read_trace).scenario(document, name, text)
+    return _Reader(path, read_trace, read_capacity).scenario(document, name, text)
 
 
 class _Reader:
     """Builds the parts of one scenario; keeps the path for messages."""
 
-    def __init__(self, path: str, read_trace: ReadTrace) -> None:
+    def __init__(self, path: str, read_trace: ReadTrace, read_capacity: ReadCapacity | None) -> None:
         self._path = path
         self._read_trace = read_trace
+        self._read_capacity = read_capacity
 
     def scenario(self, document: Document, name: str, text: str) -> Scenario:
         known = _PLAIN | {"tcp", "link", "traffic", "event", "clock"}
@@ -102,16 +112,37 @@ class _Reader:
             raise FormatError(self._path, f"[link] kind is {kind!r}; choose one of {', '.join(LINK_KINDS)}")
         config = LINK_KINDS[kind]
         parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
-        plain = {key: value for key, value in table.items() if key != "kind" and key not in parts}
+        lists: dict[str, type] = getattr(config, "LISTS", {})
+        plain = {key: value for key, value in table.items() if key != "kind" and key not in {*parts, *lists}}
         built = {
             name: self._part(type(default), table, name) for name, default in parts.items() if name in table
         }
-        return self._build(config, plain, "[link]", **built)
+        built |= {name: self._list(each, table, name) for name, each in lists.items()}
+        link = self._build(config, plain, "[link]", **built)
+        if isinstance(link, CapacityConfig) and not link.traces:
+            raise FormatError(
+                self._path, "[link] kind capacity has no trace; name one in [link.up] or [link.down]"
+            )
+        return link
 
     def _part(self, kind: type, link: Document, name: str) -> object:
         if kind is ErrorConfig:
             return self._errors(link, name)
+        if kind is TracedConfig:
+            return self._traced(link, name)
+        if kind is BitErrorConfig:
+            return self._bit_errors(link, name)
         return self._build(kind, self._table(link, name), f"[link.{name}]")
+
+    def _traced(self, link: Document, direction: str) -> TracedConfig:
+        table = self._table(link, direction)
+        self._refuse(table.keys() - {"trace"}, f"[link.{direction}]")
+        name = table.get("trace")
+        if not isinstance(name, str) or self._read_capacity is None:
+            raise FormatError(
+                self._path, f"[link.{direction}] trace is {name!r}; name a capacity trace beside this file"
+            )
+        return TracedConfig(trace=self._read_capacity(name))
 
     def _errors(self, link: Document, direction: str) -> ErrorConfig:
         table = dict(self._table(link, direction))
@@ -120,7 +151,17 @@ class _Reader:
         if trace is not None:
             recorded = self._read_trace(str(trace))
             more["replayed"] = recorded.up if direction == "up" else recorded.down
+            more["replayed_slot_ns"] = recorded.slot_ns
         return self._build(ErrorConfig, table, f"[link.{direction}]", **more)
+
+    def _bit_errors(self, link: Document, name: str) -> BitErrorConfig:
+        table = dict(self._table(link, name))
+        trace = table.pop("trace", None)
+        more: Document = {}
+        if trace is not None:
+            recorded = self._read_trace(str(trace))
+            more = {"replayed_up": recorded.up, "replayed_down": recorded.down}
+        return self._build(BitErrorConfig, table, f"[link.{name}]", **more)
 
     def _list(self, kind: type[T], document: Document, key: str) -> tuple[T, ...]:
         tables = document.get(key, [])

@@ -210,6 +210,10 @@ class Host:
         self._bound[port] = receive
         self._opened += 1
 
+    def unbind(self, port: int) -> None:
+        """Let a UDP port go: what still arrives there reaches nobody."""
+        del self._bound[port]
+
     def send_datagram(self, port: int, remote: Endpoint, octets: bytes) -> bool:
         """Send a UDP datagram from `port`; False if the interface refused it."""
         self._datagrams += 1

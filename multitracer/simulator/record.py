@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from multitracer import __version__
+from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import host_address
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.scenario.session_folder import (
@@ -18,6 +19,7 @@ from multitracer.scenario.session_folder import (
     new_manifest,
     rlp_facts,
     snap_bytes,
+    write_radio,
     write_summary,
 )
 from multitracer.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from multitracer.channel.gsm.link import OnAir
     from multitracer.channel.shared.hosts import HostName
+    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.manifest import Manifest
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
@@ -127,8 +130,8 @@ class SessionRecorder(Observer):
 
     # --- the end ---
 
-    def end(self, summary: Summary, *, now_ns: int) -> None:
-        """Write the summary, close every log and complete the manifest."""
+    def end(self, summary: Summary, link: PacketLink, *, now_ns: int) -> None:
+        """Write the summary and the link's radio, close every log and complete the manifest."""
         self._segments.writelines(self._truth.rest())
         self._clock_due_ns = 0
         self._read_clocks(now_ns)
@@ -136,6 +139,7 @@ class SessionRecorder(Observer):
             host.end(now_ns)
         self.close()
         write_summary(self._folder, summary)
+        write_radio(self._folder, link, now_ns=now_ns)
         for run in self._manifest.collectors:
             run.ended_ns, run.outcome = EPOCH_NS + now_ns, "ended"
         self._manifest.files = list(log_files(self._folder))
@@ -178,14 +182,18 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made.
+        If the folder has something in it or cannot be made, or the scenario has no traffic.
+    LocalProtocolError
+        If the scenario's link cannot be; nothing is written then.
     """
+    scenario.check_traffic()
     used = scenario.seed if seed is None else seed
+    link_of(scenario.link, seed=used, script=scenario.events)  # refuses what cannot be, before any folder
     recorder = SessionRecorder(folder, scenario, seed=used)
     try:
         run = VirtualRun(scenario, seed=used, observers=[recorder])
         summary = run.run()
-        recorder.end(summary, now_ns=run.world.now_ns)
+        recorder.end(summary, run.world.link, now_ns=run.world.now_ns)
     finally:
         recorder.close()
     return summary

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.channel.gsm.link import GsmLink
-from multitracer.scenario.meters import Meters
-from multitracer.scenario.summary import Summary, TransferMeter
+from multitracer.scenario.meters import Meters, TcpCounts
 from multitracer.scenario.transports import TCP_TRANSPORTS, WTCP
 from multitracer.simulator.observer import Observer
 from multitracer.simulator.tcp_flow import TcpFlow
@@ -21,14 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from multitracer.scenario.model import Scenario
+    from multitracer.scenario.summary import Summary
 
 _PATIENCE_NS = 10 * NS_PER_S
 """How long a run goes on after its call was dropped."""
 
 _FLOWS: Mapping[str, type[TcpFlow | WtcpFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
 """Transport -> what carries a traffic over it."""
-_UNMEASURED = TransferMeter((b"", 0), (b"", 0))
-"""Of a first traffic that did not begin."""
 
 
 class _ObservingMeters(Meters, Observer):
@@ -46,11 +44,17 @@ class VirtualRun:
         Another one than the scenario's.
     observers : sequence of Observer
         Who watches.
+
+    Raises
+    ------
+    InputError
+        If the scenario has no traffic.
     """
 
     def __init__(
         self, scenario: Scenario, *, seed: int | None = None, observers: Sequence[Observer] = ()
     ) -> None:
+        scenario.check_traffic()
         self.scenario = scenario
         self.seed = scenario.seed if seed is None else seed
         self.meters = _ObservingMeters(scenario)
@@ -90,26 +94,15 @@ class VirtualRun:
         return all(socket.is_done for socket in sockets) and self.world.link.is_quiet
 
     def _summary(self) -> Summary:
-        link, transfer = self.meters.link, self.meters.flows.get(0, _UNMEASURED)
         traffic, hosts = self.scenario.traffic[0], self.world.hosts
         sender, receiver = hosts[self.scenario.sender_of(traffic)], hosts[self.scenario.receiver_of(traffic)]
         counters = [socket.connection.sender.counters for socket in sender.sockets]
-        return Summary(
-            goodput_bytes_per_s=transfer.goodput_bytes_per_s,
-            rlp_slope_bytes_per_s=link.rlp.slope,
-            rlp_resets=link.resets,
-            rlp_retransmissions=link.retransmissions,
-            xoff_gaps_s=[gap / NS_PER_S for gap in link.xoff_gaps_ns],
+        counts = TcpCounts(
             tcp_retransmissions=sum(c.retransmitted_segments for c in counters),
             tcp_timeouts=sum(c.timeouts for c in counters),
             tcp_fast_retransmits=sum(c.fast_retransmits for c in counters),
             checksum_errors=receiver.checksum_errors,
-            longest_receiver_hole_s=_seconds(transfer.longest_hole_ns),
-            max_rtt_s=_seconds(transfer.max_rtt_ns),
-            ledger=self.world.link.balance() if isinstance(self.world.link, GsmLink) else None,
-            flows=self.meters.all_flows(end_ns=self.world.now_ns),
         )
-
-
-def _seconds(duration_ns: int | None) -> float | None:
-    return None if duration_ns is None else duration_ns / NS_PER_S
+        link = self.world.link
+        ledger = link.balance() if isinstance(link, GsmLink) else None
+        return self.meters.summary(counts, ledger=ledger, end_ns=self.world.now_ns)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.channel.gsm.config import LinkConfig
-from multitracer.channel.gsm.link import GsmLink
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import FIXED, HostName, host_address
 from multitracer.simulator.clock import HostClock
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from multitracer.channel.gsm.link import OnAir
-    from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.protocols.tcp import Packet
     from multitracer.scenario.model import Scenario
     from multitracer.simulator.host import Socket
@@ -69,7 +66,8 @@ class VirtualWorld:
         self._loop = EventLoop()
         self._luck = Random(f"{seed} hosts")  # a run is to be repeated
         self._due_ns: int | None = None
-        self.link = self._link(scenario, seed)
+        on_air = self._on_air if observers else None
+        self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
         self.hosts = {
             name: Host(name, address=host_address(name), profile=scenario.profile(name), world=self)
@@ -77,12 +75,6 @@ class VirtualWorld:
         }
         self.moved: Callable[[], None] = _nothing
         """Called whenever the link's time went on and what came out of it was delivered."""
-
-    def _link(self, scenario: Scenario, seed: int) -> PacketLink:
-        """Return the scenario's link; a data call reports its frames to the observers."""
-        if isinstance(scenario.link, LinkConfig) and self._observers:
-            return GsmLink(scenario.link, seed=seed, script=scenario.events, on_air=self._on_air)
-        return link_of(scenario.link, seed=seed, script=scenario.events)
 
     def clock(self, host: HostName) -> Callable[[], int]:
         """Return a host's clock: a function that returns ns since 1970."""

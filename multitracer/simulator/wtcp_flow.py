@@ -73,8 +73,8 @@ class WtcpMeter:
 
     @property
     def arrived_bytes(self) -> int:
-        """Payload that arrived in order."""
-        return self._receiver.counters.delivered_bytes
+        """Payload that arrived, in order or not, each byte once."""
+        return self._receiver.counters.arrived_bytes
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
@@ -85,8 +85,7 @@ class WtcpMeter:
 
     def note(self, now_ns: int) -> None:
         """Look at the receiver after a datagram reached it."""
-        counters = self._receiver.counters
-        packets = counters.data_received - counters.duplicates - counters.beyond_window
+        packets = self._receiver.counters.arrived_packets
         if packets == self.arrived_packets:
             return
         self.arrived_packets = packets

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.channel.gsm.link import FAR
+from multitracer.channel.shared.packet_link import FAR
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.testbed.children import PYTHON
 from multitracer.testbed.kernel_tcp import congestion_control
@@ -16,11 +16,10 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.channel.gsm.link import GsmLink, Side
+    from multitracer.channel.shared.packet_link import PacketLink, Side
     from multitracer.protocols.tcp import TcpProfile
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.children import Child, Children
-    from multitracer.testbed.interruption import Interruption
 
 TRAFFIC = "traffic.jsonl"
 _QUIET_NS = 3 * NS_PER_S
@@ -103,32 +102,26 @@ class Applications:
 
 
 class Course:
-    """Follows a run from slot to slot: when the applications begin, when it is over, and why.
+    """Follows a run from event to event: when the applications begin, when it is over, and why.
 
     Parameters
     ----------
-    link : GsmLink
+    link : PacketLink
     applications : Applications
-    interruption : Interruption
     limit_s : float
         When the run ends at the latest, in link seconds.
     """
 
-    def __init__(
-        self, link: GsmLink, applications: Applications, interruption: Interruption, *, limit_s: float
-    ) -> None:
+    def __init__(self, link: PacketLink, applications: Applications, *, limit_s: float) -> None:
         self._link = link
         self._applications = applications
-        self._interruption = interruption
         self._limit_ns = round(limit_s * NS_PER_S)
         self._began = False
         self._busy_ns = 0
         self._dropped_ns: int | None = None
-        self.ended = ""
-        """Why the run is over; empty while it is not."""
 
-    def is_over(self, now_ns: int) -> bool:
-        """Return whether the run is over; called after every slot."""
+    def reason(self, now_ns: int) -> str:
+        """Return why the run is over, empty while it is not; asked after every event."""
         if self._link.is_up and not self._began:
             self._applications.begin()
             self._began = True
@@ -136,12 +129,6 @@ class Course:
             self._dropped_ns = now_ns
         if not self._link.is_quiet or not self._applications.have_ended:
             self._busy_ns = now_ns
-        self.ended = self._reason(now_ns)
-        return bool(self.ended)
-
-    def _reason(self, now_ns: int) -> str:
-        if self._interruption.signal is not None:
-            return f"interrupted by {self._interruption.signal.name}"
         if self._dropped_ns is not None and now_ns > self._dropped_ns + _AFTER_DROP_NS:
             return "the call was dropped"
         if now_ns >= self._limit_ns:

@@ -51,6 +51,11 @@ class Interruption:
         self.signal = self.signal or signal.Signals(number)
         self.count += 1
 
+    @property
+    def reason(self) -> str:
+        """Why the run is over, as the manifest says it; empty if no signal has come."""
+        return f"interrupted by {self.signal.name}" if self.signal is not None else ""
+
     def check(self) -> None:
         """Raise InterruptedRunError if a signal has come."""
         if self.signal is not None:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from multitracer.protocols.tcp import TcpProfile
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-_NAMES = {"reno": "reno", "newreno": "reno", "linux-reno": "reno", "cubic": "cubic", "vegas": "vegas"}
+_NAMES = {
+    **dict.fromkeys(("reno", "newreno", "linux-reno"), "reno"),
+    **dict.fromkeys(("cubic", "linux-cubic"), "cubic"),
+    "vegas": "vegas",
+}
 """Linux' reno without SACK stays in recovery until all is acknowledged: it is NewReno (RFC 6582)."""
 _LEAST_RTO_MIN_MS = 4
 """A tick of the kernel's timers at 250 Hz."""

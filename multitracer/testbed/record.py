@@ -1,49 +1,33 @@
-"""The files that the link's process writes: rlpdump of both sides, the clocks, the truth, the summary.
-
-Where tcpdump may not run, it writes the captures as well: every packet passes here.
-"""
+"""What a run of traffic writes and measures beside the link's logs: the clocks, the truth, the summary."""
 
 from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from multitracer.channel.gsm.link import SIDES
 from multitracer.errors import RemoteProtocolError
-from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.protocols.tcp import Endpoint, parse_packet
 from multitracer.scenario.meters import Meters
-from multitracer.scenario.session_folder import (
-    CAPTURE,
-    FIRST_MOBILE_PORT,
-    FIRST_PORT,
-    RLPDUMP,
-    rlp_facts,
-    snap_bytes,
-)
+from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT, rlp_facts
 from multitracer.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
-from multitracer.units import NS_PER_S
+from multitracer.testbed.link_logs import LinkLogs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import ExitStack
     from pathlib import Path
     from types import TracebackType
-    from typing import Self
 
-    from multitracer.channel.gsm.link import OnAir, Side
+    from multitracer.channel.gsm.link import OnAir
+    from multitracer.channel.shared.packet_link import Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.clock_error import ClockError
-    from multitracer.testbed.driver import LinkClock
-
-_BUFFER_BYTES = 1 << 16
 
 
-class Recorder:
-    """Observes the driver while the context lasts.
+class Recorder(LinkLogs):
+    """The link's logs, and what is beside them.
 
     Parameters
     ----------
@@ -55,11 +39,15 @@ class Recorder:
     addresses : mapping
         IPv4 addresses of the hosts, 4 bytes.
     speed : float
-    captures : bool
-        Whether to write the captures.
+    captures_bytes : int
+        How much of each packet to write into captures; 0 writes none.
     """
 
-    def __init__(  # what a run has is given once
+    _clocks: TextIO
+    _frames: TextIO
+    _segments: TextIO
+
+    def __init__(
         self,
         folder: Path,
         scenario: Scenario,
@@ -67,59 +55,32 @@ class Recorder:
         clock_errors: Mapping[Side, ClockError],
         addresses: Mapping[Side, bytes],
         speed: float,
-        captures: bool,
+        captures_bytes: int,
     ) -> None:
-        self._folder = folder
-        self._clock_errors = clock_errors
+        facts = rlp_facts(scenario, speed=speed)
+        super().__init__(folder, facts, captures_bytes=captures_bytes, clock_errors=clock_errors)
         self.meters = Meters(scenario)
         for number in range(len(scenario.traffic)):
             mobile = Endpoint(addresses["mobile"], FIRST_MOBILE_PORT + number)
             self.meters.begin(number, mobile, Endpoint(addresses["fixed"], FIRST_PORT + number))
         self._truth = SegmentTruth(scenario.hosts)
-        self._snap = snap_bytes(scenario)
-        self._clock: LinkClock | None = None
-        self._due_ns = 0
-        with ExitStack() as opening:
-            facts = rlp_facts(scenario, speed=speed)
-            self._rlp = {side: RlpdumpWriter(side=side, facts=facts) for side in SIDES}
-            self._rlp_files = {side: self._binary(f"{side}/{RLPDUMP}", opening) for side in SIDES}
-            self._captures = {side: self._binary(f"{side}/{CAPTURE}", opening) for side in SIDES if captures}
-            self._clocks = self._text("clocks.jsonl", opening)
-            self._frames = self._text("truth/frames.csv", opening)
-            self._segments = self._text("truth/segments.csv", opening)
-            self._files = opening.pop_all()
-        self._write_headers()
 
-    def _binary(self, name: str, files: ExitStack) -> BinaryIO:
-        return files.enter_context((self._folder / name).open("xb", buffering=_BUFFER_BYTES))
+    def _open(self, files: ExitStack) -> None:
+        super()._open(files)
+        self._clocks = self._text("clocks.jsonl", files)
+        self._frames = self._text("truth/frames.csv", files)
+        self._segments = self._text("truth/segments.csv", files)
+        self._frames.write(FRAMES_HEADER)
+        self._segments.write(SEGMENTS_HEADER)
 
     def _text(self, name: str, files: ExitStack) -> TextIO:
         return files.enter_context((self._folder / name).open("x", encoding="utf-8", newline="\n"))
-
-    def _write_headers(self) -> None:
-        for side, file in self._rlp_files.items():
-            file.write(self._rlp[side].header())
-        for file in self._captures.values():
-            file.write(pcap_header(snap_bytes=self._snap))
-        self._frames.write(FRAMES_HEADER)
-        self._segments.write(SEGMENTS_HEADER)
-        self._flush()
-
-    def begin(self, clock: LinkClock) -> None:
-        """Take the clock that converts link times to times of the hosts."""
-        self._clock = clock
-
-    def _realtime_ns(self, side: Side, link_ns: int) -> int:
-        assert self._clock is not None
-        return self._clock_errors[side].realtime_ns(self._clock.realtime_ns(link_ns))
 
     # --- what it observes ---
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Take a packet that passes a host's device."""
-        if side in self._captures:
-            time_ns = self._realtime_ns(side, now_ns)
-            self._captures[side].write(pcap_record(data, time_ns=time_ns, snap_bytes=self._snap))
+        super().packet(side, data, now_ns=now_ns, outgoing=outgoing)
         try:
             packet = parse_packet(data)
         except RemoteProtocolError:
@@ -132,21 +93,17 @@ class Recorder:
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
         """Take an event of one end of the link."""
+        super().link_event(side, event)
         self.meters.link_event(side, event)
-        stamped = event._replace(time_ns=self._realtime_ns(side, event.time_ns))
-        self._rlp_files[side].write(self._rlp[side].record(stamped))
         self._segments.writelines(self._truth.noted(side, event))
 
     def on_air(self, frame: OnAir) -> None:
         """Write whether a frame was lost."""
         self._frames.write(frame_line(frame))
 
-    def each_second(self) -> None:
-        """Once a second, read the clocks and flush the files."""
-        if time.monotonic_ns() >= self._due_ns:
-            self._due_ns = time.monotonic_ns() + NS_PER_S
-            self._read_clocks()
-            self._flush()
+    def _each_second(self) -> None:
+        self._read_clocks()
+        super()._each_second()
 
     def _read_clocks(self) -> None:
         before_ns, realtime_ns, boottime_ns, after_ns = _clocks()
@@ -161,15 +118,11 @@ class Recorder:
             self._clocks.write(json.dumps(reading) + "\n")
 
     def _flush(self) -> None:
-        for file in (*self._rlp_files.values(), *self._captures.values()):
-            file.flush()
+        super()._flush()
         for text in (self._clocks, self._frames, self._segments):
             text.flush()
 
     # --- the end ---
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

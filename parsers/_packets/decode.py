@@ -15,7 +15,7 @@ from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import Endpoints, Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
-from parsers._packets.layers import UNTAGGED, Ledger, Packets, u16
+from parsers._packets.layers import UNTAGGED, Ledger, Packets, rows, u16
 from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
@@ -44,6 +44,10 @@ _NAMES = {each.value: each.name.lower() for each in IpProtocol}
 GSMTAP = "gsmtap"
 """What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
 _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
+WTCP_SYN = "wtcp syn"
+"""What a datagram that begins a connection of WTCP is counted as in place of UDP."""
+_SYN_OCTETS = np.frombuffer(bytes([0x11, 0]) + bytes(8), "V10")  # docs/wtcp.md: SYN, no flags, no identity
+_SYN_UDP_BYTES = 30  # docs/wtcp.md: 22 octets behind UDP's header of 8
 _UDP = IpProtocol.UDP.value
 
 
@@ -153,9 +157,10 @@ class Decoder:
 
     def _segments_of(self, datagrams: Datagrams, ledger: Ledger) -> Segments:
         is_tcp = datagrams.protocol == _TCP
-        is_gsmtap = _is_gsmtap(datagrams)
+        is_gsmtap, is_syn = _is_gsmtap(datagrams), _is_wtcp_syn(datagrams)
         ledger.count_protocol(GSMTAP, int(np.count_nonzero(is_gsmtap)))
-        ledger.count_each(datagrams.protocol[~(is_tcp | is_gsmtap)], _NAMES, "ip protocol {}")
+        ledger.count_protocol(WTCP_SYN, int(np.count_nonzero(is_syn)))
+        ledger.count_each(datagrams.protocol[~(is_tcp | is_gsmtap | is_syn)], _NAMES, "ip protocol {}")
         tcp = segments(datagrams.keep(is_tcp), ledger)
         ledger.count_protocol("tcp", len(tcp.datagrams))
         return tcp
@@ -258,6 +263,17 @@ def _is_gsmtap(datagrams: Datagrams) -> Mask:
     mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
     if mask.any():
         mask[mask] = u16(packets.data, packets.at[mask] + 2) == _GSMTAP_PORT
+    return np.asarray(mask)
+
+
+def _is_wtcp_syn(datagrams: Datagrams) -> Mask:
+    """Return which datagrams are a SYN of WTCP: its length, and ten octets that are always the same."""
+    packets = datagrams.packets
+    mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 18)
+    if mask.any():
+        mask[mask] = u16(packets.data, packets.at[mask] + 4) == _SYN_UDP_BYTES
+    if mask.any():
+        mask[mask] = rows(packets.data, packets.at[mask] + 8, 10) == _SYN_OCTETS
     return np.asarray(mask)
 
 

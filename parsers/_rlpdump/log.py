@@ -82,7 +82,9 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
         If the header is cut or makes no sense.
     """
     if len(octets) < 2 or length not in FRAME_OCTETS:
-        raise FrameError(f"RLP frame: {len(octets)} of {length} octets; a frame has 30 or 72")
+        raise FrameError(
+            f"RLP frame: {len(octets)} of {length} octets; a frame has 30 or 72, in studies 42, 144 or 288"
+        )
     header = read_header(octets[0] | octets[1] << 8)
     return Facts(
         header.kind.name,

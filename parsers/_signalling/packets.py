@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.capture import IpProtocol, SourceFile
+from multitracer.capture import SourceFile
 from multitracer.tables import NA, NOT_A_TIME
-from parsers._ip_packets import packets_of
+from parsers._ip_packets import packets_of, udp_datagram
 from parsers._read import BLOCKS, format_of_capture
 from parsers._signalling.gsmtap import PORT, GsmtapVersionError, message
 from parsers._stream import open_stream
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 LINKTYPES = frozenset({217, 218})
 """Packets that begin with the GSMTAP header: LINKTYPE_GSMTAP_UM and _ABIS (IANA link types)."""
-_UDP_BYTES = 8
 _LOOPBACK = 0x7F000001  # 127.0.0.1, which SCAT sends the first radio's packets to
 _MOST_MODEMS = 8  # SCAT numbers the cards of a phone; a phone has two, rarely three
 
@@ -101,19 +100,8 @@ class Messages:
 
 def gsmtap_datagram(packet: IpPacket) -> bytes | None:
     """Return the payload of a UDP packet to GSMTAP's port; None of any other packet, or of a fragment."""
-    data = packet.data
-    if packet.version == 4:
-        if len(data) < 28 or data[9] != IpProtocol.UDP or data[6] & 0x1F or data[7]:
-            return None
-        at = (data[0] & 0x0F) * 4
-        end = int.from_bytes(data[2:4], "big")
-    elif len(data) >= 48 and data[6] == IpProtocol.UDP:
-        at, end = 40, 40 + int.from_bytes(data[4:6], "big")
-    else:
-        return None
-    if int.from_bytes(data[at + 2 : at + 4], "big") != PORT:
-        return None
-    return data[at + _UDP_BYTES : min(end, len(data)) if end > at else len(data)]
+    datagram = udp_datagram(packet)
+    return datagram.payload if datagram is not None and datagram.ports[1] == PORT else None
 
 
 def _modem(data: bytes) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Column
 
-_RATE_WORDS = ("throughput", "bitrate", "rate", "thrpt", "tput", "thp", "speed", "datarate")
+_RATE_WORDS = ("throughput", "bitrate", "rate", "thrpt", "thr", "tput", "thp", "speed", "datarate")
 _DOWN, _UP = ("dl", "downlink", "download", "down"), ("ul", "uplink", "upload", "up")
 _QUANTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "downlink_bps": tuple((way, word) for way in _DOWN for word in _RATE_WORDS),

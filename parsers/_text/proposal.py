@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,9 @@ _SLOWEST_MPS = 1.0
 """Of which the distance between two positions says something; not measured."""
 _FASTEST_MPS = 70.0
 """250 km/h: a larger number of a car is in another unit."""
+_FITS = 1.3
+"""Speeds that are farther than this factor from those of the positions fit no unit: between km/h and mph lie
+1.6, between knots and m/s 1.9. Not measured."""
 
 
 class NoProposalError(ValueError):
@@ -204,7 +208,13 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
     ratio = _ratio(sample, times, at) if {"lat_deg", "lon_deg"} <= at.keys() else None
     largest = max((decimal_of(text) or 0.0 for text in sample.values[at["speed_mps"]]), default=0.0)
     if ratio is not None:
-        unit = min(_UNITS, key=lambda unit: abs(math.log(ratio * (factor(unit, "m/s") or 1.0))))
+        unit, off = min(
+            ((unit, abs(math.log(ratio * (factor(unit, "m/s") or 1.0)))) for unit in _UNITS),
+            key=lambda each: each[1],
+        )
+        if off > math.log(_FITS):
+            doubt = f"no unit is named, and none fits the positions ({ratio:.2f} of it are 1 m/s)"
+            return replace(guess, doubt=doubt, is_possible=False)
         doubt = f"no unit is named; by the positions it is {unit} (they say {ratio:.2f} of it to 1 m/s)"
     else:
         unit = "km/h" if largest > _FASTEST_MPS else "m/s"

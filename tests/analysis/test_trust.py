@@ -198,6 +198,19 @@ def test_the_rate_of_a_sender_is_not_read_off_the_one_gap_that_is_short() -> Non
     assert "clock-step" not in judged(in_order)[1]
 
 
+def test_a_rate_that_no_clock_has_shows_no_step() -> None:
+    """Pairs of segments 97 ms apart, 20 s between pairs, ticks of 2 Hz: the pairs alone suggest 1.7 Hz."""
+    segments = []
+    for i in range(24):
+        pair, is_second = divmod(i, 2)
+        begin_ms = pair * 20_000 + (450 if pair in (3, 7) else 100)
+        for side, add in enumerate((data(100 * i), ack(100 * i + 100))):
+            now_ms = begin_ms + 97 * is_second + side
+            stamp = (now_ms // 500, 0)
+            segments.append(Segment(**(add.__dict__ | {"time_ns": START_NS + now_ms * MS, "stamp": stamp})))
+    assert "clock-step" not in judged(segments)[1]
+
+
 def test_what_only_one_of_two_senders_shows_is_its_queue_and_no_step() -> None:
     """The timestamps of the receiver, beside the capture, ran on with the capture's clock."""
     steps = stamped({30: 37_000})

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 import parsers
 from multitracer.anonymize.packets import anonymous
 from multitracer.anonymize.pseudonyms import Pseudonyms
+from multitracer.anonymize.session import anonymize
 from multitracer.manifest import changed_files, read_manifest, write_manifest
 from multitracer.protocols.tcp.packet import parse_packet
+from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import open_recording
 from tests.cli.program import analyze, run
 
@@ -157,6 +159,41 @@ def test_drive_is_shared_without_who_drove_where(tmp_path: Path, sample_session:
     assert np.isfinite(position["speed_mps"]).all()
     assert np.isnan(position["heading_deg"]).all()
     assert (position["lat_deg"][0], position["lon_deg"][0]) == (48.12, 11.52)
+
+
+_HEAD = "Timestamp,Longitude,Latitude,Speed,Operatorname,CellID,NetworkMode,RSRP\n"
+
+
+def test_every_log_of_a_folder_has_its_copy(tmp_path: Path, sample_sender: Path) -> None:
+    """Names that differ behind a full stop, in a date or in the ending alone, do not become one file."""
+    folder = tmp_path / "drives"
+    folder.mkdir()
+    days = ("B_2026.05.04_10.00.00", "B_2026.05.05_10.00.00")
+    for day in days:
+        at = f"{day[2:]},11.512345,48.123456,50,A,123456789,LTE,-90\n"
+        (folder / f"{day}.csv").write_text(_HEAD + at)
+    point = '<trkpt lat="48.12" lon="11.5"><time>2026-05-04T10:00:00Z</time></trkpt>'
+    (folder / f"{days[0]}.gpx").write_text(f'<gpx version="1.1"><trk><trkseg>{point}</trkseg></trk></gpx>')
+    for number in range(2):
+        shutil.copy(sample_sender, folder / f"ring.pcap{number}")
+    into = tmp_path / "copy"
+    into.mkdir()
+    said = anonymize(find_inputs(str(folder)), into)
+    names = sorted(path.name for path in into.iterdir() if path.name != "manifest.json")
+    assert names == sorted(
+        [
+            *(f"{day}{rest}.csv.gz" for day in days for rest in ("", "-position")),
+            *(f"{days[0]}-2.csv.gz", "ring-2.pcap.gz", "ring.pcap.gz"),
+        ]
+    )
+    assert "its positions beside it, rounded to 0.01 degrees" in said[f"{days[0]}.csv"]
+    assert said[f"{days[0]}.csv"].endswith("its times named no zone and were taken for UTC")
+    for path in into.iterdir():
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        assert not any(secret in content for secret in (b"123456789", b"48.1234", b"11.5123"))
+    copied = open_recording(into).surroundings()
+    assert len(copied.radio) == 2
+    assert sorted(placed.table["lat_deg"][0] for placed in copied.position) == [48.12] * 3
 
 
 @pytest.mark.parametrize("inside", ["x", "."])

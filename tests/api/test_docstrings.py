@@ -13,14 +13,14 @@ import pytest
 import multitracer as mt
 from docs.programs import tables as tables_page
 from multitracer import plugins
-from multitracer.api import alignment, columns, events, figures, session, tables
+from multitracer.api import alignment, columns, events, figures, received_power, session, tables
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MODULES = (alignment, columns, events, figures, session, tables)
+MODULES = (alignment, columns, events, figures, received_power, session, tables)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -17,10 +17,6 @@ from tests.causes.judge import GROUP, VIEWS, Judged, judge
 RECORDINGS = sorted(path for path in (Path(__file__).parent / "recordings").iterdir() if path.is_dir())
 _RIGHT = {"both": 0.95, "sender-state": 0.95, "sender": 0.92, "receiver": 0.88}
 _OVERLAP = {"both": 0.92, "sender-state": 0.90, "sender": 0.90, "receiver": 0.85}
-_MISSED = {
-    ("00011-bursty-loss", "random-loss"): "at a queue that is half full; a managed one may drop there, too",
-}
-"""Findings that are true and not told, and why."""
 _NEVER_ON_CONTROLS = {"ack-loss", "random-loss", "policer", "bufferbloat"}
 
 
@@ -71,7 +67,7 @@ def test_faults_are_named_and_no_others() -> None:
             if is_true is not bool(names & set(each.findings)):
                 (missed if is_true else wrong).add((each.name, kind))
     assert wrong == set()
-    assert missed == set(_MISSED)
+    assert missed == set()
 
 
 def _faults(name: str) -> dict[str, bool]:

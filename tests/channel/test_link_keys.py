@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from multitracer.channel.cdpd.config import CdpdConfig, LossConfig
+from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.errors import FormatError
 from multitracer.scenario.toml import parse_scenario
 from tests.channel.link_table import PAGE
@@ -76,6 +77,53 @@ def test_a_wrong_value_is_one_sentence_with_file_key_and_range(text: str, says: 
     assert "\n" not in message
 
 
+def test_the_keys_of_a_data_call() -> None:
+    config = read(
+        'frame_bits = 576\nslot_ms = 40\ncode = "14.4"\nt1_ms = 520\n[link.up]\nkind = "bits"\n'
+        "good_s = 5\ngood_ber = 0.001\nbad_s = 0.2\nbad_ber = 0.1\n[[traffic]]\nbytes = 1",
+        "gsm",
+    )
+    assert (config.frame_bits, config.slot_ns, config.code) == (576, 40_000_000, "14.4")
+    assert config.up == ErrorConfig(kind="bits", good_s=5.0, good_ber=0.001, bad_s=0.2, bad_ber=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("frame_bits = 241", "[link]: GSM link: frame_bits is 241; choose one of 240, 336, 576, 1152, 2304"),
+        ("frame_bits = 0", "frame_bits is 0; choose one of"),
+        ("frame_bits = nan", "[link] frame_bits is nan; choose a number"),
+        ('frame_bits = "240"', "[link] frame_bits is '240', not int"),
+        ('queue_at = "left"', "[link] queue_at is 'left'; choose one of ('both', 'mobile', 'fixed')"),
+        ('code = "9"', "[link] code is '9'; choose one of ('9.6', '14.4', '3/4', 'none')"),
+        ("code = 9.6", "[link] code is 9.6; choose one of"),
+        ("slot_ms = 0", "slot_ns is 0; choose 1,000,000 to 1,000,000,000"),
+        ("slot_ms = 0.9", "slot_ns is 900,000; choose 1,000,000 to 1,000,000,000"),
+        ("slot_s = 1.1\nt1_ms = 2000", "slot_ns is 1,100,000,000; choose 1,000,000 to 1,000,000,000"),
+        ("slot_ms = 500", "slot_ns is 500,000,000; choose 1,000,000 to 1,000,000,000, and at most t1_ms"),
+        ('[link.up]\nkind = "bits"\ngood_ber = 0.51', "[link.up]: good_ber is 0.51; choose 0 to 0.5"),
+        ('[link.down]\nkind = "bits"\nbad_ber = -0.1', "[link.down]: bad_ber is -0.1; choose 0 to 0.5"),
+        ('[link.up]\nkind = "bits"\nbad_ber = nan', "[link.up] bad_ber is nan; choose a number"),
+        ('[link.up]\nkind = "bits"\nbad_s = 0', "[link.up]: bad_s is 0.0; choose 0.001 to 86,400"),
+        ('[link.up]\nkind = "bits"\ngood_s = 1e6', "[link.up]: good_s is 1000000.0; choose 0.001 to"),
+        ('[link.up]\nkind = "bit"', "[link.up] kind is 'bit'; choose one of"),
+        ('[link.up]\nkind = "replay"\nreplayed_slot_ms = -1', "replayed_slot_ns is -1000000; choose"),
+    ],
+)
+def test_a_wrong_value_of_a_data_call_is_one_sentence_with_file_key_and_range(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        read(f"{text}\n[[traffic]]\nbytes = 1", "gsm")
+    message = str(refused.value)
+    assert message.startswith("x.toml")
+    assert says in message
+    assert "\n" not in message
+
+
+def test_errors_of_bits_are_for_a_data_call() -> None:
+    with pytest.raises(FormatError, match="up: kind is 'bits', for a GSM data call; choose gilbert-elliott"):
+        read('[link.up]\nkind = "bits"')
+
+
 @pytest.mark.parametrize("kind", ["gsm", "bluetooth"])
 def test_links_of_two_ends_have_no_mobiles(kind: str) -> None:
     with pytest.raises(FormatError, match="has no key mobiles"):
@@ -90,5 +138,5 @@ def test_the_examples_of_the_page_are_read(text: str) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(FormatError, match="kind is 'cdma'; choose one of gsm, cdpd, bluetooth"):
+    with pytest.raises(FormatError, match="kind is 'cdma'; choose one of gsm, cdpd, bluetooth, switched"):
         read("", "cdma")

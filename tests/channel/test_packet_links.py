@@ -14,10 +14,12 @@ from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig
 from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
+from multitracer.channel.ray.config import NodeConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.packet_link import FAR, SIDES, HostName, PacketLink, RadioReading, Side
 from multitracer.channel.shared.queue import QueueConfig
 from multitracer.channel.shared.script import ScriptEvent
+from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.link_events import LinkEvent, event_name
 from multitracer.protocols.rlpdump import RlpdumpWriter
@@ -44,7 +46,13 @@ ROUGH_BLUETOOTH = BluetoothConfig(
     rfcomm=RfcommConfig(credits=2, grant_at=1),
     supervision_ns=2 * NS_PER_S,
 )
-CONFIGS = (LinkConfig(), CdpdConfig(), BluetoothConfig())
+ROUGH_SWITCHED = SwitchedConfig(
+    queue=QueueConfig(limit_packets=8),
+    bits_per_s=20_000,
+    threshold_dbm=-52,
+    mobile=NodeConfig(radius_m=5, x_m=10, slowest_m_per_s=2, fastest_m_per_s=4),
+)
+CONFIGS = (LinkConfig(), CdpdConfig(), BluetoothConfig(), SwitchedConfig())
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -64,7 +72,7 @@ def test_the_bundled_parameters_are_the_defaults_and_complete(name: str) -> None
 
 
 @given(
-    config=st.sampled_from([ROUGH_CDPD, ROUGH_BLUETOOTH]),
+    config=st.sampled_from([ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED]),
     seed=st.integers(0, 1 << 16),
     plan=st.lists(
         st.tuples(st.sampled_from(SIDES), st.integers(28, 1500), st.floats(0, 3)), min_size=1, max_size=40
@@ -112,7 +120,7 @@ def _run(config: AnyLinkConfig, *, seed: int, step_ns: int | None) -> tuple[list
     return out, sorted(events, key=lambda event: event.time_ns)
 
 
-@pytest.mark.parametrize("config", [ROUGH_CDPD, ROUGH_BLUETOOTH])
+@pytest.mark.parametrize("config", [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED])
 def test_the_same_seed_gives_the_same_run_however_often_the_driver_calls(config: AnyLinkConfig) -> None:
     once = _run(config, seed=3, step_ns=None)
     assert once == _run(config, seed=3, step_ns=None)
@@ -121,7 +129,7 @@ def test_the_same_seed_gives_the_same_run_however_often_the_driver_calls(config:
     assert len(once[0]) > 10
 
 
-@pytest.mark.parametrize("config", [ROUGH_CDPD, ROUGH_BLUETOOTH])
+@pytest.mark.parametrize("config", [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED])
 def test_the_log_holds_every_event_and_is_read_again(config: AnyLinkConfig) -> None:
     _, events = _run(config, seed=3, step_ns=None)
     writer = RlpdumpWriter(side="mobile", facts={"speed": 1.0})

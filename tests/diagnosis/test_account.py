@@ -45,7 +45,7 @@ SLOW = {"typical-1450k"}  # half an hour of link; tested where it is recorded
 CALLS = [name for name in bundled_names() if isinstance(load_scenario(name).link, LinkConfig)]
 """Contended links have another rule 2: test_contended.py."""
 NAMES = [name for name in CALLS if name not in SLOW] + list(OWN)
-ABORTED = {"aborted-download"}
+ABORTED = {"aborted-download", "study-aborted"}
 
 
 @pytest.fixture(scope="session")

@@ -9,15 +9,20 @@ import pytest
 
 from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.diagnose import channel_use, diagnose
+from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Cause, Use
+from multitracer.recording.open import open_recording
+from multitracer.simulator.record import record_virtual
 from multitracer.tables import NA
 from tests.narrowed import known
+from tests.rig.virtual import link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from multitracer.diagnosis.account.lost_time import Account
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.case import Finding
 
 CDPD = """
 [tcp]
@@ -136,3 +141,35 @@ def test_findings_of_such_a_link_rest_on_rows_that_are_there(transfer_of: Callab
         for place in finding.evidence:
             table, _, row = place.rpartition(":")
             assert NA < int(row) < len(tables[table])
+
+
+CELL = """
+limit_s = 400
+[tcp]
+mtu_bytes = 576
+[link]
+kind = "cdpd"
+mobiles = 3
+"""
+DOWN = '[[traffic]]\nbytes = 20_000\ntransport = "newreno"\ndirection = "down"\nhost = "mobile-{}"\n'
+
+
+def findings_of(folder: Path, text: str) -> dict[str, Finding]:
+    """Run a scenario; return the findings of its first connection at the data's sender by kind."""
+    record_virtual(link(text), folder)
+    recording = open_recording(folder)
+    (fixed,) = (part for part in recording.parts if part.point.name == "fixed")
+    found = diagnose(Transfer.of(recording, fixed.offset + 1)).findings
+    return {finding.kind: finding for finding in found}
+
+
+def test_other_mobiles_on_the_forward_channel_are_competing_traffic(tmp_path: Path) -> None:
+    found = findings_of(tmp_path / "cell", CELL + "".join(map(DOWN.format, (1, 2, 3))))
+    finding = found["competing-traffic"]
+    assert 0.4 < finding.numbers["others_share"] < 0.75, "two of three mobiles"
+    assert finding.sentence.startswith("Other mobiles of the cell used its channel for ")
+    assert all(each.startswith("near.events:") for each in finding.evidence)
+
+
+def test_other_flows_of_one_mobile_are_no_other_mobiles(tmp_path: Path) -> None:
+    assert "competing-traffic" not in findings_of(tmp_path / "cell", CELL + 2 * DOWN.format(1))

@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -196,6 +196,15 @@ def test_a_serial_line_cannot_carry_it() -> None:
     assert str(caught.value) == words
 
 
+def test_a_transport_that_there_is_not_is_refused_and_never_replaced() -> None:
+    unknown: Any = "sctp"
+    words = "sctp: no transport of a measurement; choose one of tcp, centauruscomm, wtcp"
+    with pytest.raises(InputError, match=words):
+        client(unknown, "127.0.0.1:1", run=1, timeout_s=1.0, options=Options())
+    with pytest.raises(InputError, match=words):
+        server(unknown, ["127.0.0.1:0"], folder=None, options=Options())
+
+
 def test_a_faster_link_has_faster_times_and_rates() -> None:
     plain, fast = Options().wtcp(), Options(speed=10).wtcp()
     assert fast.probe_ns * 10 == plain.probe_ns
@@ -218,17 +227,12 @@ def _measured(folder: Path, *options: str, status: int = 0) -> str:
     return run("measure", "run", *plan, *options, "-o", str(folder), status=status).stderr
 
 
-def test_virtual_time_is_refused_by_a_sentence(tmp_path: Path) -> None:
-    words = _measured(tmp_path / "run", "--virtual", status=1)
-    assert words == (
-        "Error: --virtual: carries no measurement over WTCP; use tcp or centauruscomm, or leave it out\n"
-    )
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.root
-def test_a_modelled_link_between_namespaces_carries_it(tmp_path: Path) -> None:
-    _measured(tmp_path / "run", "--speed", "10")
+@pytest.mark.parametrize(
+    "clock",
+    [pytest.param("--speed=10", marks=pytest.mark.root, id="real"), pytest.param("--virtual", id="virtual")],
+)
+def test_a_modelled_link_carries_it(clock: str, tmp_path: Path) -> None:
+    _measured(tmp_path / "run", clock)
     with (tmp_path / "run" / "transactions.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["protocol"], row["outcome"]) for row in rows] == [("wtcp", "ok")] * 2

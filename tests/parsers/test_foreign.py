@@ -78,7 +78,7 @@ def test_etherpeek_netmetrix_iptrace_and_tsh_are_named(tmp_path: Path) -> None:
 def test_results_scripts_and_link_traces_are_named(tmp_path: Path) -> None:
     script = b"// slow start\n0   socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0  < S 0:0(0) win 32792\n"
     assert "packetdrill" in of(tmp_path, script)
-    assert "Mahimahi" in of(tmp_path, b"".join(b"%d\n" % (n // 3) for n in range(3000)))
+    assert "testbed compare" in of(tmp_path, b"".join(b"%d\n" % (n // 3) for n in range(3000)))
     assert "Mahimahi" not in of(tmp_path, b"".join(b"%d\n" % (n % 7) for n in range(3000)))
     assert "text2pcap" in of(tmp_path, b"000000 00 0e b6 00 00 02 00 0e b6 00 00 01 08 00\n")
     printed = b"12:00:00.123456 IP 10.0.0.1.80 > 10.0.0.2.1000: Flags [S], seq 1, win 500\n"

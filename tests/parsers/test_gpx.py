@@ -63,6 +63,14 @@ def test_points_of_tracks_are_positions_and_waypoints_markers() -> None:
     assert "zone" not in facts
 
 
+def test_times_without_a_zone_are_said() -> None:
+    """The format means UTC, but a program that leaves out the Z may have written local times."""
+    found = parsed(gpx.FORMAT, TRACK.replace(b"00.250Z", b"00.250"))
+    assert found["position"]["time_ns"][0] == 1620310920_250_000_000
+    assert found["position"].provenance["zone"] == "unknown"
+    assert "the time zone is not given; taken as UTC" in found["position"].provenance["warnings"]
+
+
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE gpx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>
 <gpx><trk><trkseg><trkpt lat="1" lon="1"><time>2021-05-06T14:22:00Z</time><name>&b;</name></trkpt></trkseg>
 </trk></gpx>"""

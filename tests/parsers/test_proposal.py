@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
-from multitracer.errors import FormatError
+from multitracer.errors import FormatError, UnknownFormatError
 from parsers._text.guesses import guesses, named_unit, tokens
 from tests.narrowed import tables_of
 
@@ -137,6 +137,38 @@ def test_what_is_not_sure_is_marked(tmp_path: Path) -> None:
     )
     assert "# rsrp_dbm = \"rsrp\"  # unsure: values such as '80' cannot be: -160 to -20 dBm can" in proposal
     assert '# downlink_bps = "dl rate"  # unsure: no unit is named; write { column' in proposal
+
+
+def moving(*speeds: float) -> str:
+    """Return a log that goes 20 m/s to the north, with what it writes of its speed."""
+    lines = (
+        f"2021-02-{13 + n:02} 10:00:00,{48 + n * 20 * 86_400 / 111_195:.6f},8,{speed}"
+        for n, speed in enumerate(speeds)
+    )
+    return rows("time,lat,lon,speed", *lines)
+
+
+def test_a_speed_that_fits_no_unit_is_only_a_comment(tmp_path: Path) -> None:
+    """It is in the unit of none if the positions say 1.4 times what the nearest unit does."""
+    assert 'speed_mps = { column = "speed", unit = "km/h" }' in propose(tmp_path, moving(*[70] * 9))
+    proposal = propose(tmp_path, moving(*[28] * 9))
+    assert '# speed_mps = "speed"  # unsure: no unit is named, and none fits the positions (1.40' in proposal
+
+
+def test_an_unknown_csv_says_how_to_propose_a_map(tmp_path: Path) -> None:
+    """As a Network Signal Guru export of unknown columns."""
+    path = tmp_path / "guru.csv"
+    path.write_text(
+        rows("No,Time,RSRP(dBm),PDCP DL Thr(Mbps)", *(f"{n},2026-05-04 09:15:0{n},-90,3" for n in range(9)))
+    )
+    with pytest.raises(
+        UnknownFormatError, match=r"multitracer formats --propose .*guru\.csv > .*guru\.csv\.toml"
+    ):
+        parsers.detect(path)
+    assert 'downlink_bps = { column = "PDCP DL Thr(Mbps)", unit = "Mbps" }' in parsers.propose_map(path)
+    (tmp_path / "prose.txt").write_text("Dear all,\nthis is a letter, not a table.\n")
+    with pytest.raises(UnknownFormatError, match="it looks like text; installed formats"):
+        parsers.detect(tmp_path / "prose.txt")
 
 
 def test_technologies_in_one_line_are_rows_each(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ SERVICE = (
     "mOperatorAlphaLong=Big Cell Co, mOperatorNumeric=311080, getRilDataRadioTechnology=14(LTE)}\n"
 )
 DUMP = "last known state:\n  Phone Id=0\n    mCallState=0\n" + SERVICE + STRENGTH + CELLS
+SECOND_CARD = "  Phone Id=1\n" + STRENGTH.replace("rsrp=-65", "rsrp=-101")
 EVENTS = (
     "  local logs:\n    2021-05-06T10:00:00.000 - mSignalStrength=SignalStrength:{mLte="
     "CellSignalStrengthLte: rsrp=-140}\n"
@@ -77,6 +78,14 @@ def test_each_statement_is_a_row_and_the_largest_integer_no_value() -> None:
     assert (neighbour["cell_id"], neighbour["channel"], neighbour["band"]) == (14567084500, 396030, "2/25")
     assert (neighbour["role"], neighbour["operator"]) == ("neighbour", "Verizon Wireless")
     assert {row["time_ns"] for row in rows(DUMP)} == {None}
+    assert {row["modem"] for row in rows(DUMP)} == {None}
+
+
+def test_two_cards_are_two_radios() -> None:
+    """The levels of a phone's second card are not those of the cell that serves its first."""
+    found = rows(DUMP + SECOND_CARD)
+    assert [row["modem"] for row in found] == [0] * 5 + [1] * 2
+    assert [row["rsrp_dbm"] for row in found if row["modem"] == 1] == [-101.0, -88.0]
 
 
 def test_loop_with_dates_has_times_and_the_log_of_events_is_not_read() -> None:

@@ -44,7 +44,7 @@ def test_a_timeout_leaves_one_segment_and_half_the_flight(name: str) -> None:
     window.on_timeout(flight_bytes=2 * MSS, first=False, now_ns=1)
 
     assert window.cwnd_bytes == MSS
-    assert window.ssthresh_bytes == threshold == (14 * MSS if name == "cubic" else 10 * MSS)
+    assert window.ssthresh_bytes == threshold == (14 * MSS if "cubic" in name else 10 * MSS)
 
 
 def test_congestion_avoidance_adds_a_segment_per_window() -> None:
@@ -153,6 +153,22 @@ def test_cubic_reaches_the_last_maximum_about_k_seconds_later() -> None:
     assert window.cwnd_bytes == pytest.approx(100 * MSS, rel=0.03)
 
 
+def test_linux_reduces_cubic_by_its_window_once_for_a_recovery_and_its_timeout() -> None:
+    """As cubictcp_recalc_ssthresh and tcp_enter_loss: 100 segments fall to 70, though 180 are outstanding."""
+    window = control("linux-cubic", window=100)
+    window.on_loss(flight_bytes=180 * MSS, now_ns=0)
+    assert window.ssthresh_bytes == pytest.approx(70 * MSS, rel=1e-4)
+    window.on_timeout(flight_bytes=180 * MSS, first=True, now_ns=1)
+    assert window.cwnd_bytes == MSS
+    assert window.ssthresh_bytes == pytest.approx(70 * MSS, rel=1e-4)
+    window.on_ack(ack(2, rtt_ns=NS_PER_MS))
+    window.on_timeout(flight_bytes=2 * MSS, first=True, now_ns=3)
+    assert window.ssthresh_bytes == 2 * MSS, "another loss, of a window of two"
+    plain = control("cubic", window=100)
+    plain.on_loss(flight_bytes=180 * MSS, now_ns=0)
+    assert plain.ssthresh_bytes == pytest.approx(126 * MSS, rel=1e-4), "RFC 9438 has what is outstanding"
+
+
 @pytest.mark.parametrize(("queued", "change"), [(1, MSS), (3, 0), (8, -MSS)])
 def test_vegas_holds_two_to_four_segments_in_the_queue(queued: int, change: int) -> None:
     window = control("vegas", window=20)
@@ -168,5 +184,6 @@ def test_vegas_holds_two_to_four_segments_in_the_queue(queued: int, change: int)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(LocalProtocolError, match=r"bbr.*cubic, linux-reno, newreno, reno, tahoe, vegas"):
+    known = "cubic, linux-cubic, linux-reno, newreno, reno, tahoe, vegas"
+    with pytest.raises(LocalProtocolError, match=rf"bbr.*{known}"):
         control("bbr")

@@ -22,7 +22,7 @@ from multitracer.protocols.tcp import (
 from multitracer.units import NS_PER_MS
 from tests.protocols.tcp_pair import Fate, Pair
 
-algorithms = st.sampled_from(["tahoe", "reno", "newreno", "linux-reno", "cubic", "vegas"])
+algorithms = st.sampled_from(["tahoe", "reno", "newreno", "linux-reno", "cubic", "linux-cubic", "vegas"])
 switches = st.booleans()
 
 

@@ -54,6 +54,30 @@ def test_a_hole_says_when_its_cause_ended_and_when_data_came_again(tmp_path: Pat
     assert "The cause lasted 8.0 s (begin and end known within 0.5 s); the rate rose again 5.0 s" in html
 
 
+def test_a_bad_radio_with_a_good_rate_is_not_bad(tmp_path: Path) -> None:
+    """What the logger saw counts: 40 Mbit/s in the disturbed stretch, next to nothing in the hole."""
+    log = drive(tmp_path / "drive.csv")
+    rows = log.read_text().splitlines()
+    rates = [300 if i in HOLE else 40_000 for i in range(SECONDS)]
+    rows[1:] = [f"{row.removesuffix(',0,0')},{rate},9" for row, rate in zip(rows[1:], rates, strict=True)]
+    log.write_text("\n".join(rows) + "\n")
+    bad = mt.open(log).stretches
+    assert bad["cause"].tolist() == ["coverage"]
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    seconds = f"{len(DISTURBED)} seconds with a bad radio the logger saw 20 Mbit/s or more all the same"
+    assert seconds in html
+    assert "the rate fell" not in html
+    assert "the rate rose" not in html
+
+
+def test_the_level_of_a_cell_of_the_third_generation_is_named(tmp_path: Path) -> None:
+    log = drive(tmp_path / "drive.csv")
+    log.write_text(log.read_text().replace(",LTE,", ",HSPA,"))
+    write_report(open_recording(log), tmp_path / "report.html")
+    assert "RSCP -85 dBm (-85 to -85)" in (tmp_path / "report.html").read_text()
+
+
 def test_a_good_drive_has_no_bad_stretch(tmp_path: Path) -> None:
     log = drive(tmp_path / "drive.csv", planted=False)
     assert mt.open(log).stretches.empty
@@ -98,5 +122,7 @@ def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> N
     log.write_text("\n".join(lines) + "\n")
     write_report(open_recording(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
-    assert "Nothing can be said: drive: its times span" in html
+    assert "Nowhere: none of the 300 seconds that can be judged was bad" in html
+    assert "The times of a log jump back by up to" in html
+    assert "the logs hold 1 other drive (a pause of over six hours, or a clock that jumped), too" in html
     assert "serving cell" in html

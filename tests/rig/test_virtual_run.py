@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.measure.plan import Plan, ProtocolName
     from multitracer.scenario.model import Scenario
 
-PROTOCOLS: list[ProtocolName] = ["tcp", "centauruscomm"]
+PROTOCOLS: list[ProtocolName] = ["tcp", "centauruscomm", "wtcp"]
 BLACKOUT = """
 [link]
 n2 = 255

@@ -12,7 +12,7 @@ from multitracer.scenario.toml import parse_scenario
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.measure.plan import Connection, ProtocolName
+    from multitracer.measure.plan import Connection, ProtocolName, Varied
     from multitracer.scenario import Scenario
 
 CLEAN = """
@@ -57,9 +57,10 @@ def plan(
     *,
     connection: Connection = "one",
     timeout_s: float = 60.0,
+    vary: Varied = "request",
 ) -> Plan:
-    """Return a plan that varies the request."""
-    experiment = Experiment("request", sizes, sessions, connection=connection)
+    """Return a plan that varies one message, by default the request."""
+    experiment = Experiment(vary, sizes, sessions, connection=connection)
     return Plan(protocol, "", (experiment,), timeout_s, labels={"where": "here"})
 
 

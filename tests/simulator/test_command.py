@@ -61,14 +61,19 @@ def test_a_wrong_call_says_what_to_do(tmp_path: Path, args: tuple[str, ...], sta
     assert not (tmp_path / "new").exists()
 
 
-def test_a_trace_of_another_slot_time_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "radio.txt").write_text("# multitracer error-trace 1\n# slot_ns 5\n# slots 1\n")
-    done = run(
-        *("testbed", "run", "clean-bulk", "--virtual", "--errors", tmp_path / "radio.txt"),
-        *("-o", tmp_path / "new"),
-        status=1,
-    )
-    assert "slot" in done.stderr
+def test_a_trace_is_replayed_by_its_times_whatever_the_slots_of_the_link(tmp_path: Path) -> None:
+    """A radio that fails from 10 to 12 s, recorded in slots of 20 ms or of 500 ms, is the same one."""
+    summaries = []
+    for slot_ms, first, count in ((20, 500, 100), (500, 20, 4)):
+        text = f"# multitracer error-trace 1\n# slot_ns {slot_ms}000000\n# slots 9000\nup {first} {count}\n"
+        (tmp_path / "radio.txt").write_text(text)
+        folder = tmp_path / f"of-{slot_ms}"
+        run("testbed", "run", "fig11-fade", "--virtual", "--errors", tmp_path / "radio.txt", "-o", folder)
+        summaries.append((folder / "summary.json").read_bytes())
+    assert summaries[0] == summaries[1]
+    umts = tmp_path / "umts"
+    run("testbed", "run", "study-umts", "--virtual", "--errors", tmp_path / "radio.txt", "-o", umts)
+    assert json.loads((umts / "summary.json").read_text())["rlp_retransmissions"] >= 30
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:

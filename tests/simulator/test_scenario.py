@@ -27,7 +27,8 @@ CONTRACT = {
     "second-connection", "fade-n2-20", "slow-reader", "small-sndbuf", "radio-poor", "aqm-ecn",
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
     "slow-writer", "cdpd-contended", "wtcp-fig1", "wtcp-fig3a", "wtcp-fig3b", "wtcp-fig4a", "wtcp-fig4b",
-    "wtcp-fig5", "wtcp-fig6",
+    "wtcp-fig5", "wtcp-fig6", "ray-1", "ray-2", "ray-3", "ray-4", "ray-5", "study-persistence",
+    "study-frames", "study-timing", "study-buffers", "study-aborted", "study-umts",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 
@@ -140,12 +141,12 @@ def test_a_link_to_measure_over_needs_no_traffic_and_does_not_run_by_itself() ->
     assert scenario.link.down.kind == "none"
     assert scenario.link.up == CdpdConfig().up
     with pytest.raises(InputError, match="--over mine"):
-        _ = scenario.gsm
+        scenario.check_traffic()
 
 
-def test_a_run_of_a_link_that_only_virtual_time_has_says_so() -> None:
+def test_a_recorded_error_trace_is_for_data_calls() -> None:
     scenario = load_scenario("cdpd-contended")
-    with pytest.raises(InputError, match="run it with --virtual"):
+    with pytest.raises(InputError, match=r"no GSM data call, .*leave --errors out"):
         _ = scenario.gsm
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import csv
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
 
+from docs.programs import wtcp_loss
 from docs.programs.wtcp import FIGURES, FOLDER, PAGE, SEEDS, TRANSPORTS, Traced, figure_row, table
+from docs.programs.wtcp_pictures import IMAGES, PICTURES, draw
 from multitracer.errors import InputError
 from multitracer.scenario import load_scenario
 from tests.cli.program import call
@@ -86,3 +89,52 @@ def test_a_scenario_runs_over_another_transport_by_option(tmp_path: Path) -> Non
         load_scenario("wtcp-fig1").with_transport("quic")
     refused = call("testbed", "run", "wtcp-fig1", "--transport", "vegas", "-o", tmp_path / "b", status=2)
     assert "--transport is for --virtual" in refused.stderr
+
+
+def lost() -> list[Row]:
+    """Return the lines of docs/wtcp/loss.csv."""
+    with (FOLDER / "loss.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_five_percent_loss_costs_newreno_half_or_more_and_wtcp_a_tenth() -> None:
+    """Paper 001: "packet losses of 5 % cost TCP 66 %"."""
+    assert wtcp_loss.table(lost()) in PAGE.read_text("utf-8")
+    rows = lost()
+    assert {int(row["seed"]) for row in rows} == set(range(1, SEEDS + 1))
+
+    def packets(link: str, transport: str, loss: str) -> float:
+        wanted = (link, transport, loss)
+        each = [row for row in rows if (row["link"], row["transport"], row["loss"]) == wanted]
+        return median(int(row["delivered_packets"]) for row in each)
+
+    for link in wtcp_loss.LINKS:
+        costs = {
+            name: 1 - packets(link, name, "0.05") / packets(link, name, "0.0")
+            for name in wtcp_loss.TRANSPORTS
+        }
+        assert 0.4 < costs["newreno"] < 0.85
+        assert costs["wtcp"] < 0.15
+
+
+def test_a_run_with_loss_of_now_is_the_kept_one() -> None:
+    row = next(r for r in lost() if (r["link"], r["transport"], r["loss"]) == ("50 kb/s", "newreno", "0.05"))
+    now = wtcp_loss.delivered("50 kb/s", "newreno", wtcp_loss.LOSS, int(row["seed"]))
+    assert now == int(row["delivered_packets"])
+
+
+def test_the_page_shows_every_picture_and_how_one_is_drawn() -> None:
+    page = PAGE.read_text("utf-8")
+    for picture in PICTURES:
+        assert f"](images/{picture.name}.png)" in page
+        assert (IMAGES / f"{picture.name}.png").read_bytes()[:4] == b"\x89PNG"
+    (shown,) = (picture for picture in PICTURES if picture.figure == "3b")
+    assert shown.shown() in page
+
+
+def test_a_picture_is_drawn_by_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture = next(picture for picture in PICTURES if picture.figure == "6")
+    draw(picture)
+    text = (tmp_path / f"{picture.name}.html").read_text("utf-8")
+    assert all(f"mobile-{number}:1025" in text for number in (1, 2, 3))

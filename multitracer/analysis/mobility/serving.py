@@ -45,14 +45,13 @@ class Serving:
 
     @classmethod
     def of(cls, radio: Table) -> Serving:
-        """Return the readings of the serving cell: rows without a role count, rows without a time do not.
+        """Return the readings of the serving cell, of `is_serving`; rows without a time do not count.
 
         A modem may announce a new cell in the middle of an answer that it had begun in the old one: of two
         readings of one time the announcement is the later one, and of two announcements, as the answer of
         AT+CREG? has the same form, that of the cell which did not serve before.
         """
-        serving = (radio["role"] == "serving") | (radio["role"] == "")
-        rows = np.flatnonzero(serving & (radio["time_ns"] != NOT_A_TIME))
+        rows = np.flatnonzero(is_serving(radio) & (radio["time_ns"] != NOT_A_TIME))
         announced = np.isin(radio["source"][rows], _ANNOUNCEMENTS)
         return cls(radio, _old_cell_first(radio, rows[np.lexsort([announced, radio["time_ns"][rows]])]))
 
@@ -113,6 +112,28 @@ class Serving:
     def identity(self, column: str) -> Array:
         """Return a column of the cell's identity, with what modems write for unknown made NA."""
         return self.cell_id if column == "cell_id" else self[column]
+
+
+def is_serving(radio: Table) -> Mask:
+    """Return which rows of RADIO tell of the serving cell; bool, shape (n_rows,).
+
+    Those whose role says so, and those without a role, unless the same statement names several cells of one
+    technology so: a report of UMTS lists all cells of the active set, and does not say which of them serves.
+    """
+    role, physical = radio["role"], radio["physical_cell_id"]
+    open_rows = np.flatnonzero((role == "") & (physical >= 0))
+    _, rat = np.unique(radio["rat"][open_rows], return_inverse=True)
+    line = radio["line"][open_rows].astype(np.int64)
+    statement = np.column_stack([line, radio["time_ns"][open_rows], rat.reshape(-1)])
+    _, number = np.unique(statement, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    least = np.full(len(open_rows), np.iinfo(np.int64).max)
+    most = np.full(len(open_rows), NA)
+    np.minimum.at(least, number, physical[open_rows])
+    np.maximum.at(most, number, physical[open_rows])
+    serving = (role == "serving") | (role == "")
+    serving[open_rows[(least != most)[number]]] = False
+    return np.asarray(serving)
 
 
 def _old_cell_first(radio: Table, rows: Numbers) -> Numbers:

@@ -1,8 +1,8 @@
 """Where it was bad, how bad, and why: ranked stretches of a drive.
 
 A second is bad when data were wanted and the rate was far below what is typical of the drive; where no rate
-can be judged, when the radio alone was bad. Bad seconds that follow each other are a stretch, which is cut
-where the cause changes.
+can be judged, when the radio was bad and the phone's logger saw no good rate all the same. Bad seconds that
+follow each other are a stretch, which is cut where the cause changes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ of Shannon at 5 and at 25 dB). Not measured."""
 OUTAGE_SHARE = 0.5
 """The same while an outage or a retransmission timer is the limit: the first and last second of such a
 silence hold what came before and after it."""
+GOOD_BPS = 1e6
+"""What a phone's logger sees in a second with a good rate: more than a phone sends and loads by itself. Not
+measured."""
 LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
 _BRIDGE_S = 2
@@ -80,7 +83,8 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     -------
     Table
         STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
-        `typical_bps`, `poor_bps`, and `judged_s`: seconds judged by rate, by radio alone, and not at all.
+        `typical_bps`, `poor_bps`, `good_bps`, and `judged_s`: seconds judged by rate, by radio alone, not at
+        all; and those with a bad radio, and nothing known of what was wanted, whose rate was good.
 
     Raises
     ------
@@ -97,7 +101,10 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     out = out | (seconds.limit == "recovery timer")
     bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
     with np.errstate(invalid="ignore"):
-        bad = np.where(judged, seconds.rate_bps < bound, known & (radio.is_weak | radio.is_poor))
+        alone = known & (radio.is_weak | radio.is_poor)
+        good = _good_bps(seconds.rate_bps[~judged])
+        by_logger = ~judged & alone & (seconds.rate_bps >= good)
+        bad = np.where(judged, seconds.rate_bps < bound, alone & ~by_logger)
     shown = causes_of(seconds, radio, bad)
     first, last = _runs(bad)
     undecided = radio.quality_known & ~radio.is_good & ~radio.is_poor
@@ -114,10 +121,18 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     facts = {
         "typical_bps": typical,
         "poor_bps": poor,
+        "good_bps": good,
         "judged_s": {"by rate": int(judged.sum()), "by radio": int((~judged & known).sum()),
-                     "not": int((~judged & ~known).sum())},
+                     "by logger": int(by_logger.sum()), "not": int((~judged & ~known).sum())},
     }  # fmt: skip
     return _table(_Judged(drive, seconds, radio, shown, judged, typical), parts, facts)
+
+
+def _good_bps(rate_bps: Array) -> float:
+    """Return from which rate on a second was good, whatever the radio, if nobody knows what was wanted."""
+    known = rate_bps[np.isfinite(rate_bps)]
+    usual = float(np.quantile(known, 0.75)) if len(known) else float("inf")
+    return max(OUTAGE_SHARE * usual, GOOD_BPS)
 
 
 def _runs(bad: Mask) -> tuple[list[int], list[int]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import series_table
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
@@ -71,7 +72,7 @@ def radio_series(radio: Table, *, source: str) -> dict[str, Table]:
         SERIES by label. Its provenance names the column, and `gap_ns`: readings further apart than this
         are not joined by a line.
     """
-    serving = radio.take(np.isin(radio["role"], ("serving", "")) & (radio["time_ns"] != NOT_A_TIME))
+    serving = radio.take(is_serving(radio) & (radio["time_ns"] != NOT_A_TIME))
     series = {}
     for label, shown in RADIO_SERIES.items():
         rows = _most(serving["source"], _known(serving[shown.column]))

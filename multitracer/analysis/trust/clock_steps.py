@@ -25,7 +25,6 @@ _LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measur
 _LEAST_CALM = 10
 """So many segments have to follow each other without a long pause before the rate of the ticks is known."""
 _LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
-_RATES_HZ = (1, 2000)  # RFC 7323, section 5.4: ticks of 1 ms to 1 s; the upper bound has a margin of two
 _USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 """Rates in use: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
 _QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
@@ -66,18 +65,22 @@ def _disagreements(elapsed: Array, ticks: Array) -> Array | None:
     calm = np.abs(elapsed) < SMALLEST_STEP_NS
     spent, ticked = int(elapsed[calm].sum()), int(ticks[calm].sum())
     rate = ticked * NS_PER_S / spent if spent > 0 else 0.0
-    if np.count_nonzero(calm) < _LEAST_CALM or not _RATES_HZ[0] <= rate <= _RATES_HZ[1]:
+    nominal = _nominal(rate)
+    if np.count_nonzero(calm) < _LEAST_CALM or nominal is None:
         return None
-    expected = ticks * (NS_PER_S / _nominal(rate))
+    expected = ticks * (NS_PER_S / nominal)
     differs = elapsed - expected
     step = np.abs(differs) > SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + 2 * NS_PER_S / rate
     return _lasting(differs, np.flatnonzero(step & (ticks >= 0))).astype(np.int64)
 
 
-def _nominal(rate_hz: float) -> float:
-    """Return the usual rate nearest to the measured one, which a queue that grows makes too low."""
+def _nominal(rate_hz: float) -> int | None:
+    """Return the usual rate nearest to the measured one, which queues make too low or too high; None far off.
+
+    The short gaps of packets that a link bunches are those in which ticks seem to run fast: 2 Hz as 3.1 Hz.
+    """
     nearest = min(_USUAL_RATES_HZ, key=lambda usual: abs(usual - rate_hz))
-    return nearest if abs(nearest - rate_hz) < _QUEUE_SKEW * nearest else rate_hz
+    return nearest if abs(nearest - rate_hz) < _QUEUE_SKEW * nearest else None
 
 
 def _lasting(differs: Array, at: Array) -> Array:

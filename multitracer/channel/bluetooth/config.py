@@ -43,8 +43,10 @@ MaxType = Literal["DM1", "DH1", "DM3", "DH3", "DM5", "DH5"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitErrorConfig:
-    """Bit errors of both directions: two states, exponential times, each with its own rate."""
+    """Bit errors both ways: two states, exponential times, each with its own rate; or a recording."""
 
+    kind: Literal["two-states", "replay"] = "two-states"
+    """replay: a packet is lost if one of its slots failed in a recording; the other keys have no effect."""
     good_s: float = 30.0
     bad_s: float = 0.5
     """Mean times (ours: another device's interference now and then)."""
@@ -52,8 +54,19 @@ class BitErrorConfig:
     """Ours; 0.1 % is what a receiver must do at its sensitivity, and a desk is far better (memory)."""
     bad_ber: float = 1e-4
     """Ours: every fourth DH5 fails."""
+    replayed_up: tuple[tuple[int, int], ...] = ()
+    """Replay: (first failed slot, slots) from the mobile, ascending, as in an error trace."""
+    replayed_down: tuple[tuple[int, int], ...] = ()
+    """... to the mobile."""
+    repeat_slots: int = 0
+    """Replay: the recording begins again after so many slots; 0: after it the radio is perfect."""
 
     def __post_init__(self) -> None:
+        last = max((sum(runs[-1]) for runs in (self.replayed_up, self.replayed_down) if runs), default=0)
+        if self.repeat_slots < 0 or 0 < self.repeat_slots < last:
+            raise LocalProtocolError(
+                "Bluetooth errors: repeat_slots is 0, or not before the last failed slot"
+            )
         if min(self.good_s, self.bad_s) <= 0 or not 0 <= self.good_ber <= self.bad_ber < 0.5:
             raise LocalProtocolError("Bluetooth errors: times above 0, 0 <= good_ber <= bad_ber < 0.5")
 

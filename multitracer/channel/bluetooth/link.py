@@ -17,8 +17,9 @@ from multitracer.channel.bluetooth.bit_errors import BitErrors, link_quality
 from multitracer.channel.bluetooth.config import SLOT_NS
 from multitracer.channel.bluetooth.piconet import Air, Piconet
 from multitracer.channel.bluetooth.rfcomm import RfcommEnd
+from multitracer.channel.shared.error_trace import ErrorTrace, LostRuns
 from multitracer.channel.shared.event_log import SideJournal
-from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors
+from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors, ReplayedErrors
 from multitracer.channel.shared.hosts import FAR, SIDES, one_of_two
 from multitracer.channel.shared.interface import Interface
 from multitracer.channel.shared.ip_fields import ip_facts
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
     from multitracer.channel.bluetooth.config import BluetoothConfig
     from multitracer.channel.bluetooth.piconet import Packet
+    from multitracer.channel.shared.error_trace import Runs
+    from multitracer.channel.shared.frame_errors import ErrorProcess
     from multitracer.channel.shared.hosts import HostName, Side
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.script import ScriptEvent
@@ -87,7 +90,9 @@ class BluetoothLink:
             Signal(config.signal, luck=self._luck("signal")),
             self._fading,
             self._luck("packets"),
+            self._replayed(),
         )
+        self._lost = {side: LostRuns() for side in SIDES}
         self._piconet = self._connect()
         self._away_since_ns: int | None = None
         self._in_host = 0
@@ -97,6 +102,13 @@ class BluetoothLink:
 
     def _luck(self, name: str) -> Random:
         return Random(f"{self._seed} {name}")
+
+    def _replayed(self) -> dict[Side, ErrorProcess]:
+        errors = self.config.errors
+        if errors.kind != "replay":
+            return {}
+        runs: dict[Side, Runs] = {"mobile": errors.replayed_up, "fixed": errors.replayed_down}
+        return {side: ReplayedErrors(runs[side], repeat_slots=errors.repeat_slots) for side in SIDES}
 
     def _connect(self) -> Piconet:
         ends = {side: end.rfcomm for side, end in self._ends.items()}
@@ -162,6 +174,7 @@ class BluetoothLink:
         air_us = (now_ns - packet.began_ns) // NS_PER_US
         side.journal.add(PieceSent, now_ns, air_us, *about, packet.attempt, *names, cause)
         if fate == "lost":
+            self._lost[packet.side].add(packet.began_ns // SLOT_NS, packet.kind.slots)
             far.journal.add(PieceLost, now_ns, *about, *names, "block")
             return
         far.journal.add(PieceReceived, now_ns, *about, *names, fate if fate == "duplicate" else "")
@@ -237,6 +250,12 @@ class BluetoothLink:
         """Return what happened at one end since the last call, in order."""
         return self._ends[one_of_two(host)].journal.events()
 
+    def radio(self, now_ns: int) -> ErrorTrace:
+        """Return the slots of the packets with data that were lost up to now; of others nothing is known."""
+        self._agenda.advance(now_ns)
+        up, down = (self._lost[side].runs for side in SIDES)
+        return ErrorTrace(SLOT_NS, -(-max(now_ns, 1) // SLOT_NS), up, down)
+
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return what the controller answers; its packet error rate is None while it receives no data."""
         del host
@@ -249,6 +268,8 @@ class BluetoothLink:
             receptions.popleft()
         lost = [is_lost for _, is_lost in receptions]
         rate = 100 * sum(lost) / len(lost) if lost else None
+        if self._air.replayed:  # a recording of lost packets knows of no power
+            return RadioReading(None, rate, None, None, "connected")
         rssi = self._signal.dbm(now_ns)
         ber = self._piconet.ber_at(self._errors.ber(now_ns), rssi)
         return RadioReading(rssi, rate, None, None, "connected", link_quality(ber))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from multitracer.channel.bluetooth.config import BluetoothConfig, PacketType
     from multitracer.channel.bluetooth.rfcomm import Fragment, RfcommEnd
-    from multitracer.channel.shared.frame_errors import FadingErrors
+    from multitracer.channel.shared.frame_errors import ErrorProcess, FadingErrors
     from multitracer.channel.shared.hosts import Side
     from multitracer.channel.shared.received_power import Signal
     from multitracer.channel.shared.scheduler import Agenda
@@ -50,6 +50,8 @@ class Air:
     signal: Signal
     fades: dict[Side, FadingErrors]
     luck: Random
+    replayed: dict[Side, ErrorProcess]
+    """What a recording says instead of `errors` and `signal`, by who sends; empty if there is none."""
 
 
 class Piconet:
@@ -182,18 +184,26 @@ class Piconet:
 
     def _fate(self, packet: Packet, now_ns: int) -> tuple[bool, bool]:
         """Return whether a packet's header is decoded and its payload correct; report payloads."""
-        ber = self._ber(now_ns)
+        ber = 0.0 if self._air.replayed else self._ber(now_ns)
         fades = self._air.fades[packet.side].lost(now_ns // SLOT_NS)
         is_understood = self._air.luck.random() >= header_error(ber) and not fades
         if packet.fragment is None:
             return is_understood, True
         error = payload_error(ber, packet.kind, packet.fragment.octets)
-        is_whole = self._air.luck.random() >= error and is_understood
+        is_whole = (
+            self._air.luck.random() >= error and is_understood and not self._failed_then(packet, now_ns)
+        )
         if packet.side == "fixed":
             self.receptions.append((now_ns, not is_whole))
         is_new = is_whole and self._ends[FAR[packet.side]].is_new(packet.fragment)
         self._arrived(packet, now_ns, "new" if is_new else "duplicate" if is_whole else "lost")
         return is_understood, is_whole
+
+    def _failed_then(self, packet: Packet, now_ns: int) -> bool:
+        """Return whether one of a packet's slots failed in the recording that is replayed."""
+        if packet.side not in self._air.replayed:
+            return False
+        return any(self._air.replayed[packet.side].lost_slots(packet.began_ns // SLOT_NS, now_ns // SLOT_NS))
 
     def _ber(self, now_ns: int) -> float:
         return self.ber_at(self._air.errors.ber(now_ns), self._air.signal.dbm(now_ns))

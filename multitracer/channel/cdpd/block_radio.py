@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from multitracer.channel.shared.error_trace import LostRuns
+
 if TYPE_CHECKING:
     from multitracer.channel.shared.frame_errors import ErrorProcess
     from multitracer.channel.shared.received_power import Signal
@@ -37,6 +39,8 @@ class BlockRadio:
         self._last_lost = False
         self._is_deaf = self._is_dead = False
         self._lately: deque[bool | None] = deque(maxlen=max(1, report_ns // block_ns))
+        self.lost = LostRuns()
+        """Every block that was destroyed, for whatever reason."""
 
     def set_outage(self, now_ns: int, *, deaf: bool, dead: bool) -> None:
         """Change the channel's state: dead (no block can be decoded), deaf (the modem does not receive)."""
@@ -66,5 +70,9 @@ class BlockRadio:
             if is_zero or self._is_dead or self._is_deaf:
                 lost = [True] * len(lost)
             self._last_lost = lost[-1]
+            if True in lost:
+                for place, is_lost in enumerate(lost):
+                    if is_lost:
+                        self.lost.add(self._next + place)
             self._lately.extend([None] * len(lost) if self._is_deaf else lost)
             self._next = end

@@ -251,7 +251,15 @@ class CdpdConfig:
             raise LocalProtocolError("report is above 0 s")
         if self.recovery not in ("mdlp", "none"):
             raise LocalProtocolError(f"recovery is {self.recovery!r}; choose mdlp or none")
+        self._refuse_errors_of_bits()
         self._refuse_losses_of_the_other_recovery()
+
+    def _refuse_errors_of_bits(self) -> None:
+        for name, errors in (("up", self.up), ("down", self.down)):
+            if errors.kind == "bits":
+                raise LocalProtocolError(
+                    f"{name}: kind is 'bits', for a GSM data call; choose gilbert-elliott"
+                )
 
     def _refuse_losses_of_the_other_recovery(self) -> None:
         """Refuse what would have no effect."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.channel.cdpd.config import CdpdConfig
+    from multitracer.channel.shared.error_trace import ErrorTrace
     from multitracer.channel.shared.hosts import HostName
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.packet_link import RadioReading
@@ -71,6 +72,7 @@ class CdpdLink:
         shared = self._shared_parts()
         self._journal, self._hops = shared.journal, shared.hops
         self._members = self._joined(shared)
+        self._journals = {FIXED: self._journal} | {h: m.journal for h, m in self._members.items()}
         self._by_address = {host_address(host): member for host, member in self._members.items()}
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
 
@@ -191,8 +193,15 @@ class CdpdLink:
 
     def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
-        journal = self._journal if host == FIXED else self._member(host).journal
-        return journal.events()
+        journal = self._journals.get(host)  # asked for each host after each event: 31 times in a full cell
+        return journal.events() if journal is not None else self._member(host).journal.events()
+
+    def radio(self, now_ns: int) -> ErrorTrace | None:
+        """Return which blocks the radio has destroyed up to now; None for several mobiles or no blocks."""
+        self._agenda.advance(now_ns)
+        members = list(self._members.values())
+        is_whole = len(members) == 1 and self.config.recovery == "mdlp"
+        return members[0].radio(now_ns) if is_whole else None
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the answer of a mobile's modem, by default the first one's."""

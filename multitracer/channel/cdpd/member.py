@@ -16,6 +16,7 @@ from multitracer.channel.cdpd.fixed_network import FixedNetwork
 from multitracer.channel.cdpd.mdlp import MdlpEntity
 from multitracer.channel.cdpd.packet_end import PacketEnd
 from multitracer.channel.cdpd.reverse_transmitter import ReverseTransmitter
+from multitracer.channel.shared.error_trace import ErrorTrace
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.frame_errors import FadingErrors, NoErrors, error_process
 from multitracer.channel.shared.hosts import FAR, SIDES
@@ -24,7 +25,7 @@ from multitracer.channel.shared.ip_fields import ip_facts
 from multitracer.channel.shared.outages import STATES, Chance, Outages
 from multitracer.channel.shared.packet_link import RadioReading
 from multitracer.channel.shared.received_power import Signal
-from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost, PieceSent
+from multitracer.protocols.channel_events import STREAM_BITS, OutageEnded, OutageStarted, PieceLost, PieceSent
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.outages import OutageKind
     from multitracer.channel.shared.scheduler import Agenda
     from multitracer.channel.shared.script import ScriptEvent
-
-_STREAM_BITS = 40
-"""Streams of mobiles begin this power of two behind each other, so that no two of them overlap in the log of
-the fixed side: a terabyte passes in no run, and 30 of them stay below the 2**53 of rlpdump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ class Member:
 
     def _end(self, side: Side) -> MdlpEntity | PacketEnd:
         take, journal = self._interfaces[side].take, self._journals[side]
-        first = self._number - 1 << _STREAM_BITS
+        first = self._number - 1 << STREAM_BITS
         if self._shared.config.recovery == "none":
             return PacketEnd(take, journal, first_offset_bytes=first)
         return MdlpEntity(self._shared.config.mdlp, take, journal, first_offset_bytes=first)
@@ -315,6 +312,15 @@ class Member:
             self._fading[side].fade(begin=now_ns // block_ns, slots=slots, rate=event.rate)
 
     # --- what it tells ---
+
+    def radio(self, now_ns: int) -> ErrorTrace:
+        """Return which blocks were destroyed up to now."""
+        for side in SIDES:
+            self._radios[side].bler_percent(now_ns)  # decides those that nobody asked for
+        up_ns = self._block_ns["mobile"]
+        up, down = (self._radios[side].lost.runs for side in SIDES)
+        slots = -(-max(now_ns, 1) // up_ns)
+        return ErrorTrace(up_ns, slots, up, down, down_slot_ns=self._block_ns["fixed"])
 
     def reading(self, now_ns: int, channel: int) -> RadioReading:
         """Return the modem's answer; without a channel it holds nothing about the channel."""

@@ -21,6 +21,7 @@ from multitracer.protocols.link_events import (
 from multitracer.protocols.ppp import PppDamage, PppDeframer, PppFramer, PppProtocol
 from multitracer.protocols.rlp import Parameters, RlpConfig, RlpEntity, RlpState
 from multitracer.protocols.vj import VjCompressor, VjDecompressor, VjError
+from multitracer.units import BITS_PER_BYTE
 
 if TYPE_CHECKING:
     from multitracer.channel.gsm.config import LinkConfig
@@ -49,7 +50,7 @@ class GsmEnd:
         self.config = config
         self.rlp = RlpEntity(_rlp_config(role, config))
         self.l2r = L2rEntity(self.rlp, _l2r_config(config))
-        self.interface = Interface(config.queue, self._tell)
+        self.interface = Interface(config.queue_of(role), self._tell)
         self.queue = self.interface.queue
         self.drain = Drain(bytes_per_s=config.drain_bytes_per_s, slot_ns=config.slot_ns)
         self.received_bytes = 0
@@ -186,6 +187,7 @@ def _rlp_config(role: Role, config: LinkConfig) -> RlpConfig:
     return RlpConfig(
         role=role,
         parameters=Parameters(version=config.rlp_version, t1_ms=config.t1_ms, n2=config.n2),
+        frame_octets=config.frame_bits // BITS_PER_BYTE,
         slot_ns=config.slot_ns,
         recovery=config.recovery,
         when_exhausted=config.when_exhausted,

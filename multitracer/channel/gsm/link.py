@@ -15,7 +15,9 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.channel.gsm.character_balance import Balance, Ledger
+from multitracer.channel.gsm.codes import WEIGHTS
 from multitracer.channel.gsm.end import GsmEnd
+from multitracer.channel.shared.bit_errors import BitErrors
 from multitracer.channel.shared.frame_errors import FadingErrors, error_process
 from multitracer.channel.shared.hosts import FAR, SIDES, Side, one_of_two
 from multitracer.channel.shared.ip_fields import ip_facts
@@ -255,5 +257,10 @@ class GsmLink:
 
 
 def _radio(errors: ErrorConfig, config: LinkConfig, *, seed: str) -> FadingErrors:
-    below = error_process(errors, slot_ns=config.slot_ns, luck=Random(f"{seed} errors"))
+    luck = Random(f"{seed} errors")
+    if errors.kind == "bits":
+        bits, weights = config.frame_bits, WEIGHTS[config.code]
+        coded = BitErrors(errors, frame_bits=bits, weights=weights, slot_ns=config.slot_ns, luck=luck)
+        return FadingErrors(coded, luck=Random(f"{seed} fades"))
+    below = error_process(errors, slot_ns=config.slot_ns, luck=luck)
     return FadingErrors(below, luck=Random(f"{seed} fades"))

@@ -6,6 +6,9 @@
     up 1034 3
     down 2210 1
 
+Where the slots of the directions differ, as blocks of CDPD do, `slot_ns` and `slots` are those of `up`, and
+`down_slot_ns` is that of `down`.
+
 A line names a direction (`up`: sent by the mobile), the first failed slot, counted from 0 at the start of
 the link, and how many slots in a row failed. Lines of one direction ascend and do not touch. Lines that
 begin with `#` and name no key above are comments.
@@ -34,23 +37,60 @@ class ErrorTrace:
     """The failed slots of both directions of one link."""
 
     slot_ns: int
-    """Time of one frame."""
+    """Time of one frame, of `up` if the directions differ."""
     slots: int
-    """How long the recording is."""
+    """How long the recording is, in slots of `slot_ns`."""
     up: Runs
     down: Runs
+    down_slot_ns: int = 0
+    """Time of one frame of `down`; 0: that of `up`."""
 
     @classmethod
     def from_slots(cls, *, slot_ns: int, slots: int, up: Iterable[int], down: Iterable[int]) -> ErrorTrace:
         """Return the trace in which exactly these slots failed; each direction ascending."""
         return cls(slot_ns=slot_ns, slots=slots, up=tuple(_runs(up)), down=tuple(_runs(down)))
 
+    @property
+    def lasts_ns(self) -> int:
+        """How long the recording is."""
+        return self.slots * self.slot_ns
+
+    def slot_ns_of(self, direction: Direction) -> int:
+        """Return the time of one frame of a direction."""
+        return (self.down_slot_ns if direction == "down" else 0) or self.slot_ns
+
+    def slots_of(self, direction: Direction) -> int:
+        """Return how long the recording is, in slots of a direction; all its failed slots lie within."""
+        runs = self.up if direction == "up" else self.down
+        return max(-(-self.lasts_ns // self.slot_ns_of(direction)), sum(runs[-1]) if runs else 0)
+
     def text(self) -> str:
         """Return the trace in the format of this module."""
         lines = [_TITLE, f"# slot_ns {self.slot_ns}", f"# slots {self.slots}"]
+        if self.down_slot_ns:
+            lines.insert(2, f"# down_slot_ns {self.down_slot_ns}")
         for direction, runs in (("up", self.up), ("down", self.down)):
             lines += [f"{direction} {first} {count}" for first, count in runs]
         return "\n".join(lines) + "\n"
+
+
+class LostRuns:
+    """Collects the failed slots of one direction while it passes."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[int, int]] = []
+
+    def add(self, first: int, count: int = 1) -> None:
+        """Note failed slots, which are not before those that were noted."""
+        if self._runs and first <= sum(self._runs[-1]):
+            begin, known = self._runs.pop()
+            first, count = begin, max(known, first + count - begin)
+        self._runs.append((first, count))
+
+    @property
+    def runs(self) -> Runs:
+        """All runs, ascending; they do not touch."""
+        return tuple(self._runs)
 
 
 def _runs(slots: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -84,7 +124,7 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
     lines = text.splitlines()
     if not lines or lines[0].strip() != _TITLE:
         raise FormatError(path, f"not an error trace: the first line is not {_TITLE!r}", line=1)
-    numbers = {"slot_ns": 0, "slots": 0}
+    numbers = {"slot_ns": 0, "slots": 0, "down_slot_ns": 0}
     runs: dict[str, list[tuple[int, int]]] = {"up": [], "down": []}
     for at, line in enumerate(lines[1:], start=2):
         words = line.split()
@@ -93,7 +133,7 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
                 numbers[words[1]] = _number(words[2], path, at)
         elif words:
             _take_run(words, runs, path, at)
-    if not all(numbers.values()):
+    if not (numbers["slot_ns"] and numbers["slots"]):
         raise FormatError(path, "the header lacks slot_ns or slots")
     return ErrorTrace(**numbers, up=tuple(runs["up"]), down=tuple(runs["down"]))
 

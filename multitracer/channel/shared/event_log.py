@@ -27,5 +27,7 @@ class SideJournal:
 
     def events(self) -> list[LinkEvent]:
         """Return the events since the last call."""
+        if not self._events:
+            return []
         taken, self._events = self._events, []
         return taken

@@ -19,23 +19,51 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.error_trace import Runs
 
 
+_WORST_BER = 0.5
+"""Half of the bits are right by chance."""
+_LEAST_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
+"""Mean time in a state of bit errors: what is shorter than a slot averages out; a run lasts a day."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorConfig:
     """The radio in one direction: which process destroys its frames."""
 
-    kind: Literal["none", "independent", "gilbert-elliott", "replay"] = "none"
+    kind: Literal["none", "independent", "gilbert-elliott", "bits", "replay"] = "none"
     rate: float = 0.0
     """Independent: frame error rate."""
     good_s: float = 60.0
-    """Gilbert-Elliott: mean time in the good state."""
+    """Gilbert-Elliott and bits: mean time in the good state."""
     bad_s: float = 0.2
-    """Gilbert-Elliott: mean time in the bad state."""
+    """Gilbert-Elliott and bits: mean time in the bad state."""
     good_rate: float = 0.0
     """Gilbert-Elliott: frame error rate in the good state."""
     bad_rate: float = 1.0
     """Gilbert-Elliott: frame error rate in the bad state."""
+    good_ber: float = 0.0
+    """Bits: error rate of the channel's bits before decoding in the good state (`bit_errors.py`)."""
+    bad_ber: float = 0.1
+    """Bits: the same in the bad state."""
     replayed: tuple[tuple[int, int], ...] = ()
     """Replay: (first failed slot, slots), ascending, as in an error trace."""
+    replayed_slot_ns: int = 0
+    """Replay: time of one slot of the recording; 0 is the link's own."""
+    repeat_slots: int = 0
+    """Replay: the recording begins again after so many of its slots; 0: after it the radio is perfect."""
+
+    def __post_init__(self) -> None:
+        for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
+            if not 0 <= ber <= _WORST_BER:
+                raise LocalProtocolError(f"{key} is {ber}; choose 0 to {_WORST_BER}")
+        if self.replayed_slot_ns < 0:
+            raise LocalProtocolError(f"replayed_slot_ns is {self.replayed_slot_ns}; choose 1 or more")
+        if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
+            raise LocalProtocolError("replayed errors: repeat_slots is 0, or behind the last failed slot")
+        if self.kind == "bits":
+            for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
+                if not _LEAST_STATE_S <= mean_s <= _LONGEST_STATE_S:
+                    limits = f"{_LEAST_STATE_S} to {_LONGEST_STATE_S:,}"
+                    raise LocalProtocolError(f"{key} is {mean_s}; choose {limits}")
 
 
 class ErrorProcess(ABC):
@@ -136,26 +164,42 @@ class GilbertElliottErrors(ErrorProcess):
 
 
 class ReplayedErrors(ErrorProcess):
-    """The frames that failed in a recording fail again; after its end the radio is perfect.
+    """The frames that failed in a recording fail again; after its end the radio is perfect, or it repeats.
+
+    A frame of a link with other slots fails if the recorded radio failed at any time while it was sent.
 
     Parameters
     ----------
     runs : sequence of (first slot, slots), ascending
         One direction of an `ErrorTrace`.
+    repeat_slots : int
+        Length of the recording in its slots, after which it begins again; 0 if it does not.
+    slot_ns, recorded_ns : int
+        Time of one slot of this link, and of the recording.
     """
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = iter(runs)
-        self._begin, self._end = 0, 0
+    def __init__(self, runs: Runs, *, repeat_slots: int = 0, slot_ns: int = 1, recorded_ns: int = 1) -> None:
+        self._all = runs
+        self._next = 0
+        self._slot_ns, self._recorded_ns = slot_ns, recorded_ns
+        self._repeat_ns = repeat_slots * recorded_ns
+        self._round = 0
+        self._begin_ns, self._end_ns = 0, 0
 
     def lost(self, slot: int) -> bool:
-        """Return what the recording states for the slot."""
-        while self._end <= slot:
-            run = next(self._runs, None)
-            if run is None:
+        """Return what the recording states for the slot's time."""
+        begin_ns = slot * self._slot_ns
+        if self._repeat_ns:
+            round_, begin_ns = divmod(begin_ns, self._repeat_ns)
+            if round_ != self._round:
+                self._round, self._next, self._begin_ns, self._end_ns = round_, 0, 0, 0
+        while self._end_ns <= begin_ns:
+            if self._next == len(self._all):
                 return False
-            self._begin, self._end = run[0], run[0] + run[1]
-        return self._begin <= slot
+            first, count = self._all[self._next]
+            self._next += 1
+            self._begin_ns, self._end_ns = first * self._recorded_ns, (first + count) * self._recorded_ns
+        return self._begin_ns < begin_ns + self._slot_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +257,13 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
             bad_rate=config.bad_rate,
             luck=luck,
         )
-    return ReplayedErrors(config.replayed) if config.kind == "replay" else NoErrors()
+    if config.kind == "bits":
+        raise LocalProtocolError("errors of bits need a frame's size and code; choose another kind here")
+    if config.kind == "replay":
+        return ReplayedErrors(
+            config.replayed,
+            repeat_slots=config.repeat_slots,
+            slot_ns=slot_ns,
+            recorded_ns=config.replayed_slot_ns or slot_ns,
+        )
+    return NoErrors()

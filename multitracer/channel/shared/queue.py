@@ -1,7 +1,7 @@
 """Interface queues: the packets before the link, and which are dropped or marked.
 
-A queue counts packets, as interfaces do. It is asked `offer` and `take`; what it dropped or marked on its
-own is told by `incidents`.
+A queue counts packets, as interfaces do, and octets too if it has a limit of them. It is asked `offer` and
+`take`; what it dropped or marked on its own is told by `incidents`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class QueueConfig:
 
     limit_packets: int = 50
     """Most packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
+    limit_bytes: int = 0
+    """Most octets of IP packets that wait, too; 0: only packets are counted."""
     policy: Policy = "drop-tail"
     local_drops: Literal["default", "told", "silent"] = "default"
     """Whether the host learns that its full queue refused a packet. By default it does in virtual time, where
@@ -49,6 +51,8 @@ class QueueConfig:
     def __post_init__(self) -> None:
         if self.limit_packets < 1 or self.policy not in ("drop-tail", "codel"):
             raise LocalProtocolError(f"interface queue: {self}; choose drop-tail or codel and >= 1 packet")
+        if self.limit_bytes < 0:
+            raise LocalProtocolError("interface queue: limit_bytes is not negative; 0 counts packets only")
         if not 0 < self.target_ns <= self.interval_ns:
             raise LocalProtocolError("interface queue: CoDel needs 0 < target <= interval")
 
@@ -74,7 +78,9 @@ class PacketQueue(ABC):
 
     def offer(self, packet: bytes, *, now_ns: int) -> bool:
         """Put a packet at the end; False if it was dropped because the queue is full."""
-        if len(self._waiting) >= self.config.limit_packets:
+        most_bytes = self.config.limit_bytes
+        is_full = len(self._waiting) >= self.config.limit_packets
+        if is_full or 0 < most_bytes < self.queued_bytes + len(packet):
             self._incidents.append(Incident("dropped", packet, "full"))
             return False
         self._waiting.append(_Waiting(packet, now_ns))

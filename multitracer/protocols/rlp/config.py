@@ -24,7 +24,7 @@ class RlpConfig:
     negotiate: bool = True
     """Whether `connect` begins with an XID exchange."""
     frame_octets: int = 30
-    """30 (240 bits) or 72 (576 bits)."""
+    """30 (240 bits) or 72 (576 bits); in studies 42, 144 or 288."""
     slot_ns: int = 20 * NS_PER_MS
     """Time between two frames of one direction, in link time: 20 ms for 30 octets, 40 ms for 72."""
     recovery: Literal["srej", "rej"] = "srej"
@@ -38,7 +38,9 @@ class RlpConfig:
 
     def __post_init__(self) -> None:
         if self.frame_octets not in FRAME_OCTETS:
-            raise LocalProtocolError(f"RLP: frames of {self.frame_octets} octets; choose 30 or 72")
+            raise LocalProtocolError(
+                f"RLP: frames of {self.frame_octets} octets; choose 30 or 72, in studies 42, 144 or 288"
+            )
         if self.slot_ns <= 0 or self.parameters.t1_ms * NS_PER_MS < self.slot_ns:
             raise LocalProtocolError(f"RLP: slot of {self.slot_ns} ns; choose 1 ns up to T1")
         if self.backlog_frames < 1:
@@ -46,5 +48,5 @@ class RlpConfig:
 
     @property
     def info_octets(self) -> int:
-        """Octets of information in one frame: 25 or 67."""
+        """Octets of information in one frame: 25 or 67; in studies 37, 139 or 283."""
         return self.frame_octets - 5

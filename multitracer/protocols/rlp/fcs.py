@@ -39,8 +39,8 @@ def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
     return register ^ _ONES, tuple(reversed(tables))
 
 
-_TABLES = {length: position_tables(length) for length in (27, 69)}
-"""Octets before the FCS of frames of 240 and 576 bits."""
+_LENGTHS = frozenset((27, 69, 39, 141, 285))
+"""Octets before the FCS of frames of 240 and 576 bits, and of those of studies; others have no tables."""
 
 
 def fcs24(data: bytes) -> int:
@@ -51,8 +51,8 @@ def fcs24(data: bytes) -> int:
     >>> hex(fcs24(bytes.fromhex("f91f") + bytes(25)))  # SABM
     '0xf3b263'
     """
-    if len(data) in _TABLES:
-        fcs, tables = _TABLES[len(data)]
+    if len(data) in _LENGTHS:
+        fcs, tables = position_tables(len(data))
         for table, octet in zip(tables, data, strict=True):
             fcs ^= table[octet]
         return fcs

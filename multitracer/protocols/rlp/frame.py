@@ -18,8 +18,9 @@ from multitracer.errors import LocalProtocolError, RemoteProtocolError
 from multitracer.protocols.rlp.fcs import fcs24
 
 MODULUS = 62  # TS 24.022, 5.2: N(S) and N(R) run from 0 to 61
-FRAME_OCTETS = (30, 72)
-"""240 bits each 20 ms (TCH/F9.6) and 576 bits each 40 ms (TCH/F14.4)."""
+FRAME_OCTETS = (30, 72, 42, 144, 288)
+"""240 bits each 20 ms (TCH/F9.6) and 576 bits each 40 ms (TCH/F14.4); then sizes of studies, not of RLP:
+336 (a PDU of UMTS), 1152 and 2304 bits."""
 COMMAND = 1  # TS 24.022, 5.2: the C/R bit
 POLL_FINAL = 1 << 9  # TS 24.022, 5.2: the P/F bit
 S_FRAME = 62 << 3  # TS 24.022, 5.2: N(S) of a supervisory frame
@@ -89,7 +90,7 @@ class RlpFrame(NamedTuple):
     n_s: int | None = None
     n_r: int | None = None
     info: bytes = b""
-    """25 or 67 octets; empty means all zero when encoding."""
+    """25 or 67 octets (in studies 37, 139, 283); empty means all zero when encoding."""
 
     def encode(self, *, octets: int = 30) -> bytes:
         """Return the frame as it goes on the channel.
@@ -97,7 +98,7 @@ class RlpFrame(NamedTuple):
         Parameters
         ----------
         octets : int
-            30 or 72; the information is padded with zeros to fit.
+            One of `FRAME_OCTETS`; the information is padded with zeros to fit.
 
         Raises
         ------
@@ -189,8 +190,8 @@ def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
 
     Parameters
     ----------
-    octets : bytes, 30 or 72
-        One whole frame.
+    octets : bytes
+        One whole frame, of a length in `FRAME_OCTETS`.
     check_fcs : bool
         False for a frame that the radio has already vouched for.
 
@@ -207,7 +208,7 @@ def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
     <Unnumbered.SABM: 7>
     """
     if len(octets) not in FRAME_OCTETS:
-        raise FrameError(f"RLP frame: {len(octets)} octets; a frame has 30 or 72")
+        raise FrameError(f"RLP frame: {len(octets)} octets; a frame has 30 or 72, in studies 42, 144 or 288")
     if check_fcs and not is_intact(octets):
         raise FcsError("RLP frame: the FCS does not fit; treat the slot as not decodable")
     header = read_header(octets[0] | octets[1] << 8)

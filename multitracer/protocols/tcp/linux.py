@@ -10,14 +10,15 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.profile import TcpProfile
 
-_RENO = {"tahoe", "reno", "newreno"}
+_LINUX = {**dict.fromkeys(("tahoe", "reno", "newreno"), "linux-reno"), "cubic": "linux-cubic"}
+"""What Linux makes of a congestion control."""
 
 
 def as_linux(profile: TcpProfile) -> TcpProfile:
     """Return the profile with every behaviour in which Linux differs."""
     return replace(
         profile,
-        congestion="linux-reno" if profile.congestion in _RENO else profile.congestion,
+        congestion=_LINUX.get(profile.congestion, profile.congestion),
         limited_transmit=True,
         tail_loss_probe=profile.sack,
         send_buffer_bytes=max(profile.send_buffer_bytes, 1 << 17),

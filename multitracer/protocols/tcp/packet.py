@@ -102,9 +102,8 @@ def internet_checksum(data: bytes) -> int:
     """Return the ones' complement checksum of RFC 1071; over data with a correct one in it, 0."""
     if len(data) & 1:
         data += b"\0"
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    total = (total & 0xFFFF) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xFFFF
+    number = int.from_bytes(data, "big")  # 2^16 is 1 modulo 0xFFFF: its digits are added up
+    return 0xFFFF - (number % 0xFFFF or 0xFFFF * (number > 0))
 
 
 def build_packet(packet: Packet) -> bytes:

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_MOST_COPIES = 3
+"""One less than the copies whose ACKs are three duplicates, which begin a fast retransmit (RFC 5681, 3.2)."""
+_MOST_SSTHRESH_SEGMENTS = 1 << 20
+"""The largest window of RFC 7323, 1 GiB, in segments of 1 KiB."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpProfile:
     """The options and constants of one end of a connection; times in ns, sizes in bytes."""
@@ -22,6 +28,14 @@ class TcpProfile:
     """Largest IP packet; the MSS option announces 40 less (RFC 6691)."""
     initial_window_segments: int = 10
     """Initial window in segments (RFC 5681: 2 to 4; RFC 6928: 10)."""
+    initial_ssthresh_segments: int = 0
+    """Slow-start threshold before any loss; 0 is arbitrarily high (RFC 5681, 3.1; paper 002: 8, 16 or 32)."""
+    timeout_window: Literal["one", "half"] = "one"
+    """What is left of the window after a timeout or Tahoe's fast retransmit: one segment (RFC 5681, 3.1), or
+    half of what was outstanding, which paper 002 proposes after a fade."""
+    copies: int = 1
+    """How often each segment with data leaves, 1 to 3 (paper 002 proposes copies); with 4 the duplicate ACKs
+    of one segment would begin a recovery."""
     timestamps: bool = True
     """Offer the timestamps option (RFC 7323)."""
     sack: bool = True
@@ -68,6 +82,15 @@ class TcpProfile:
     """Set cwnd to one segment when the interface queue refuses a packet (BSD's tcp_quench)."""
     keep_on_local_drop: bool = False
     """Halve cwnd and keep a refused segment as unsent (Linux' tcp_enter_cwr)."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.initial_ssthresh_segments <= _MOST_SSTHRESH_SEGMENTS:
+            raise LocalProtocolError(
+                f"initial_ssthresh_segments is {self.initial_ssthresh_segments}; choose 0, which is none, to "
+                f"{_MOST_SSTHRESH_SEGMENTS:,}"
+            )
+        if not 1 <= self.copies <= _MOST_COPIES:
+            raise LocalProtocolError(f"copies is {self.copies}; choose 1 to {_MOST_COPIES}")
 
 
 BSD = TcpProfile(

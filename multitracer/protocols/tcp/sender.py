@@ -179,7 +179,9 @@ class Sender(Transmitter):
         self._arm(now_ns)
 
     def _go_back(self) -> None:
-        """Go back to `snd_una`, to send from there by slow start."""
+        """Go back to `snd_una`, to send from there by slow start, or with half of the window if profiled."""
+        if self.profile.timeout_window == "half":
+            self.congestion.cwnd_bytes = max(self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes)
         self.snd_nxt = self.snd_una
         self.ca_state = CaState.LOSS
         self._resend_first = self._tail_due = False

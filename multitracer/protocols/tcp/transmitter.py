@@ -62,6 +62,8 @@ class Transmitter:
         self._persist_backoff = 0
         self._last: tuple[Transmission, int, int] | None = None
         """The last segment, and snd_nxt and snd_max before it."""
+        self._copies: list[Transmission] = []
+        """Of the last segment; they leave before anything else, and count nowhere."""
         self._waits = False
         """The own interface refuses packets: nothing leaves before an ACK or a timer."""
 
@@ -75,6 +77,8 @@ class Transmitter:
             mss_bytes=mss_bytes,
             initial_window_bytes=self.profile.initial_window_segments * mss_bytes,
         )
+        if self.profile.initial_ssthresh_segments:
+            self.congestion.ssthresh_bytes = self.profile.initial_ssthresh_segments * mss_bytes
 
     @property
     def ack_seq(self) -> int:
@@ -100,6 +104,8 @@ class Transmitter:
     def next_transmission(self, now_ns: int) -> Transmission | None:
         """Return the next segment that may leave at `now_ns`, or None."""
         self._last = None  # what leaves instead is an ACK alone: if it is refused nothing is taken back
+        if self._copies:
+            return self._copies.pop()
         if self.snd_nxt == 0:
             return self._sent(Transmission(seq=0, syn=True, retransmission=self.snd_max > 0), now_ns)
         if self.snd_una == 0 or self._waits:
@@ -214,6 +220,7 @@ class Transmitter:
         else:
             self._timed.note(segment.end, now_ns)
         self._last = segment, self.snd_nxt, self.snd_max
+        self._copies = [segment] * (self.profile.copies - 1 if segment.payload else 0)
         self.snd_nxt = max(self.snd_nxt, segment.end)
         self.snd_max = max(self.snd_max, segment.end)
         self._last_sent_ns = now_ns
@@ -255,6 +262,7 @@ class Transmitter:
         if self._last is None or not self._last[0].payload:
             return
         segment, self.snd_nxt, self.snd_max = self._last
+        self._copies = []
         self.counters.note_sent(-len(segment.payload), again=segment.retransmission, copies=-1)
         self._timed.take_back(segment.end)
         self._resend_first = segment.retransmission and self.ca_state is CaState.RECOVERY

@@ -154,8 +154,17 @@ class Receiver:
             self._bytes[begin - self._base : end - self._base] = data.payload[begin - data.offset :]
         if data.flags & PacketFlag.FIN:
             self._fin_at = end
+        self._count_new(max(data.offset, self.cumulative), end)
         self._ranges.add(data.offset, data.end)
         self._advance()
+
+    def _count_new(self, begin: int, end: int) -> None:
+        """Count the payload between two places that was not there yet."""
+        before = self._ranges.total
+        self._ranges.add(begin, end)
+        new = self._ranges.total - before
+        self._counters.arrived_bytes += new
+        self._counters.arrived_packets += new > 0
 
     def _is_acceptable(self, data: Data) -> bool:
         """Return whether data fits the window, the end of the stream, and the number of holes."""

@@ -120,6 +120,10 @@ class WtcpCounters:
     blackouts: int = 0
     delivered_bytes: int = 0
     """Bytes that arrived in order."""
+    arrived_bytes: int = 0
+    """Payload that arrived, in order or not, each byte once."""
+    arrived_packets: int = 0
+    """Transmissions that brought such payload."""
     acknowledged_bytes: int = 0
     increases: int = 0
     decreases: int = 0

@@ -25,8 +25,8 @@ _CELL_HEADS = (
     ("Cell", False, "As the phone or modem named it"),
     ("Time", True, "Time in which it served"),
     ("Way", True, "Way that was driven meanwhile"),
-    ("RSRP", True, "Median, and between which the middle half lies"),
-    ("SINR", True, "Median, and between which the middle half lies"),
+    ("Level", True, "RSRP, or the one that is named: median, and between which the middle half lies"),
+    ("Quality", True, "SINR, or the one that is named: median, and between which the middle half lies"),
     ("Throughput", True, "Median of its seconds"),
     ("RTT", True, "Median"),
     ("Outages", True, "Times in which nothing came through"),
@@ -115,8 +115,8 @@ def _cell(row: Row) -> Markup:
         element("td", printable(cell_name(row))),
         _number(row["seconds"], lambda s: duration(s * NS_PER_S)),
         _number(row["distance_m"], _way),
-        _spread(row, "rsrp", "dbm", "dBm"),
-        _spread(row, "sinr", "db", "dB"),
+        _spread(row, ("rsrp", "rscp", "rssi"), "dbm", "dBm"),
+        _spread(row, ("sinr", "rsrq"), "db", "dB"),
         _number(row["throughput_median_bps"], rate),
         _number(row["rtt_median_ns"], duration),
         _number(row["outages"], lambda n: f"{n:,}"),
@@ -162,9 +162,14 @@ def _number(value: float | None, words: Callable[[float], str]) -> Markup:
     return element("td", words(value), class_="number", data_value=value)
 
 
-def _spread(row: Row, name: str, unit: str, words: str) -> Markup:
+def _spread(row: Row, names: Sequence[str], unit: str, words: str) -> Markup:
+    """Return the cell of the first quantity that is known; one that is not the first is named."""
+    name = next((each for each in names if row[f"{each}_median_{unit}"] is not None), names[0])
     low, high = row[f"{name}_q1_{unit}"], row[f"{name}_q3_{unit}"]
-    return _number(row[f"{name}_median_{unit}"], lambda m: f"{m:.0f} {words} ({low:.0f} to {high:.0f})")
+    shown = "" if name == names[0] else f"{name.upper()} "
+    return _number(
+        row[f"{name}_median_{unit}"], lambda m: f"{shown}{m:.0f} {words} ({low:.0f} to {high:.0f})"
+    )
 
 
 def _way(metres: float) -> str:

@@ -14,7 +14,7 @@ from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.figures.time_sequence import cut
-from multitracer.recording.surroundings import ZONE_DOUBT
+from multitracer.recording.phones import drives_beside
 from multitracer.report.drive.cells_section import change_words
 from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
 from multitracer.report.embed import embed
@@ -174,7 +174,8 @@ def drive_summary(surroundings: Surroundings) -> Markup:
 
 
 def _sentence(surroundings: Surroundings) -> str:
-    readings = sum(len(placed.table) for placed in surroundings.radio)
+    phones = surroundings.phones
+    readings = len(phones[0].radio) if phones else 0
     facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
     if surroundings.drive is not None:
         route = surroundings.drive[1]
@@ -183,6 +184,7 @@ def _sentence(surroundings: Surroundings) -> str:
         facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
     begin = moment(surroundings.first_ns)
     what = " and ".join(facts) or "no reading of radio or position"
-    doubt = f" {ZONE_DOUBT}" if surroundings.zone_is_unknown else ""
+    doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
     without = "TCP connection was" if surroundings.recording.parts else "packets were"
-    return f"No {without} captured. The logs hold {what}, from {begin} on.{doubt}"
+    logs = "logs of this drive" if drives_beside(phones) else "logs"
+    return f"No {without} captured. The {logs} hold {what}, from {begin} on.{doubt}"

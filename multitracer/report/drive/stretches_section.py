@@ -8,11 +8,11 @@ import numpy as np
 
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.cells import cell_name
-from multitracer.recording.surroundings import ZONE_DOUBT
+from multitracer.recording.phones import drives_beside
 from multitracer.report.markup import Markup, element
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, printable, rate
+from multitracer.words import count, duration, moment, portable, printable, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.road import Road
@@ -89,7 +89,30 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
 
 
 def _lead(road: Road) -> str:
-    """Return the answer in a sentence: how much time was bad, and what caused most of it."""
+    """Return the answer, what makes its times doubtful, and which drive it is of if the logs hold several."""
+    return " ".join(filter(None, (_answer(road), road.surroundings.doubts, _other_drives(road))))
+
+
+def _other_drives(road: Road) -> str:
+    """Return which phone and drive the answer is of, if the logs hold others."""
+    drives = drives_beside(road.phones)
+    radios = len(road.phones) - 1 - drives
+    if not drives and not radios:
+        return ""
+    others = [count(radios, "other radio")] if radios else []
+    if drives:
+        others.append(f"{count(drives, 'other drive')} (a pause of over six hours, or a clock that jumped)")
+    span_ns = road.phones[0].span_ns
+    named = len({phone.host for phone in road.phones}) > 1
+    first = f"the radio of {portable(road.phones[0].host)}" if named else "the radio"
+    if not radios and span_ns is not None:
+        first = f"the drive from {moment(span_ns[0])} on"
+    held = " and ".join(others)
+    return f"This is of {first}, which has most readings; the logs hold {held}, too (`export tables`)."
+
+
+def _answer(road: Road) -> str:
+    """Return how much time was bad, and what caused most of it."""
     table = road.stretches
     judged = table.provenance.get("judged_s", {})
     seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
@@ -103,8 +126,7 @@ def _lead(road: Road) -> str:
     share = f"{weights[first] / bad:.0%} of that "
     share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
     what = "It was bad" if judged.get("by rate") else "The radio was bad"
-    doubt = f" {ZONE_DOUBT}" if road.surroundings.zone_is_unknown else ""
-    return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}.{doubt}"
+    return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
 
 
 def _how(facts: Document) -> str:
@@ -119,7 +141,13 @@ def _how(facts: Document) -> str:
         )
     if judged.get("by radio"):
         words.append(
-            f"Judged by the radio alone, where no rate is known: {count(judged['by radio'], 'second')}."
+            "Judged by the radio alone, where nothing shows that data were wanted: "
+            f"{count(judged['by radio'], 'second')}."
+        )
+    if judged.get("by logger"):
+        words.append(
+            f"In {count(judged['by logger'], 'second')} with a bad radio the logger saw "
+            f"{rate(facts['good_bps'])} or more all the same: they were not bad."
         )
     if judged.get("not"):
         words.append(f"Cannot be judged: {count(judged['not'], 'second')}.")
@@ -140,7 +168,7 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
 
 
 def when_of_the_cause(row: Row) -> str:
-    """Return how long a cause was there, and what the transfer did before and after; empty if unknown.
+    """Return how long a cause was there, and what the rate did before and after; empty if unknown.
 
     Parameters
     ----------
@@ -153,6 +181,8 @@ def when_of_the_cause(row: Row) -> str:
     words = [f"The cause lasted {_tenths(end[1] - begin[1])}"]
     if row["cause_within_s"] >= _SEEN_S:
         words[0] += f" (begin and end known within {row['cause_within_s']:.1f} s)"
+    if not _is_known(row["lost_s"]):  # judged by the radio alone: no rate was looked at
+        return f"{words[0]}."
     if (lead := begin[0] - begin[1]) >= NS_PER_S:
         words.append(f"the rate fell {_tenths(lead)} after it began")
     if (late := end[0] - end[1]) >= NS_PER_S:

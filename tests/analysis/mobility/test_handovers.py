@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from multitracer.analysis.mobility.changes import changes_of
 from multitracer.analysis.mobility.handovers import handovers_of
+from multitracer.analysis.series.surroundings import radio_series
 from multitracer.radio import RADIO
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
@@ -50,6 +51,26 @@ def test_change_lies_between_two_readings() -> None:
     (row,) = changes.rows()
     assert (row["source_cell_id"], row["target_cell_id"], row["evidence"]) == (1, 2, "cell id")
     assert (row["command_line"], row["complete_line"], row["kind"]) == (6, 7, "change")
+
+
+def test_report_of_several_cells_does_not_say_which_serves() -> None:
+    """UMTS reports all cells of the active set, none with a role; one cell alone is the one that serves."""
+    reports = [
+        {
+            "at": t,
+            "line": t,
+            "source": "RRC report",
+            "rat": "UMTS",
+            "physical_cell_id": cell,
+            "rscp_dbm": -80.0 - cell,
+        }
+        for t in range(60)
+        for cell in ((448,) if t < 20 else (203,) if t >= 40 else (448, 203))
+    ]
+    radio = table_of(RADIO, reports)
+    changes = changes_of(radio)
+    assert (seconds(changes, "earliest_ns"), seconds(changes, "latest_ns")) == ([19.0], [40.0])
+    assert len(radio_series(radio, source="log")["Radio_rscp"]) == 40
 
 
 @pytest.mark.parametrize("announced_first", [True, False])

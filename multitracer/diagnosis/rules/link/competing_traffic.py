@@ -1,4 +1,9 @@
-"""Others used the link meanwhile: packets waited longer than all of ours before them explain."""
+"""Others used the link meanwhile: packets waited longer than all of ours before them explain.
+
+Two ways show it: gaps between our packets are longer for a while than the link needs, however rough the link;
+and on a steady link single packets wait although none of ours is before them (`work_of_others`).
+In the log of a cell the packets of other mobiles are those of other streams, and nothing is inferred.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
+from multitracer.diagnosis.bottleneck.work_of_others import work_of_others
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.use import Use
+from multitracer.protocols.channel_events import STREAM_BITS
+from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.bottleneck.service_times import Gaps
-    from multitracer.tables import Array
+    from multitracer.diagnosis.bottleneck.work_of_others import WorkOfOthers
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.tables import Array, Table
 
 KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
+CELL_HELP = "A cell with fewer users, or more channels; a fair scheduler cannot give more than a share."
 _PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
 """Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
 _SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
@@ -63,13 +75,57 @@ def find(case: Case) -> Iterator[Finding]:
     Of a recording with a log of the radio none: the rate of a radio follows its signal within tenths of a
     second, and a slower rate parts two packets just as somebody else's packet does.
     """
-    if case.is_link_logged or case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
+    if case.is_link_logged:
+        yield from _in_cell(case)
+        return
+    if case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
         return
     gaps = arrival_gaps(case)
     watched = None if gaps is None else _watched(gaps)
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:
         yield _finding(case, watched, *shared)
+    elif (work := work_of_others(case)) is not None:
+        yield _finding_of_work(case, work)
+
+
+def _in_cell(case: Case) -> Iterator[Finding]:
+    """Yield at most one finding: the channel carried other mobiles of the cell while the transfer ran."""
+    uses, near = case.uses, case.transfer.near
+    at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
+    if near is None or not len(at):
+        return
+    stream, own = _streams(near.events)[uses["row"][at]], _own_stream(case, near)
+    at = at[(stream != NA) & (stream != own) & (own != NA)]
+    theirs_s = float(uses["seconds"][at].sum())
+    if theirs_s < _LEAST_SHARED * case.account.total_s:
+        return
+    begin_ns, end_ns = int(uses["begin_ns"][at].min()), int(uses["end_ns"][at].max())
+    share = theirs_s / case.account.total_s
+    sentence = (
+        f"Other mobiles of the cell used its channel for {theirs_s:.1f} s ({share:.0%} of the transfer), "
+        f"between {case.at_s(begin_ns):.1f} and {case.at_s(end_ns):.1f} s."
+    )
+    evidence = rows("near.events", uses["row"][at])
+    numbers = {"shared_s": theirs_s, "others_share": share}
+    yield Finding(KIND, begin_ns, end_ns, 0.0, None, evidence, sentence, help=CELL_HELP, numbers=numbers)
+
+
+def _streams(events: Table) -> Array:
+    """Return the mobile to which each event of a cell's log belongs, from 0; NA where it does not say."""
+    of_piece = (events["event"] == "piece_sent") & (events["offset_bytes"] != NA)
+    return np.where(of_piece, events["offset_bytes"] >> STREAM_BITS, NA)
+
+
+def _own_stream(case: Case, near: LinkSide) -> int:
+    """Return the stream of the transfer's own packets; NA if the log has none of them."""
+    sent, pieces = case.transfer.sent, near.rows("piece_sent")
+    table, events = case.transfer.sender, near.events
+    mine = np.isin(events["ip_id"][pieces], table["ip_id"][sent])
+    mine &= np.isin(events["seq"][pieces], table["seq"][sent])
+    own = _streams(events)[pieces[mine]]
+    own = own[own != NA]
+    return int(np.bincount(own).argmax()) if len(own) else NA
 
 
 def _shared(watched: _Watched) -> tuple[Array, Array] | None:
@@ -123,14 +179,26 @@ def _watched(gaps: Gaps) -> _Watched | None:
 
 
 def _finding(case: Case, watched: _Watched, shared: Array, own_ns: Array) -> Finding:
-    time = watched.time_ns[shared]
-    took_s = float(watched.took_ns[shared].sum()) * case.transfer.speed / NS_PER_S
-    theirs = 1 - float((own_ns * watched.many)[shared].sum() / watched.took_ns[shared].sum())
+    took_ns = watched.took_ns[shared]
+    others_ns = float(took_ns.sum() - (own_ns * watched.many)[shared].sum())
+    words = "packets that stood behind each other arrived apart"
+    return _of_pieces(case, watched.time_ns[shared], watched.row[shared], took_ns, others_ns, words)
+
+
+def _finding_of_work(case: Case, work: WorkOfOthers) -> Finding:
+    words = "packets waited although none of ours was before them"
+    return _of_pieces(case, work.time_ns, work.row, work.took_ns, float(work.others_ns.sum()), words)
+
+
+def _of_pieces(
+    case: Case, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str
+) -> Finding:
+    began_ns, ended_ns = int(time_ns[0]), int(time_ns[-1])
+    took_s = float(took_ns.sum()) * case.transfer.speed / NS_PER_S
+    theirs = others_ns / float(took_ns.sum())
     sentence = (
-        f"Something else used the link between {case.at_s(int(time[0])):.1f} and "
-        f"{case.at_s(int(time[-1])):.1f} s: for {took_s:.1f} s packets that stood behind each other arrived "
-        f"apart, and {theirs:.0%} of the link's time went to others."
+        f"Something else used the link between {case.at_s(began_ns):.1f} and {case.at_s(ended_ns):.1f} s: "
+        f"for {took_s:.1f} s {words}, and {theirs:.0%} of the link's time went to others."
     )
     numbers = {"shared_s": took_s, "others_share": theirs}
-    evidence = rows("sender", watched.row[shared])
-    return Finding(KIND, int(time[0]), int(time[-1]), 0.0, None, evidence, sentence, numbers=numbers)
+    return Finding(KIND, began_ns, ended_ns, 0.0, None, rows("sender", row), sentence, numbers=numbers)

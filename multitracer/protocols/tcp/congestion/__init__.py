@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp.congestion.base import UNLIMITED_BYTES, Acked, CongestionControl
 from multitracer.protocols.tcp.congestion.cubic import Cubic
+from multitracer.protocols.tcp.congestion.linux_cubic import LinuxCubic
 from multitracer.protocols.tcp.congestion.linux_reno import LinuxReno
 from multitracer.protocols.tcp.congestion.newreno import NewReno
 from multitracer.protocols.tcp.congestion.reno import Reno
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ALGORITHMS", "UNLIMITED_BYTES", "Acked", "CongestionControl", "congestion_control"]
 
 ALGORITHMS: Mapping[str, type[CongestionControl]] = {
-    algorithm.name: algorithm for algorithm in (Tahoe, Reno, NewReno, LinuxReno, Cubic, Vegas)
+    algorithm.name: algorithm for algorithm in (Tahoe, Reno, NewReno, LinuxReno, Cubic, LinuxCubic, Vegas)
 }
 """Every congestion control by name."""
 

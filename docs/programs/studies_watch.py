@@ -1,0 +1,144 @@
+"""What really happened to the segments of a run: needless timeouts and copies, and how old data were.
+
+A timeout is spurious if the ACK that answers it had been sent before the repeated segment arrived: it would
+have come anyway (paper 004, section 5.4). A copy is needless if it brings the receiver nothing new.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from multitracer.capture import Flag
+from multitracer.channel.shared.hosts import FIXED
+from multitracer.protocols.tcp.packet import sequence_length
+from multitracer.protocols.tcp.ranges import RangeSet
+from multitracer.scenario.session_folder import FIRST_PORT
+from multitracer.simulator.observer import Observer
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.channel.shared.hosts import HostName
+    from multitracer.protocols.tcp import Packet
+    from multitracer.simulator.run import VirtualRun
+
+Copy = tuple[int, str, int]
+"""Number of the traffic, the host that sent it, and the packet's identification."""
+
+
+@dataclass(slots=True)
+class _Timeout:
+    """A timeout whose repeated segment is not acknowledged yet."""
+
+    repeated: Copy
+    end: int
+    """Sequence number after the segment."""
+    arrived_ns: int | None = None
+    """When the repeated segment reached the receiver."""
+
+
+class Watch(Observer):
+    """Follows every segment from one host to the other."""
+
+    def __init__(self) -> None:
+        self.spurious_timeouts = 0
+        self.needless_segments = 0
+        self.syns: dict[int, int] = defaultdict(int)
+        """How often the mobile sent the SYN of each traffic."""
+        self.stale_bytes = 0
+        """Data of the first traffic that reached the mobile after the user gave it up."""
+        self._run: VirtualRun | None = None
+        self._began_ns: dict[int, int] = {}
+        self._sent_ns: dict[Copy, int] = {}
+        self._timeouts: dict[str, int] = defaultdict(int)
+        self._pending: list[_Timeout] = []
+        self._arrived: dict[tuple[int, str], RangeSet] = defaultdict(RangeSet)
+        self._delays_ns: list[int] = []
+
+    def follow(self, run: VirtualRun) -> None:
+        """Learn which run this is, before it begins."""
+        self._run = run
+
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
+        """Take a packet at a host's interface."""
+        del data
+        if packet is None:
+            return
+        sender = host if outgoing else ("mobile" if host == FIXED else FIXED)
+        ports = packet.segment.source_port, packet.segment.destination_port
+        copy = ports[sender == "mobile"] - FIRST_PORT, sender, packet.identification
+        if outgoing:
+            self._note_sent(copy, packet, now_ns)
+        elif packet.checksum_ok:
+            self._note_arrived(copy, packet, now_ns)
+
+    def _note_sent(self, copy: Copy, packet: Packet, now_ns: int) -> None:
+        number, host, _ = copy
+        self._sent_ns[copy] = now_ns
+        if packet.segment.flags & Flag.SYN and host == "mobile":
+            self.syns[number] += 1
+            self._began_ns.setdefault(number, now_ns)
+        length = sequence_length(packet.segment)
+        timeouts = self._timeouts_of(host)
+        if length and timeouts > self._timeouts[host]:
+            self._timeouts[host] = timeouts
+            self._pending.append(_Timeout(copy, packet.segment.seq + length))
+
+    @property
+    def timeouts(self) -> int:
+        """Timeouts of all connections at both hosts, SYNs included."""
+        return self._timeouts_of("mobile") + self._timeouts_of(FIXED)
+
+    def _timeouts_of(self, host: str) -> int:
+        assert self._run is not None
+        sockets = self._run.world.hosts[host].sockets
+        return sum(socket.connection.sender.counters.timeouts for socket in sockets)
+
+    def _note_arrived(self, copy: Copy, packet: Packet, now_ns: int) -> None:
+        for timeout in self._pending:
+            if timeout.repeated == copy:
+                timeout.arrived_ns = now_ns
+        if packet.segment.flags & Flag.ACK:
+            self._note_ack(copy, packet.segment.ack)
+        if packet.segment.payload:
+            self._note_data(copy, packet, now_ns)
+
+    def _note_ack(self, copy: Copy, ack: int) -> None:
+        """Judge the timeouts that an ACK answers."""
+        still = []
+        for timeout in self._pending:
+            number, host, _ = timeout.repeated
+            if (number, host) == (copy[0], copy[1]) or number != copy[0] or (ack - timeout.end) & 1 << 31:
+                still.append(timeout)
+            elif timeout.arrived_ns is None or self._sent_ns[copy] < timeout.arrived_ns:
+                self.spurious_timeouts += 1
+        self._pending = still
+
+    def _note_data(self, copy: Copy, packet: Packet, now_ns: int) -> None:
+        arrived, seq = self._arrived[copy[:2]], packet.segment.seq
+        before = arrived.total
+        arrived.add(seq, seq + len(packet.segment.payload))
+        self.needless_segments += arrived.total == before
+        if copy[0] == 0:
+            self._delays_ns.append(now_ns - self._sent_ns[copy])
+            self._note_stale(len(packet.segment.payload), now_ns)
+
+    def _note_stale(self, size: int, now_ns: int) -> None:
+        assert self._run is not None
+        after_s = self._run.scenario.traffic[0].aborts_after_s
+        if after_s and now_ns > self._began_ns[0] + after_s * NS_PER_S:
+            self.stale_bytes += size
+
+    @property
+    def delay_median_s(self) -> float | None:
+        """Median time of a segment of the first traffic from the sender's interface to the receiver's."""
+        return median(self._delays_ns) / NS_PER_S if self._delays_ns else None
+
+    @property
+    def delay_most_s(self) -> float | None:
+        """The longest of these."""
+        return max(self._delays_ns) / NS_PER_S if self._delays_ns else None

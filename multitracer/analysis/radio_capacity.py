@@ -1,0 +1,182 @@
+"""The capacity of a drive by a stated map: from readings of its radio to a capacity trace, kind *modelled*.
+
+The readings are recorded; that so much SINR carries so many bits is a model, and so is the share of the other
+users, unless the modem tells it. Breaks that are shorter than the time between two readings are not seen.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
+from multitracer.errors import FormatError, InputError
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Document, Numbers, Table, Times
+
+_LONGEST_HOLD_NS = 5 * NS_PER_S
+"""A reading holds until the next one, at most so long; modems are asked each second (ours)."""
+_NO_SERVICE = ("SEARCH", "NOSERVICE", "LIMSRV")
+"""States in which a modem has no cell that serves it (Quectel's AT+QENG)."""
+_MOST_BITS_PER_S = 1e10
+"""Above it a map is no radio's, and a trace would be endless (ours)."""
+
+
+@dataclass(frozen=True)
+class SinrMap:
+    """What a link carries at an SINR.
+
+    Attributes
+    ----------
+    bandwidth_hz : float
+    no_service_dbm : float
+        Below this RSRP nothing passes.
+    classes : tuple of (float, float)
+        From which SINR on, in dB, and the bits per s and Hz then; descending.
+    """
+
+    bandwidth_hz: float
+    no_service_dbm: float
+    classes: tuple[tuple[float, float], ...]
+
+    def bits_per_s(self, sinr_db: float, rsrp_dbm: float, busy_percent: float) -> float:
+        """Return the rate; an RSRP that is not known hinders nothing."""
+        if rsrp_dbm < self.no_service_dbm:
+            return 0.0
+        efficiency = next((bits for least, bits in self.classes if sinr_db >= least), 0.0)
+        return self.bandwidth_hz * efficiency * (1 - busy_percent / 100)
+
+
+def parse_map(text: str, *, path: str) -> SinrMap:
+    """Return the map in a JSON file: an object with it, or one that holds it as `map` (a drive's truth).
+
+    Parameters
+    ----------
+    text : str
+        {"bandwidth_hz": …, "no_service_dbm": …, "classes": [{"least_sinr_db": …, "bits_per_s_per_hz": …}]}.
+    path : str
+        The file's name, for messages.
+
+    Raises
+    ------
+    FormatError
+        If it is no JSON, or a key is missing or no number in range.
+    """
+    try:
+        document = json.loads(text)
+        stated = document.get("map", document)
+        classes = [
+            (_number(each, "least_sinr_db"), _number(each, "bits_per_s_per_hz")) for each in stated["classes"]
+        ]
+        found = SinrMap(
+            _number(stated, "bandwidth_hz"),
+            _number(stated, "no_service_dbm"),
+            tuple(sorted(classes, reverse=True)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(
+            path,
+            "no map from SINR: bandwidth_hz, no_service_dbm, classes of least_sinr_db, bits_per_s_per_hz",
+        ) from error
+    highest = max((bits for _, bits in found.classes), default=0.0) * found.bandwidth_hz
+    if not found.classes or not 0 < highest <= _MOST_BITS_PER_S or min(b for _, b in found.classes) < 0:
+        raise FormatError(path, f"the map's rates are not above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s")
+    return found
+
+
+def _number(document: Document, key: str) -> float:
+    value = document[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError(key)
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A capacity trace made of readings by a map, and what is to be said of it."""
+
+    trace: CapacityTrace
+    readings: int
+    unknown_s: float
+    """Time for which there was no reading: it has no capacity in the trace."""
+    has_load: bool
+    """Whether the modem told how busy the cell was."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is, and what it cannot know."""
+        load = (
+            "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
+        )
+        return (
+            f"modelled by a stated map from {self.readings:,} recorded readings of SINR: {len(self.trace):,} "
+            f"opportunities in {self.trace.lasts_ms / 1000:.1f} s "
+            f"({self.trace.mean_bits_per_s / 1e6:.3g} Mbit/s), {self.unknown_s:.1f} s without a reading{load}"
+        )
+
+
+def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> Mapped:
+    """Return the capacity that a map gives for the serving cell's readings.
+
+    Parameters
+    ----------
+    radio : Table
+        RADIO of one modem.
+    by : SinrMap
+    busy_percent : float
+        Share of the cell that others take where the modem does not tell it.
+
+    Returns
+    -------
+    Mapped
+        An opportunity whenever 1504 more octets fit, in ms since the first reading.
+
+    Raises
+    ------
+    InputError
+        If no reading tells an SINR, or all is without capacity.
+    """
+    sinr, is_out = radio["sinr_db"], np.isin(radio["state"], _NO_SERVICE)
+    of_cell = (radio["role"] == "serving") & (np.isfinite(sinr) | is_out)
+    order = np.flatnonzero(of_cell)[np.argsort(radio["time_ns"][of_cell], kind="stable")]
+    if not np.isfinite(sinr[order]).any():
+        raise InputError("capacity by map: no reading of the serving cell tells an SINR; name another drive")
+    time_ns, loads = radio["time_ns"][order], radio["cell_busy_pct"]
+    known = np.flatnonzero(np.isfinite(loads))
+    rates = np.array(
+        [
+            0.0 if is_out[row] else by.bits_per_s(sinr[row], radio["rsrp_dbm"][row], busy)
+            for row, busy in zip(order, _loads(radio, known, time_ns, busy_percent), strict=True)
+        ]
+    )
+    held_ns = np.minimum(np.diff(time_ns, append=time_ns[-1]), _LONGEST_HOLD_NS)
+    unknown_s = float((time_ns[-1] - time_ns[0] - held_ns.sum()) / NS_PER_S)
+    return Mapped(_trace(time_ns - time_ns[0], held_ns, rates), len(order), unknown_s, bool(len(known)))
+
+
+def _loads(radio: Table, known: Numbers, time_ns: Times, otherwise: float) -> Numbers:
+    """Return the latest load that was told at each time."""
+    if not len(known):
+        return np.full(len(time_ns), otherwise)
+    place = np.searchsorted(radio["time_ns"][known], time_ns, side="right") - 1
+    return np.where(place >= 0, radio["cell_busy_pct"][known][place], otherwise)
+
+
+def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
+    """Return when each opportunity is full, at rates that hold for a time each."""
+    ends = np.stack([begin_ns, begin_ns + held_ns], axis=1).ravel()
+    bits = np.cumsum(np.stack([np.zeros(len(rates)), rates * held_ns / NS_PER_S], axis=1).ravel())
+    size = OPPORTUNITY_BYTES * BITS_PER_BYTE
+    full = np.arange(1, int(bits[-1] // size) + 1) * size
+    at = np.searchsorted(bits, full)  # bits[at - 1] < full <= bits[at]: the rate is above 0 there
+    share = (full - bits[at - 1]) / (bits[at] - bits[at - 1])
+    stamps_ms = (ends[at - 1] + share * (ends[at] - ends[at - 1])) // NS_PER_MS
+    if not len(stamps_ms) or stamps_ms[-1] < 1:
+        raise InputError("capacity by map: by this map nothing passes; choose another map")
+    return CapacityTrace(stamps_ms.astype(np.int64))

@@ -1,0 +1,74 @@
+"""What commands show of the flows of recordings: their curves, and the lines of WTCP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._output import replacing, warn
+from multitracer.cli._plotting import write
+from multitracer.cli._reading import load
+from multitracer.figures.flows import delivered_figure, rates_figure
+from multitracer.recording.deliveries import wtcp_flows
+from multitracer.recording.flow_curves import flow_curves
+from multitracer.recording.inputs import separate_inputs
+from multitracer.words import count, rate, size
+
+if TYPE_CHECKING:
+    from multitracer.cli._page import Page
+    from multitracer.cli._reading import Reading
+    from multitracer.figures.palette import ThemeName
+    from multitracer.recording.recording import Recording
+
+KINDS = ("delivered", "rates")
+_LISTED = 20
+"""Flows of WTCP that a summary lists; the machine format lists all."""
+_HEADER = ("flow", "delivered", "packets", "repeated", "rate", "captured at")
+
+
+def plot_flows(reading: Reading, kind: str, target: str, *, window_s: float | None, theme: ThemeName) -> None:
+    """Draw the flows of one recording or of several into a file."""
+    if reading.connection is not None:
+        raise click.UsageError(f"--connection is not for --figure {kind}, which draws every flow")
+    if window_s is not None and kind != "rates":
+        raise click.UsageError("--window is for --figure rates")
+    sessions, why, names = [], [], []
+    for inputs in separate_inputs(reading.inputs):
+        recording = load(reading, inputs=inputs, output=target)
+        curves, without = flow_curves(recording)
+        sessions.append(curves)
+        why += without
+        names.append(recording.name)
+    for sentence in why:
+        warn(sentence)
+    empty = "; ".join(why[:1])
+    if kind == "rates":
+        figure = rates_figure(sessions, window_s=window_s, empty=empty, theme=theme)
+    else:
+        figure = delivered_figure(sessions, empty=empty, theme=theme)
+    title = f"{kind}: {', '.join(dict.fromkeys(names))}"
+    with replacing(target) as temporary:
+        write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
+
+
+def show_wtcp(sheet: Page, recording: Recording) -> None:
+    """Write a line for each flow of WTCP, and nothing if there is none."""
+    flows = wtcp_flows(recording)
+    if not flows:
+        return
+    sheet.line(count(len(flows), "WTCP flow"), bold=True)
+    rows = [
+        (
+            flow.name,
+            "-" if flow.delivered_bytes is None else size(flow.delivered_bytes),
+            "-" if flow.delivered_packets is None else f"{flow.delivered_packets:,}",
+            "-" if flow.repeated_packets is None else f"{flow.repeated_packets:,}",
+            "-" if flow.rate_bps is None else rate(flow.rate_bps),
+            flow.point or "-",
+        )
+        for flow in flows[:_LISTED]
+    ]
+    sheet.table(_HEADER, rows, right=range(1, 5), dispensable=(5,))
+    if len(flows) > _LISTED:
+        sheet.line(f"and {len(flows) - _LISTED:,} more; --json lists all")

@@ -1,0 +1,132 @@
+"""What packets waited beyond our own: a queue of our own packets alone is known from packet to packet.
+
+A packet waits for what is left of the one before it: that one's wait and the link's time for it, less the
+time between both (D. V. Lindley, The theory of queues with a single server, 1952). What it waited beyond that
+was somebody else's work. Only a link is asked that needs the same time for nearly each of our segments: a
+radio, and a rate that changes, make waits of any length.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.bottleneck.service_times import Gaps
+    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.tables import Array
+
+_PIECE, _LEAST_PIECES = 16, 20
+"""Segments, as in `competing_traffic`; fewer pieces are too few to tell shared ones from others."""
+_SHORTER, _LEAST_QUEUED = 0.25, 16
+"""Quantile of the gaps that is the link's own time, as in `service_times`; so many known gaps are enough."""
+_LARGE, _SMALL = 0.5, 0.2
+"""Of the link's own time for a segment: a wait for somebody else, and the noise of clocks and hosts."""
+_MOST = 4
+"""Segments of others that count at most before one of ours: a longer path makes one long wait."""
+_SOME, _SHARED_PIECES = 0.15, 0.1
+"""Part of a piece's segments that waited for others, and of the pieces of which this is so: at random losses,
+reordering and steps of the delay up to 0.08."""
+_CLEAN, _CLEAN_PIECES = 0.9, 0.6
+"""Part of a piece's segments that did not, and of the pieces: at radio-like jitter below 0.1."""
+_WHOLE, _WHOLE_PIECES = 0.8, 0.25
+"""A piece in which more than so many waited shows a slower link; most shared pieces are none."""
+_EVEN = 0.125
+"""Half of what chance gives: waits for others are whole segments, those for a changed path are not."""
+_LEAST_WORK, _MOST_WAITING = 0.025, 0.3
+"""Part of the time that others had, and of all segments that waited for them."""
+_NEGATIVE = 0.02
+"""Of segments that waited less than our own explain: else the link's own time is not known."""
+
+
+class WorkOfOthers(NamedTuple):
+    """Pieces of the transfer in which others used the link; arrays of shape (n,)."""
+
+    time_ns: Array
+    """When the middle segment was sent, by the sender's clock."""
+    row: Array
+    """Its row in `sender`."""
+    took_ns: Array
+    """From the first segment of a piece to its last."""
+    others_ns: Array
+    """What was others' of it."""
+
+
+class _Waits(NamedTuple):
+    """What each segment waited beyond our own, in times of the link for a segment."""
+
+    beyond: Array
+    known: Array
+    """Whether the one before it was seen, too."""
+
+
+def work_of_others(case: Case) -> WorkOfOthers | None:
+    """Return the pieces in which others used a steady link; None where nothing shows them."""
+    delays, gaps = case.delays, arrival_gaps(case)
+    if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
+        return None
+    return beside_ours(delays, _own_ns(gaps))
+
+
+def beside_ours(delays: Delays, own_ns: float) -> WorkOfOthers | None:
+    """Return the pieces in which packets waited for more than our own; None where nothing shows it.
+
+    Parameters
+    ----------
+    delays : Delays
+        One way, of segments of one size.
+    own_ns : float
+        The link's own time for one of them.
+    """
+    if len(delays.time_ns) <= _PIECE * _LEAST_PIECES:
+        return None
+    waits = _waits(delays, own_ns)
+    shared = _shared_pieces(waits)
+    if shared is None or not _is_of_packets(waits):
+        return None
+    work = np.where(waits.beyond >= _LARGE, np.minimum(waits.beyond, _MOST), 0)
+    others_ns = in_pieces(work, _PIECE).sum(axis=1) * own_ns
+    if others_ns.sum() < _LEAST_WORK * np.ptp(delays.time_ns):
+        return None
+    time, row = in_pieces(delays.time_ns[1:], _PIECE)[shared], in_pieces(delays.row[1:], _PIECE)[shared]
+    took_ns = np.maximum(np.ptp(time, axis=1), others_ns[shared])
+    return WorkOfOthers(time[:, _PIECE // 2], row[:, _PIECE // 2], took_ns, others_ns[shared])
+
+
+def _own_ns(gaps: Gaps) -> float:
+    """Return the link's own time for a segment: of those known to have waited, if they are enough."""
+    queued = gaps.gap_ns[gaps.queued]
+    return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
+
+
+def _waits(delays: Delays, own_ns: float) -> _Waits:
+    wait_ns = delays.queue_ns.astype(np.float64)
+    left_ns = np.maximum(0, wait_ns[:-1] + own_ns - np.diff(delays.time_ns))
+    known = np.diff(delays.place) == 1
+    return _Waits(np.where(known, (wait_ns[1:] - left_ns) / own_ns, 0), known)
+
+
+def _shared_pieces(waits: _Waits) -> Array | None:
+    """Return which pieces others shared; None unless some did not, and few were shared as a whole."""
+    known = in_pieces(waits.known, _PIECE)
+    beyond = in_pieces(waits.beyond, _PIECE)
+    many = np.maximum(1, known.sum(axis=1))
+    part = ((beyond >= _LARGE) & known).sum(axis=1) / many
+    clean = ((np.abs(beyond) <= _SMALL) | ~known).mean(axis=1) >= _CLEAN
+    shared = part >= _SOME
+    if clean.mean() < _CLEAN_PIECES or shared.mean() < _SHARED_PIECES:
+        return None
+    return shared if (part[shared] > _WHOLE).mean() <= _WHOLE_PIECES else None
+
+
+def _is_of_packets(waits: _Waits) -> bool:
+    """Return whether the waits are of whole segments, of some of ours only, and never less than our own."""
+    beyond = waits.beyond[waits.known]
+    large = beyond[beyond >= _LARGE]
+    uneven = float(np.median(np.abs(large - np.round(large))))
+    few = len(large) <= _MOST_WAITING * len(beyond)
+    return bool(few and uneven <= _EVEN and (beyond <= -_LARGE).mean() <= _NEGATIVE)

@@ -1,0 +1,165 @@
+"""What each flow delivered, and how fast, of one recording or of several (paper 001, figures 3 to 6).
+
+Where each recording has one flow, or there is one recording, each flow has a colour and a dash of its own.
+Else each flow has a colour, by its place in its recording, and each recording a dash.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.deliveries import rate_curve
+from multitracer.errors import InputError
+from multitracer.figures.palette import ARMS
+from multitracer.figures.sheet import Cell, sheet
+from multitracer.figures.stack import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import Look, Props, ThemeName
+    from multitracer.recording.flow_curves import FlowCurve
+    from multitracer.tables import Array
+
+_HEIGHT_PX = 400
+_MOST_POINTS = 2000
+"""Of a curve: two on each pixel of a wide screen."""
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_WINDOWS = 50
+"""A window is the round number of seconds that is at least this part of the time that is shown."""
+_ROUND = tuple(digit * 10.0**power for power in range(7) for digit in (1, 2, 5))
+
+
+class _Axes(NamedTuple):
+    """What is written at the panel, and how its points are joined."""
+
+    title: str
+    unit: str
+    shape: str
+    empty: str
+
+
+def delivered_figure(
+    sessions: Sequence[Sequence[FlowCurve]], *, empty: str = "", theme: ThemeName = "light"
+) -> go.Figure:
+    """Return the packets that each flow had delivered at each time, the bytes where one points at it.
+
+    Parameters
+    ----------
+    sessions : sequence of sequence of FlowCurve
+        Of each recording.
+    empty : str
+        Why there is no curve, if there is none.
+    theme : "light" or "dark"
+    """
+    return _drawn(sessions, _Axes("Delivered packets", "packets", "hv", empty), _steps, theme)
+
+
+def rates_figure(
+    sessions: Sequence[Sequence[FlowCurve]],
+    *,
+    window_s: float | None = None,
+    empty: str = "",
+    theme: ThemeName = "light",
+) -> go.Figure:
+    """Return the rate of each flow over a moving window that ends at each time.
+
+    Parameters
+    ----------
+    sessions : sequence of sequence of FlowCurve
+        Of each recording.
+    window_s : float, optional
+        Length of the window in link seconds, > 0; by default a round number, 1/50 of the time or more.
+    empty : str
+        Why there is no curve, if there is none.
+    theme : "light" or "dark"
+
+    Raises
+    ------
+    InputError
+        If the window is no time above 0.
+    """
+    window_s = default_window_s(sessions) if window_s is None else window_s
+    if not 0 < window_s < math.inf:
+        raise InputError(f"window_s: {window_s} is no time above 0; give seconds such as 5")
+
+    def points(curve: FlowCurve) -> Props:
+        x, y = rate_curve(curve.time_s, curve.new_bytes, window_s, curve.until_s)
+        return {"x": x, "y": y, "hovertemplate": "%{y:,.0f} bit/s at %{x:.1f} s"}
+
+    title = f"Delivered payload in the last {window_s:g} s, as a rate"
+    return _drawn(sessions, _Axes(title, "bit/s", "linear", empty), points, theme)
+
+
+def default_window_s(sessions: Sequence[Sequence[FlowCurve]]) -> float:
+    """Return the window of `rates_figure`: the round number of seconds that is 1/50 of the time or more."""
+    until_s = max((curve.until_s for flows in sessions for curve in flows), default=0.0)
+    return next((number for number in _ROUND if number >= until_s / _WINDOWS), _ROUND[-1])
+
+
+def _drawn(
+    sessions: Sequence[Sequence[FlowCurve]],
+    axes: _Axes,
+    points: Callable[[FlowCurve], Props],
+    theme: ThemeName,
+) -> go.Figure:
+    names = _names(sessions)
+    traces = []
+    for number, flows in enumerate(sessions):
+        for place, curve in enumerate(flows):
+            look, dash = _style(sessions, number, place)
+            name = plain(names[number][place])
+            line = {"color": look.colour(theme), "width": look.size_px, "dash": dash, "shape": axes.shape}
+            trace = {"type": "scatter", "mode": "lines", "name": name, "line": line}
+            drawn = points(curve)
+            hover = f"<b>{name}</b><br>{drawn.pop('hovertemplate')}<extra></extra>"
+            traces.append(trace | drawn | {"hovertemplate": hover, "xaxis": "x", "yaxis": "y"})
+    x_axis: Props = {"title": {"text": "s since the first packet", "standoff": 4}, "rangemode": "tozero"}
+    y_axis: Props = {"title": {"text": axes.unit}, "rangemode": "tozero"}
+    empty = "" if traces else axes.empty or "No flow was recorded."
+    return sheet([Cell(axes.title, _HEIGHT_PX, x_axis, y_axis, empty)], traces, theme=theme)
+
+
+def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[Look, str]:
+    """Return colour and dash of a flow by its place in its recording, and the number of that."""
+    if max(map(len, sessions)) == 1:
+        return ARMS[number % len(ARMS)], _DASHES[number % len(_DASHES)]
+    again = place if len(sessions) == 1 else number
+    return ARMS[place % len(ARMS)], _DASHES[again % len(_DASHES)]
+
+
+def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:
+    """Return what the legend calls each flow, with its recording where that alone tells two apart."""
+    short = [[f"{curve.transport}, {curve.flow}" for curve in flows] for flows in sessions]
+    often = Counter(name for names in short for name in names)
+    if max(often.values(), default=0) < 2:
+        return short
+    return [
+        [f"{curve.session}: {name}" for curve, name in zip(flows, names, strict=True)]
+        for flows, names in zip(sessions, short, strict=True)
+    ]
+
+
+def _steps(curve: FlowCurve) -> Props:
+    """Return the packets and bytes delivered so far, from the first one to the end of the recording."""
+    count = len(curve.time_s)
+    rows = np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(np.int64))
+    total = np.cumsum(curve.new_bytes)
+    return {
+        "x": _with_ends(curve.time_s[rows], curve),
+        "y": np.concatenate([[0], rows + 1, [count]]),
+        "customdata": np.concatenate([[0], total[rows], total[-1:] if count else [0]]),
+        "hovertemplate": "%{y:,} packets, %{customdata:,} bytes after %{x:.1f} s",
+    }
+
+
+def _with_ends(time_s: Array, curve: FlowCurve) -> Array:
+    """Return the times with the first one before them and the end of the recording behind them."""
+    first_s = curve.time_s[0] if len(curve.time_s) else curve.until_s
+    return np.concatenate([[first_s], time_s, [max(curve.until_s, first_s)]])

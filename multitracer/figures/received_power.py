@@ -1,0 +1,164 @@
+"""Received power over time, and what a transfer over that radio did: the five panels of paper 002."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.figures.palette import LOOKS
+from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.stack import plain
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import Props, ThemeName
+    from multitracer.tables import Array, Numbers, Times
+
+WINDOW_NS = 100 * NS_PER_MS
+"""Of the moving average of the throughput (paper 002, section II)."""
+_TALL_PX, _PANEL_PX, _EVENTS_PX = 300, 150, 70
+_MOST_POINTS = 5_000
+"""Of the power: not measured, several for each pixel; the least and the most of each stretch are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What a sender did, and what arrived; times in ns since the channel's begin, each (n,) int64.
+
+    Parameters
+    ----------
+    sent_ns, sent_bytes : Times, Numbers
+        When a segment with data left, and its place in the stream.
+    arrived_ns, arrived_bytes : Times, Numbers
+        When data arrived, and up to where they reach.
+    window_ns, window_bytes : Times, Numbers
+        The congestion window; empty if it is not known.
+    """
+
+    sent_ns: Times
+    sent_bytes: Numbers
+    arrived_ns: Times
+    arrived_bytes: Numbers
+    window_ns: Times
+    window_bytes: Numbers
+
+
+def power_figure(
+    name: str,
+    time_ns: Times,
+    power_dbm: Array,
+    *,
+    threshold_dbm: float | None = None,
+    transfer: Transfer | None = None,
+    theme: ThemeName = "light",
+) -> go.Figure:
+    """Return the figure of a radio: received power and its threshold, and the panels of a transfer.
+
+    Parameters
+    ----------
+    name : str
+        Of the scenario or file.
+    time_ns : (n,) int64
+        Since the channel's begin.
+    power_dbm : (n,) float64
+    threshold_dbm : float, optional
+        Drawn as a line.
+    transfer : Transfer, optional
+        With it there are five panels: power, window, throughput, sequence and transmissions.
+    theme : "light" or "dark"
+    """
+    seconds, drawn_dbm = _thinned(time_ns, power_dbm)
+    below = "" if threshold_dbm is None else f"dashed: the threshold, {threshold_dbm:g} dBm"
+    axis = {"title": {"text": "seconds", "standoff": 6}, "range": [0, float(time_ns[-1]) / NS_PER_S]}
+    alone = transfer is None
+    cell = Cell(
+        f"{plain(name)}: received power",
+        _TALL_PX if alone else _PANEL_PX,
+        axis,
+        {"title": {"text": "dBm"}},
+        own_x=alone,
+        more=below,
+    )
+    lines = [_line(1, seconds, drawn_dbm, LOOKS["throughput"].colour(theme))]
+    if threshold_dbm is not None:
+        ends = seconds[[0, -1]]
+        lines.append(_line(1, ends, np.full(2, threshold_dbm), LOOKS["rto"].colour(theme), dash="dash"))
+    if transfer is None:
+        return sheet([cell], lines, theme=theme)
+    cells, more = _panels(transfer, axis, theme)
+    return sheet([cell, *cells], [*lines, *more], theme=theme)
+
+
+def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
+    """Return seconds and power, of many steps the least and the most of each stretch."""
+    per = -(-len(power_dbm) // (_MOST_POINTS // 2))
+    if per < 3:
+        return time_ns / NS_PER_S, power_dbm
+    edges = np.arange(0, len(power_dbm), per)
+    low, high = np.minimum.reduceat(power_dbm, edges), np.maximum.reduceat(power_dbm, edges)
+    return np.repeat(time_ns[edges] / NS_PER_S, 2), np.column_stack([low, high]).ravel()
+
+
+def _panels(transfer: Transfer, axis: Props, theme: ThemeName) -> tuple[list[Cell], list[Props]]:
+    """Return the four panels below the power, and what is drawn in them."""
+    arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
+    unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
+    cells = [
+        Cell("Congestion window", _PANEL_PX, axis, {"title": {"text": "bytes"}}, unknown, own_x=False),
+        Cell(
+            "Throughput, moving average over 100 ms",
+            _PANEL_PX,
+            axis,
+            {"title": {"text": "byte/s"}},
+            own_x=False,
+        ),
+        Cell("Sequence of what was sent", _PANEL_PX, axis, {"title": {"text": "bytes"}}, own_x=False),
+        Cell("Transmissions", _EVENTS_PX, axis, {"showticklabels": False, "range": [0, 1]}),
+    ]
+    sent_s = transfer.sent_ns / NS_PER_S
+    bars_s = np.repeat(sent_s, 3)
+    height = np.tile([0.0, 1.0, np.nan], len(sent_s))
+    traces = [
+        _line(3, arrived_s, rate, LOOKS["throughput"].colour(theme)),
+        _line(4, sent_s, transfer.sent_bytes, LOOKS["goodput"].colour(theme))
+        | {"mode": "markers", "marker": {"color": LOOKS["goodput"].colour(theme), "size": 3}},
+        _line(5, bars_s, height, LOOKS["goodput"].colour(theme)),
+    ]
+    if not unknown:
+        window_s = transfer.window_ns / NS_PER_S
+        traces.insert(0, _line(2, window_s, transfer.window_bytes, LOOKS["rto"].colour(theme), shape="hv"))
+    return cells, traces
+
+
+def moving_rate(arrived_ns: Times, arrived_bytes: Numbers) -> tuple[Array, Array]:
+    """Return the rate of what arrived for the first time: a moving average over 100 ms, ten points a window.
+
+    Parameters
+    ----------
+    arrived_ns : (n,) int64
+        Ascending.
+    arrived_bytes : (n,) int64
+        Up to where the data of each arrival reach.
+
+    Returns
+    -------
+    tuple of (m,) float64
+        End of the window, s since 0 ns; byte/s.
+    """
+    if not len(arrived_ns):
+        return np.zeros(0), np.zeros(0)
+    reached = np.concatenate([[0], np.maximum.accumulate(arrived_bytes)])
+    ends_ns = np.arange(WINDOW_NS, int(arrived_ns[-1]) + WINDOW_NS, WINDOW_NS // 10)
+    until = reached[np.searchsorted(arrived_ns, ends_ns, side="right")]
+    before = reached[np.searchsorted(arrived_ns, ends_ns - WINDOW_NS, side="right")]
+    return ends_ns / NS_PER_S, (until - before) * (NS_PER_S / WINDOW_NS)
+
+
+def _line(panel: int, x: Array, y: Array, colour: str, **look: str) -> Props:
+    axes = {"xaxis": axis_name("x", panel), "yaxis": axis_name("y", panel)}
+    line = {"line": {"color": colour, "width": 1.2} | look}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "showlegend": False} | axes | line

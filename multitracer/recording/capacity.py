@@ -1,0 +1,87 @@
+"""The capacity of a recorded link: what one direction delivered, or what a map says of its radio."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.link_capacity import Delivered, delivered_to
+from multitracer.analysis.radio_capacity import Mapped, capacity_by_map, parse_map
+from multitracer.errors import InputError
+from multitracer.recording.views import view_of
+from multitracer.tcp import Vantage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+
+_ADDRESS_BYTES = 16
+"""Width of an address in FLOWS."""
+_MOST_MAP_BYTES = 16 << 20
+"""A map has some hundred bytes, the truth of a drive, which holds it, some MB (ours)."""
+
+
+def recorded_capacity(
+    recording: Recording, part: Part, connection: int, *, reverse: bool | None = None
+) -> Delivered:
+    """Return what a link delivered to the receiver of a connection's data, other connections included.
+
+    Parameters
+    ----------
+    recording : Recording
+    part, connection : Part, int
+        The connection, as numbered in that part.
+    reverse : bool, optional
+        Whose data: False the initiator's, True the responder's; by default of whoever sent more bytes.
+
+    Raises
+    ------
+    InputError
+        If there is a capture at the sender only, or too little arrived.
+    """
+    view = view_of(recording, part, connection, reverse=reverse)
+    place = view.receiver or view.sender
+    if view.receiver is None and place.vantage is Vantage.NEAR_SENDER:
+        raise InputError(
+            f"{place.host}: captured at the data's sender, where what the link delivered is not seen; "
+            "give the receiver's capture"
+        )
+    host = place.ends[1]
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    address = socket.inet_pton(family, host).ljust(_ADDRESS_BYTES, b"\0")
+    return delivered_to(place.part.capture, address, speed=recording.speed)
+
+
+def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) -> Mapped:
+    """Return what the map in a file says that the radio of a drive carried.
+
+    Parameters
+    ----------
+    recording : Recording
+    path : Path
+        A JSON file with the map.
+    busy_percent : float
+        Share of the cell that others take where the modem does not tell it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or no log of the radio tells an SINR.
+    FormatError
+        If it holds no map.
+    """
+    try:
+        if path.stat().st_size > _MOST_MAP_BYTES:
+            raise InputError(f"{path}: longer than {_MOST_MAP_BYTES >> 20} MiB; this is no map")
+        by = parse_map(path.read_text("utf-8"), path=str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no map can be read from it: {error}; name a JSON file") from error
+    tables = [table for _, table in recording.tables("radio", "radio")]
+    if not tables:
+        raise InputError(f"{recording.name}: holds no log of the radio; name a drive with one")
+    best = max(tables, key=lambda table: int(np.isfinite(table["sinr_db"]).sum()))
+    return capacity_by_map(best, by, busy_percent=busy_percent)

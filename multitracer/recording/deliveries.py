@@ -1,0 +1,280 @@
+"""The flows of a recording, WTCP's and TCP's: what each brought its receiver, by the capture made there.
+
+Rules of the file
+-----------------
+- A WTCP connection is known by its hand-shake (`parsers._wtcp`); in several captures by its ends, in order.
+- A capture is at an end if its host has that address, by the manifest; without one, if that end answers the
+  hand-shake within a millisecond there.
+- Delivered is what the receiver's capture shows for the first time, repeated what the sender's shows again.
+  Without the receiver's, delivered bytes are those that its ACKs report; packets are not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.deliveries import (
+    acknowledged_bytes,
+    mean_rate_bps,
+    tcp_deliveries,
+    wtcp_data,
+    wtcp_deliveries,
+)
+from multitracer.endpoints import host_port
+from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
+from multitracer.recording.views import view_of
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tcp import Vantage
+from multitracer.units import NS_PER_MS
+from multitracer.wtcp import DELIVERIES, WTCP_FLOWS, WtcpCapture
+from parsers._packets.decode import WTCP_SYN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.endpoints import Endpoints
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.views import Place
+
+_SAME_HOST_NS = NS_PER_MS
+"""An answer within it was made where it was captured: as far as `views` says so of round trips."""
+_MOST_TCP_FLOWS = 30
+"""Connections with the most bytes of which the flows are returned: more curves cannot be told apart."""
+NO_RECEIVER = "no capture was made at its receiver"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFlow:
+    """One direction of a connection, over WTCP or TCP.
+
+    Attributes
+    ----------
+    ends : Endpoints
+        The data's sender first.
+    name : str
+        HOST:PORT > HOST:PORT, by the names of hosts where these are known.
+    transport : str
+        "wtcp", or what the sender's log calls its congestion control, else "tcp".
+    point : str
+        Capture point at the receiver; "" without one.
+    begin_ns : int
+        First packet of the connection there, in its clock; NOT_A_TIME where unknown.
+    table : Table
+        DELIVERIES there; empty without a capture at the receiver.
+    delivered_bytes : int or None
+        Payload that reached the receiver, each byte once; None if nothing tells it.
+    repeated_packets : int or None
+        Packets with payload that the sender sent again, None without a capture there.
+    speed : float
+        Link seconds in a recorded second.
+    """
+
+    ends: Endpoints
+    name: str
+    transport: str
+    point: str
+    begin_ns: int
+    table: Table
+    delivered_bytes: int | None
+    repeated_packets: int | None
+    speed: float = 1.0
+
+    @property
+    def delivered_packets(self) -> int | None:
+        """Packets that brought the receiver something new; None without a capture there."""
+        return len(self.table) if self.point else None
+
+    @property
+    def rate_bps(self) -> float | None:
+        """Delivered bits per link second, from the connection's first packet to the last new one."""
+        return mean_rate_bps(self.table, self.begin_ns, speed=self.speed) if self.point else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A WTCP connection at one capture point; its packets are those of the window."""
+
+    point: str
+    packets: Table
+    number: int
+    at_initiator: bool
+    at_responder: bool
+
+    def is_at(self, *, responder: bool) -> bool:
+        """Return whether the capture was made at that end."""
+        return self.at_responder if responder else self.at_initiator
+
+
+def wtcp_flows(recording: Recording) -> list[RecordedFlow]:
+    """Return the flows of WTCP with data, in the order of their connections at the first capture of each."""
+    seen: dict[tuple[Endpoints, int], list[_Seen]] = {}
+    for part in recording.parts:
+        capture, before = _wtcp_of(recording, part), Counter[object]()
+        for number, ends in enumerate(capture.ends):
+            here = _seen(recording, part.point.name, capture, number)
+            seen.setdefault((ends, before[ends]), []).append(here)
+            before[ends] += 1
+    flows = (_wtcp_flow(recording, ends, each, way) for (ends, _), each in seen.items() for way in (0, 1))
+    return [flow for flow in flows if flow is not None]
+
+
+def wtcp_table(flows: Sequence[RecordedFlow]) -> Table:
+    """Return WTCP_FLOWS of these flows."""
+    rows = [
+        (
+            flow.name, *flow.ends, flow.point, flow.begin_ns, _or_na(flow.delivered_bytes),
+            _or_na(flow.delivered_packets), _or_na(flow.repeated_packets),
+            np.nan if flow.rate_bps is None else flow.rate_bps,
+        )
+        for flow in flows
+    ]  # fmt: skip
+    cells = zip(*rows, strict=True) if rows else [() for _ in WTCP_FLOWS]
+    columns = {c.name: np.array(each, c.dtype) for c, each in zip(WTCP_FLOWS, cells, strict=True)}
+    return Table(WTCP_FLOWS, columns)
+
+
+def _or_na(value: int | None) -> int:
+    return NA if value is None else value
+
+
+def _wtcp_of(recording: Recording, part: Part) -> WtcpCapture:
+    """Return the WTCP connections of a capture point; its files are read again if they hold a SYN of one."""
+    if not any(WTCP_SYN in file.protocols for file in part.capture.files):
+        return WtcpCapture()
+    from parsers._wtcp import read_wtcp  # noqa: PLC0415  # few captures hold any
+
+    if any(file.path == STANDARD_INPUT for file in part.capture.files):
+        recording.warn_once("-: the WTCP in it is not read; name a file, which is read twice")
+        return WtcpCapture()
+    try:
+        capture = read_wtcp(part.capture.files)
+    except UNREADABLE as error:
+        recording.warn_once(f"{part.point.name}: the WTCP in it is not read: {error}")
+        return WtcpCapture()
+    for reason, count in capture.skipped.items():
+        recording.warn_once(f"{part.point.name}: {count:,} packets of WTCP not used: {reason}")
+    return capture
+
+
+def _seen(recording: Recording, point: str, capture: WtcpCapture, number: int) -> _Seen:
+    ends = capture.ends[number]
+    owners = [recording.hosts.owner(host) if recording.folder else None for host in (ends.src, ends.dst)]
+    near = _answers(capture.packets, number)
+    at = [near[i] if owner is None else owner == point for i, owner in enumerate(owners)]
+    return _Seen(point, capture.packets.within(*recording.bounds_ns), number, *at)
+
+
+def _answers(packets: Table, number: int) -> tuple[bool, bool]:
+    """Return whether initiator and responder answered at once, as this capture saw their hand-shake."""
+    rows = np.flatnonzero(packets["flow"] >> 1 == number)
+    by_responder = rows[packets["flow"][rows] & 1 == 1]
+    if not len(by_responder):
+        return False, False
+    answer = by_responder[0]
+    before, after = rows[rows < answer], rows[rows > answer]
+    after = after[packets["flow"][after] & 1 == 0]
+    time_ns = packets["time_ns"]
+    responder = len(before) > 0 and time_ns[answer] - time_ns[before[-1]] <= _SAME_HOST_NS
+    initiator = len(after) > 0 and time_ns[after[0]] - time_ns[answer] <= _SAME_HOST_NS
+    return bool(initiator), bool(responder)
+
+
+def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: int) -> RecordedFlow | None:
+    """Return one direction of a connection (way 1: what its responder sent); None without data."""
+    if not any(wtcp_data(each.packets, 2 * each.number + way).any() for each in places):
+        return None
+    receiver = next((each for each in places if each.is_at(responder=way == 0)), None)
+    sender = next((each for each in places if each.is_at(responder=way == 1)), None)
+    table, begin_ns, point, delivered = Table.empty(DELIVERIES), NOT_A_TIME, "", None
+    if receiver is not None:
+        packets, point = receiver.packets, receiver.point
+        table, _ = wtcp_deliveries(packets, 2 * receiver.number + way)
+        begin_ns = _first_ns(packets["time_ns"][packets["flow"] >> 1 == receiver.number])
+        delivered = int(table["new_bytes"].sum())
+    else:
+        known = [acknowledged_bytes(each.packets, 2 * each.number + way) for each in places]
+        delivered = max((each for each in known if each is not None), default=None)
+    again_sent = wtcp_deliveries(sender.packets, 2 * sender.number + way)[1] if sender else None
+    return RecordedFlow(
+        ends=ends if way == 0 else _turned(ends),
+        name=_name(recording, ends if way == 0 else _turned(ends)),
+        transport="wtcp",
+        point=point,
+        begin_ns=begin_ns,
+        table=table,
+        delivered_bytes=delivered,
+        repeated_packets=again_sent,
+        speed=recording.speed,
+    )
+
+
+def _turned(ends: Endpoints) -> Endpoints:
+    return ends._replace(src=ends.dst, sport=ends.dport, dst=ends.src, dport=ends.sport)
+
+
+def _first_ns(time_ns: np.ndarray) -> int:
+    timed = time_ns[time_ns != NOT_A_TIME]
+    return int(timed.min()) if len(timed) else NOT_A_TIME
+
+
+def _name(recording: Recording, ends: Endpoints) -> str:
+    owner = recording.hosts.owner if recording.folder else lambda _: None
+    near, far = (
+        f"{owner(host)}:{port}" if owner(host) else host_port(host, port)
+        for host, port in ((ends.src, ends.sport), (ends.dst, ends.dport))
+    )
+    return f"{near} > {far}"
+
+
+def tcp_flows(recording: Recording) -> list[RecordedFlow]:
+    """Return the flows of TCP with data, of the connections with the most bytes, in order of their begin."""
+    flows: dict[tuple[int, int, bool], RecordedFlow] = {}
+    for part, number in recording.largest(_MOST_TCP_FLOWS):
+        rows = part.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]
+        for reverse in np.flatnonzero(rows).astype(bool).tolist():
+            view = view_of(recording, part, number, reverse=reverse)
+            at = view.receiver or view.sender
+            if (id(at.part), at.connection, at.reverse) not in flows:
+                flow = _tcp_flow(recording, view.sender, at)
+                flows[id(at.part), at.connection, at.reverse] = flow
+    return sorted(flows.values(), key=lambda flow: flow.begin_ns)
+
+
+def _tcp_flow(recording: Recording, sender: Place, at: Place) -> RecordedFlow:
+    """Return a flow by its capture at the receiver, or the one that there is."""
+    both = at.part.analysis.ends(at.connection)
+    ends = _turned(both) if at.reverse else both
+    row = 2 * at.connection - 2 + at.reverse
+    is_here = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
+    table = Table.empty(DELIVERIES)
+    if is_here:
+        table = tcp_deliveries(at.part.analysis.tcp_segments(at.connection), reverse=at.reverse)
+    start_ns = int(at.part.analysis.connections["start_ns"][at.connection - 1])
+    again = int(
+        sender.part.analysis.directions["retransmitted_segments"][2 * sender.connection - 2 + sender.reverse]
+    )
+    return RecordedFlow(
+        ends=ends,
+        name=_name(recording, ends),
+        transport=_control(recording, sender),
+        point=at.host if is_here else "",
+        begin_ns=start_ns,
+        table=table,
+        delivered_bytes=int(at.part.analysis.directions["unique_bytes"][row]) if is_here else None,
+        repeated_packets=again if sender.vantage is Vantage.NEAR_SENDER else None,
+        speed=recording.speed,
+    )
+
+
+def _control(recording: Recording, sender: Place) -> str:
+    """Return the congestion control that the sender's log names, else "tcp"."""
+    if not recording.inputs.listed:
+        return "tcp"
+    state, _ = recording.hosts.of_sender(sender.part, sender.connection, reverse=sender.reverse)
+    names = [str(name) for name in state["congestion_control"].tolist() if name]
+    return names[-1] if names else "tcp"

@@ -1,0 +1,210 @@
+"""Which logs of a recording are of one phone on one drive.
+
+The logs of a host are of one phone unless they contradict each other: two phones in one car, whose logs lie
+in one folder, are two. Logs that follow each other, as a program begins a new file every hour, are of one
+drive; after six hours without a reading another drive begins.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.serving import Serving
+from multitracer.radio import RADIO
+from multitracer.signalling import HANDOVERS
+from multitracer.tables import NOT_A_TIME, Table
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array, Numbers, Times
+
+PAUSE_NS = 6 * 3600 * NS_PER_S
+"""After so long without a reading another drive begins: a break at noon is shorter, a night longer."""
+_PAUSE_STEPS = 20
+"""And so many times what lies between two readings otherwise: a meter may read twice a day. Not measured."""
+_MOST_DRIVES = 50
+"""Of one phone; of more pauses the longest are taken, as a hostile log may hold any number."""
+_OVERLAP_NS = 10 * NS_PER_S
+"""Two logs that overlap by no more follow each other: a new file may begin before the old one is closed."""
+_NEAR_NS = NS_PER_S
+"""Readings this near to each other are compared: phones and modems are read about once a second."""
+_LEAST_COMPARED = 3  # fewer readings decide nothing; not measured
+_OTHER_FORMAT, _SAME_FORMAT, _OTHER_LEVELS = 0.5, 0.2, 0.5
+"""From these shares of different readings on, two logs are of two phones. Logs of one phone in two formats
+may name the cells of two layers; two of one format differ only where a change falls between their readings.
+Levels are compared within one format only: their scales and filters differ otherwise. Not measured."""
+Span = tuple[int, int]
+"""The first and the last time of a log, ns since 1970."""
+_CELLS = ("cell_id", "physical_cell_id")
+_LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm")
+
+
+class PhoneLog(NamedTuple):
+    """What one log tells of a phone."""
+
+    host: str
+    path: str
+    format: str
+    radio: Table
+    """RADIO."""
+    orders: Table
+    """HANDOVERS that its messages show."""
+
+    @property
+    def times(self) -> Times:
+        """The times of its rows, as far as known."""
+        time_ns = np.concatenate([self.radio["time_ns"], self.orders["time_ns"]])
+        return np.asarray(time_ns[time_ns != NOT_A_TIME])
+
+
+def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
+    """Yield the logs of each phone on each drive, with a name for it.
+
+    The name is that of the host; where one host has logs of several phones, with that of the first log.
+    """
+    for host in dict.fromkeys(log.host for log in logs):
+        phones = _by_phone([log for log in logs if log.host == host])
+        for own in phones:
+            name = PurePath(own[0].path).name
+            label = "/".join(filter(None, (host, name))) if len(phones) > 1 and name != host else host
+            yield from ((label, drive) for drive in _drives(own))
+
+
+def span_of(time_ns: Times) -> Span:
+    """Return the first and the last of times; of none a span that is after all others."""
+    last = int(np.iinfo(np.int64).max)
+    return (int(time_ns.min()), int(time_ns.max())) if len(time_ns) else (last, last)
+
+
+def follow(one: Span, other: Span) -> bool:
+    """Return whether two logs do not last at the same time."""
+    return min(one[1], other[1]) - max(one[0], other[0]) <= _OVERLAP_NS
+
+
+def likest(name: str, others: list[str]) -> int:
+    """Return the place of the name among others that begins most like it."""
+    return max(range(len(others)), key=lambda place: _alike(name, others[place]))
+
+
+def _alike(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)  # up to the end of the shorter one
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _by_phone(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
+    """Return the logs of one host by phone; a log that fits several goes to the likest."""
+    phones: list[_Phone] = []
+    for span, log in sorted(((span_of(log.times), log) for log in logs), key=lambda each: each[0]):
+        fitting = [phone for phone in phones if not phone.contradicts(log, span)]
+        operators = _operators(log)
+        choice = [phone for phone in fitting if operators & phone.operators] or fitting
+        if not choice:
+            choice = [_Phone([], [], set())]
+            phones += choice
+        phone = choice[likest(log.path, [each.logs[-1].path if each.logs else "" for each in choice])]
+        phone.logs.append(log)
+        phone.spans.append(span)
+        phone.operators.update(operators)
+    return [phone.logs for phone in phones]
+
+
+class _Phone(NamedTuple):
+    """The logs of one phone so far, the time that each lasts, and the networks that they name."""
+
+    logs: list[PhoneLog]
+    spans: list[Span]
+    operators: set[str]
+
+    def contradicts(self, log: PhoneLog, span: Span) -> bool:
+        """Return whether one of its logs cannot be of the same phone as another log."""
+        pairs = zip(self.logs, self.spans, strict=True)
+        overlapping = [own for own, other in pairs if not follow(span, other)]
+        return any(_contradict(log, own) for own in overlapping)
+
+
+def _operators(log: PhoneLog) -> set[str]:
+    return {*log.radio["operator"].tolist(), *log.radio["plmn"].tolist()} - {""}
+
+
+def _contradict(one: PhoneLog, other: PhoneLog) -> bool:
+    """Return whether two logs cannot be of one phone: what both read at one time differs too often."""
+    alike = one.format == other.format
+    first, second = Serving.of(one.radio), Serving.of(other.radio)
+    bound = _SAME_FORMAT if alike else _OTHER_FORMAT
+    if any(_differ(first, second, name) >= bound for name in _CELLS):
+        return True
+    return alike and any(_differ(first, second, name) >= _OTHER_LEVELS for name in _LEVELS)
+
+
+def _differ(first: Serving, second: Serving, column: str) -> float:
+    """Return in which share of readings that can be compared a column differs; 0 if in too few of them."""
+    rows, others = _read(first, column), _read(second, column)
+    if not len(rows) or not len(others):
+        return 0.0
+    near = others[_nearest(second.time_ns[others], first.time_ns[rows])]
+    families = first.family[rows], second.family[near]
+    same = (families[0] == families[1]) | (families[0] == "") | (families[1] == "")
+    compared = same & (np.abs(second.time_ns[near] - first.time_ns[rows]) <= _NEAR_NS)
+    if compared.sum() < _LEAST_COMPARED:
+        return 0.0
+    values = first.identity(column)[rows], second.identity(column)[near]
+    return float((values[0] != values[1])[compared].mean())
+
+
+def _read(serving: Serving, column: str) -> Numbers:
+    values = serving.identity(column)
+    return np.flatnonzero(values >= 0 if values.dtype.kind == "i" else np.isfinite(values))
+
+
+def _nearest(known: Times, wanted: Times) -> Numbers:
+    """Return the place of the nearest of ascending times to each wanted one."""
+    after = np.clip(np.searchsorted(known, wanted), 1, max(len(known) - 1, 1))
+    after = np.minimum(after, len(known) - 1)
+    before = np.maximum(after - 1, 0)
+    return np.where(np.abs(known[after] - wanted) < np.abs(known[before] - wanted), after, before)
+
+
+def _drives(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
+    """Return the logs of a phone cut at its pauses; rows without a time are of the first drive."""
+    cuts = _pauses(np.sort(np.concatenate([log.times for log in logs])))
+    if not len(cuts):
+        return [logs]
+    drives: list[list[PhoneLog]] = [[] for _ in range(len(cuts) + 1)]
+    for log in logs:
+        radio, orders = _cut(log.radio, cuts), _cut(log.orders, cuts)
+        for drive, own in zip(drives, zip(radio, orders, strict=True), strict=True):
+            if len(own[0]) or len(own[1]):
+                drive.append(log._replace(radio=own[0], orders=own[1]))
+    return drives
+
+
+def _pauses(time_ns: Times) -> Times:
+    """Return the times at which the second and each later drive begins."""
+    apart = np.diff(time_ns)
+    steps = apart[apart > 0]
+    if not len(steps):
+        return np.empty(0, dtype=np.int64)
+    long = np.flatnonzero(apart > max(PAUSE_NS, _PAUSE_STEPS * float(np.median(steps))))
+    longest = np.sort(long[np.argsort(-apart[long], kind="stable")[: _MOST_DRIVES - 1]])
+    return np.asarray(time_ns[longest + 1])
+
+
+def _cut(table: Table, cuts: Times) -> list[Table]:
+    number: Array = np.searchsorted(cuts, table["time_ns"], side="right")
+    return [table.take(number == drive) for drive in range(len(cuts) + 1)]
+
+
+def radio_of(logs: list[PhoneLog]) -> Table:
+    """Return RADIO of logs together, in their order."""
+    return Table.concatenate(RADIO, [log.radio for log in logs])
+
+
+def orders_of(logs: list[PhoneLog]) -> Table:
+    """Return HANDOVERS of logs together, in their order."""
+    return Table.concatenate(HANDOVERS, [log.orders for log in logs])

@@ -1,0 +1,81 @@
+"""What a capture holds of WTCP: its packets as a reader took them apart, and the flows that analysis finds.
+
+docs/wtcp.md has the wire format. A connection is recognised by its hand-shake alone: a SYN and the SYN-ACK
+that repeats the identity in it, 64 random bits. Times are those of the capture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from multitracer.tables import Column, Schema, Table
+
+if TYPE_CHECKING:
+    from multitracer.endpoints import Endpoints
+
+WTCP_PACKETS = Schema(
+    "wtcp_packets",
+    (
+        Column("time_ns", "int64", "when the capture point saw it", "ns since 1970"),
+        Column("frame", "int64", "packet number in its file, from 1 (as Wireshark counts)"),
+        Column("flow", "int64", "2 x number of the connection from 0, + 1 if its responder sent"),
+        Column("kind", "int64", "type of the packet: low half of its first octet"),
+        Column("number", "int64", "of a transmission; of an ACK one more than the highest it has", na=True),
+        Column("place", "int64", "first byte in the stream; of an ACK up to which all has arrived", na=True),
+        Column("payload_bytes", "int64", "of the application, by the UDP length", "bytes"),
+    ),
+)
+"""The packets of WTCP connections, in capture order; of SYNs the first and last, before their answer."""
+
+DELIVERIES = Schema(
+    "deliveries",
+    (
+        Column("time_ns", "int64", "when the packet arrived", "ns since 1970"),
+        Column("new_bytes", "int64", "payload in it that had not arrived before", "bytes"),
+    ),
+)
+"""The packets that brought the receiver of a flow something new, in capture order."""
+
+WTCP_FLOWS = Schema(
+    "wtcp",
+    (
+        Column("flow", "U128", "HOST:PORT > HOST:PORT, the data's sender first; by names where known"),
+        Column("src", "U45", "address of the data's sender"),
+        Column("sport", "int64", "UDP port of the data's sender"),
+        Column("dst", "U45", "address of the data's receiver"),
+        Column("dport", "int64", "UDP port of the data's receiver"),
+        Column("host", "U128", "capture point at the receiver; empty if there is none"),
+        Column("begin_ns", "int64", "first packet of the connection there", "ns since 1970"),
+        Column(
+            "delivered_bytes",
+            "int64",
+            "payload that reached the receiver, each byte once; without a capture there, as ACKs report it",
+            "bytes",
+            na=True,
+        ),
+        Column("delivered_packets", "int64", "packets that brought it; NA without a capture there", na=True),
+        Column("repeated_packets", "int64", "sent again; NA without a capture at the sender", na=True),
+        Column("rate_bps", "float64", "delivered, from begin to the last of it, in link time", "bit/s"),
+    ),
+)
+"""The flows of WTCP in a recording, those with data."""
+
+
+@dataclass(slots=True)
+class WtcpCapture:
+    """The WTCP connections of one capture.
+
+    Attributes
+    ----------
+    packets : Table
+        WTCP_PACKETS.
+    ends : list of Endpoints
+        Of each connection, the initiator first.
+    skipped : dict of str to int
+        Why packets between those ends were not used -> how many.
+    """
+
+    packets: Table = field(default_factory=lambda: Table.empty(WTCP_PACKETS))
+    ends: list[Endpoints] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)

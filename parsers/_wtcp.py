@@ -1,0 +1,217 @@
+"""The WTCP connections of a capture: datagrams of UDP that belong to a hand-shake of WTCP (docs/wtcp.md).
+
+A connection is a SYN, then the SYN-ACK to it that carries the identity in the SYN; its packets carry the
+identity that their receiver chose. Nothing else is taken for WTCP, whatever its octets are: a capture that
+began later shows none of it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.capture import SourceFile
+from multitracer.endpoints import Endpoints, host_text
+from multitracer.protocols.wtcp.packet import (
+    DATA_BYTES,
+    HEAD_BYTES,
+    HELLO_BYTES,
+    MAX_ACK_BYTES,
+    MAX_RANGES,
+    NO_IDENTITY,
+    Ack,
+    Data,
+    Opening,
+    PacketFlag,
+    PacketType,
+    decode,
+)
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.wtcp import WTCP_PACKETS, WtcpCapture
+from parsers._ip_packets import addresses, packets_of, udp_datagram
+from parsers._read import BLOCKS, format_of_capture
+from parsers._stream import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from multitracer.protocols.wtcp.packet import Body, WtcpPacket
+    from parsers._ip_packets import IpPacket, UdpDatagram
+
+    Way = tuple[bytes, int, bytes, int]
+
+_MOST_PENDING = 4096
+"""SYNs that wait for an answer, the oldest gives way: a flood of them holds 1 MB (not measured)."""
+_MOST_CONNECTIONS = 65_536
+"""A `WtcpWorker` serves 256 at once; some 20 MB of text (not measured)."""
+_MOST_IDENTITIES = 8
+"""That a responder chose for one SYN: `WtcpWorker` takes a new one each minute (docs/wtcp.md)."""
+_COLUMNS = len(WTCP_PACKETS.columns)
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A connection, by the identities that packets to its two ends carry."""
+
+    number: int
+    to_initiator: bytes
+    to_responder: set[bytes] = field(default_factory=set)
+
+
+class _Syn(NamedTuple):
+    """What waits for an answer; times and frames of the first and the last SYN with this identity."""
+
+    identity: bytes
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+class _Reader:
+    """Takes the datagrams of one capture in order."""
+
+    def __init__(self) -> None:
+        self.ends: list[Endpoints] = []
+        self.skipped: Counter[str] = Counter()
+        self.cells = array("q")
+        self._pending: dict[Way, _Syn] = {}
+        self._connections: dict[Way, tuple[_Connection, bool]] = {}
+        """By the way of a packet; the flag says that it is the responder's."""
+
+    def take(self, packet: IpPacket) -> None:
+        """Take an IP packet, whatever it is."""
+        datagram = udp_datagram(packet)
+        if datagram is None or len(datagram.payload) < HEAD_BYTES:
+            return
+        source, destination = addresses(packet)
+        way = (source, datagram.ports[0], destination, datagram.ports[1])
+        back = (destination, datagram.ports[1], source, datagram.ports[0])
+        if way not in self._connections and back not in self._pending and datagram.payload[0] != _SYN:
+            return
+        decoded = _decoded(datagram)
+        if decoded is None:
+            self.skipped["no packet of WTCP, or its header was cut off"] += way in self._connections
+        else:
+            self._take_wtcp(packet, way, back, decoded, datagram)
+
+    def _take_wtcp(
+        self, packet: IpPacket, way: Way, back: Way, decoded: WtcpPacket, datagram: UdpDatagram
+    ) -> None:
+        body = decoded.body
+        stamp = NOT_A_TIME if packet.time_ns is None else packet.time_ns, packet.frame
+        if isinstance(body, Opening) and body.kind is PacketType.SYN:
+            self._note_syn(way, decoded.identity, body, stamp)
+            return
+        if isinstance(body, Opening) and body.kind is PacketType.SYN_ACK:
+            self._note_answer(packet.version, way, back, decoded.identity, body)
+        connection, is_responder = self._connections.get(way, (None, False))
+        if connection is None:
+            return
+        known = {connection.to_initiator} if is_responder else connection.to_responder
+        if decoded.identity not in known:
+            self.skipped["another identity than its connection's"] += 1
+            return
+        self.cells.extend((*stamp, 2 * connection.number + is_responder, *_cells(body, datagram)))
+
+    def _note_syn(self, way: Way, identity: bytes, body: Opening, stamp: tuple[int, int]) -> None:
+        known, _ = self._connections.get(way, (None, False))
+        if identity != NO_IDENTITY or (known is not None and known.to_initiator == body.hello.identity):
+            return
+        before = self._pending.pop(way, None)
+        is_again = before is not None and before.identity == body.hello.identity
+        first = before.first if before is not None and is_again else stamp
+        self._pending[way] = _Syn(body.hello.identity, first, stamp)
+        if len(self._pending) > _MOST_PENDING:
+            del self._pending[next(iter(self._pending))]
+
+    def _note_answer(self, version: int, way: Way, back: Way, identity: bytes, body: Opening) -> None:
+        syn = self._pending.get(back)
+        if syn is not None and syn.identity == identity:
+            if len(self.ends) >= _MOST_CONNECTIONS:
+                self.skipped[f"of a connection after the first {_MOST_CONNECTIONS:,}"] += 1
+                return
+            connection = _Connection(len(self.ends), identity)
+            self._connections[back], self._connections[way] = (connection, False), (connection, True)
+            source, destination = host_text(version, back[0]), host_text(version, back[2])
+            self.ends.append(Endpoints(source, back[1], destination, back[3]))
+            del self._pending[back]
+            for stamp in dict.fromkeys((syn.first, syn.last)):
+                self.cells.extend((*stamp, 2 * connection.number, PacketType.SYN.value, NA, NA, 0))
+        connection_there, is_responder = self._connections.get(way, (None, False))
+        if connection_there is None or not is_responder or connection_there.to_initiator != identity:
+            return
+        if len(connection_there.to_responder) < _MOST_IDENTITIES:
+            connection_there.to_responder.add(body.hello.identity)
+
+    def table(self) -> Table:
+        """Return the packets so far."""
+        cells = np.array(self.cells, np.int64).reshape(-1, _COLUMNS)
+        return Table(WTCP_PACKETS, dict(zip(WTCP_PACKETS.names, cells.T.copy(), strict=True)))
+
+
+_SYN = 0x11
+"""First octet of a SYN of version 1."""
+
+
+def _decoded(datagram: UdpDatagram) -> WtcpPacket | None:
+    """Return the packet in a datagram; what the capture cut off is zeros, if its header is there."""
+    whole, kind = datagram.length, datagram.payload[0] & 15
+    octets = datagram.payload[:whole]
+    if len(octets) == whole:
+        return decode(octets)
+    is_data = kind in (PacketType.DATA, PacketType.PROBE)
+    hello_bytes = HELLO_BYTES if octets[1] & PacketFlag.HELLO else 0
+    header_bytes = HEAD_BYTES + hello_bytes + DATA_BYTES if is_data else MAX_ACK_BYTES - _RANGES_BYTES
+    if len(octets) < header_bytes or (not is_data and kind != PacketType.ACK):
+        return None
+    return decode(octets.ljust(whole, b"\0"))
+
+
+_RANGES_BYTES = 8 * MAX_RANGES  # docs/wtcp.md: begin and length of each have 4 octets
+
+
+def _cells(body: Body, datagram: UdpDatagram) -> tuple[int, int, int, int]:
+    """Return type, number, place and payload bytes of a packet."""
+    kind = datagram.payload[0] & 15
+    if isinstance(body, Data):
+        return kind, body.number, body.offset, len(body.payload)
+    if isinstance(body, Ack):
+        return kind, body.number, body.cumulative, 0
+    return kind, NA, NA, 0
+
+
+def read_wtcp(files: Iterable[SourceFile]) -> WtcpCapture:
+    """Return the WTCP connections in the capture files of one point, of those packets that were read before.
+
+    Parameters
+    ----------
+    files : iterable of SourceFile
+        As `read_capture` made them, in order.
+
+    Raises
+    ------
+    InputError, UnknownFormatError, FormatError
+        As `read_capture`.
+    """
+    reader = _Reader()
+    for file in files:
+        for packet in _packets_of_file(file):
+            reader.take(packet)
+    return WtcpCapture(reader.table(), reader.ends, dict(+reader.skipped))
+
+
+def _packets_of_file(file: SourceFile) -> Iterator[IpPacket]:
+    before = 0
+    with open_stream(file.path) as stream:
+        fmt = format_of_capture(stream)
+        for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
+            for packet in packets_of(records, before + 1):
+                if packet.frame > file.packets:
+                    return
+                yield packet
+            before += len(records)
+            if before >= file.packets:
+                return

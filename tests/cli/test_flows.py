@@ -1,0 +1,97 @@
+"""`analyze` and `plot` on flows of WTCP, run as users run them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+
+from multitracer.simulator.record import record_virtual
+from tests.cli.program import analyze, call
+from tests.cli.test_analyze import SCHEMA, closed
+from tests.rig.virtual import link
+from tests.simulator.test_flows import traffic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOTH = '[link]\nkind = "cdpd"\n' + "".join((
+    traffic(bytes=20_000, transport="wtcp"),
+    traffic(bytes=20_000, transport="vegas", direction="down", start_s=5),
+))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a session of a flow of WTCP and one of Vegas."""
+    folder = tmp_path_factory.mktemp("flows") / "both"
+    record_virtual(link(f"limit_s = 300\n{BOTH}"), folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_analyze_shows_a_line_for_each_flow_of_wtcp(session: Path) -> None:
+    lines = call("analyze", session).stdout.splitlines()
+    at = lines.index("1 WTCP flow")
+    assert lines[at + 1].split() == ["flow", "delivered", "packets", "repeated", "rate", "captured", "at"]
+    assert lines[at + 2].startswith("mobile:1025 > fixed:5001")
+    assert "20 kB" in lines[at + 2]
+
+
+def test_json_has_the_flows_of_wtcp(session: Path) -> None:
+    document = analyze(session)
+    jsonschema.validate(document, closed(SCHEMA))
+    told = json.loads((session / "summary.json").read_text("utf-8"))["flows"][0]
+    (flow,) = document["wtcp"]
+    assert [flow[key] for key in ("flow", "delivered_bytes", "delivered_packets")] == [
+        told[key] for key in ("flow", "delivered_bytes", "delivered_packets")
+    ]
+    assert (flow["host"], flow["sport"], flow["dport"]) == ("fixed", 1025, 5001)
+
+
+def test_a_capture_without_wtcp_has_no_line_of_it(session: Path) -> None:
+    assert "WTCP" not in call("analyze", "--from", "299", session / "fixed" / "tcp-0.pcap").stdout
+
+
+@pytest.mark.parametrize("kind", ["delivered", "rates"])
+def test_plot_draws_every_flow_of_several_sessions(session: Path, tmp_path: Path, kind: str) -> None:
+    shutil.copytree(session, tmp_path / "again")
+    done = call("plot", "--figure", kind, session, "again", "-o", "f.json")
+    assert (done.stdout, done.stderr) == ("f.json\n", "")
+    named = [trace["name"] for trace in json.loads((tmp_path / "f.json").read_text("utf-8"))["data"]]
+    flows = ["wtcp, mobile:1025 &gt; fixed:5001", "vegas, fixed:5002 &gt; mobile:1026"]
+    assert named == [f"{folder}: {flow}" for folder in ("both", "again") for flow in flows]
+
+
+def test_a_figure_without_a_flow_says_why(session: Path, tmp_path: Path) -> None:
+    shutil.copytree(session, tmp_path / "half")
+    shutil.rmtree(tmp_path / "half" / "fixed")
+    shutil.rmtree(tmp_path / "half" / "truth")
+    done = call("plot", "--figure", "delivered", "half", "-o", "f.json")
+    assert "mobile:1025 > fixed:5001: no capture was made at its receiver" in done.stderr
+    traces = json.loads((tmp_path / "f.json").read_text("utf-8"))["data"]
+    assert [trace["name"] for trace in traces] == ["tcp, fixed:5002 &gt; mobile:1026"], "no log of its sender"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--figure", "delivered", "--window", "5"), "--window is for --figure rates"),
+        (("--window", "5"), "--window is for --figure rates"),
+        (("--figure", "rates", "--connection", "1"), "--connection is not for --figure rates"),
+        (("--figure", "rates", "--axis", "distance"), "--series, --offset, --trend, --mark and --axis"),
+        (("--figure", "rates", "--window", "0"), "0 is no number of seconds above 0, up to 86400"),
+        (("--figure", "rates", "--window", "nan"), "nan is no number of seconds"),
+    ],
+)
+def test_options_that_have_no_meaning_are_refused(
+    session: Path, options: tuple[str, ...], words: str
+) -> None:
+    assert words in call("plot", *options, session, status=2).stderr

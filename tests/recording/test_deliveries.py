@@ -1,0 +1,127 @@
+"""What each flow delivered, by the captures alone, equals what the run measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import multitracer as mt
+from multitracer.recording.deliveries import RecordedFlow, tcp_flows, wtcp_flows
+from multitracer.recording.flow_curves import flow_curves
+from multitracer.recording.open import open_recording
+from multitracer.scenario import load_scenario
+from multitracer.simulator.record import record_virtual
+from tests.parsers.test_wtcp import CALL, START_NS, ack, data, syn, syn_ack, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIGURES = ("1", "3a", "3b", "4a", "4b", "5", "6")
+
+
+def recorded(folder: Path, figure: str, transport: str) -> list[dict[str, Any]]:
+    """Run a scenario; return the flows of its summary."""
+    record_virtual(load_scenario(f"wtcp-fig{figure}").with_transport(transport), folder)
+    flows: list[dict[str, Any]] = json.loads((folder / "summary.json").read_text("utf-8"))["flows"]
+    return flows
+
+
+def numbers(flows: list[RecordedFlow]) -> list[tuple[str, str, int | None, int | None]]:
+    return [(flow.name, flow.transport, flow.delivered_bytes, flow.delivered_packets) for flow in flows]
+
+
+def as_measured(flows: list[dict[str, Any]]) -> list[tuple[str, str, int, int]]:
+    return [(f["flow"], f["transport"], f["delivered_bytes"], f["delivered_packets"]) for f in flows]
+
+
+@pytest.fixture(scope="module")
+def contended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("flows") / "six"
+    return folder, recorded(folder, "6", "wtcp")
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_wtcp_delivered_what_the_summary_says(tmp_path: Path, figure: str) -> None:
+    measured = recorded(tmp_path / "run", figure, "wtcp")
+    recording = open_recording(tmp_path / "run")
+    flows = wtcp_flows(recording)
+    assert numbers(flows) == as_measured(measured)
+    for flow, told in zip(flows, measured, strict=True):
+        assert flow.rate_bps == pytest.approx(told["rate_bps"], rel=0.08), "the summary counts the set-up"
+        assert (flow.repeated_packets or 0) > 0 or figure in ("4a", "5")
+    assert not tcp_flows(recording)
+    assert not recording.warnings
+
+
+@pytest.mark.parametrize(("figure", "transport"), [("5", "vegas"), ("6", "newreno")])
+def test_tcp_delivered_what_the_summary_says(tmp_path: Path, figure: str, transport: str) -> None:
+    measured = recorded(tmp_path / "run", figure, transport)
+    recording = open_recording(tmp_path / "run")
+    assert numbers(tcp_flows(recording)) == as_measured(measured)
+    assert not wtcp_flows(recording)
+
+
+def test_curves_end_at_what_was_delivered_and_begin_when_their_flow_did(
+    contended: tuple[Path, list[dict[str, Any]]],
+) -> None:
+    folder, measured = contended
+    curves, without = flow_curves(open_recording(folder))
+    assert not without
+    assert [int(curve.new_bytes.sum()) for curve in curves] == [f["delivered_bytes"] for f in measured]
+    for curve, told in zip(curves, measured, strict=True):
+        assert (np.diff(curve.time_s) >= 0).all()
+        assert told["start_s"] < curve.time_s[0] < told["start_s"] + 25
+        assert curve.time_s[-1] <= curve.until_s < 331
+
+
+def test_without_the_receivers_capture_its_acks_say_what_was_delivered(
+    contended: tuple[Path, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    folder, measured = contended
+    shutil.copytree(folder, tmp_path / "half")
+    shutil.rmtree(tmp_path / "half" / "fixed")
+    recording = open_recording(tmp_path / "half")
+    flows = wtcp_flows(recording)
+    for flow, told in zip(flows, measured, strict=True):
+        assert (flow.point, flow.delivered_packets, flow.rate_bps) == ("", None, None)
+        assert told["delivered_bytes"] * 0.9 < (flow.delivered_bytes or 0) <= told["delivered_bytes"]
+    curves, without = flow_curves(recording)
+    assert not curves
+    assert without[0] == "mobile-1:1025 > fixed:5001: no capture was made at its receiver"
+
+
+def test_a_window_keeps_the_packets_in_it(contended: tuple[Path, list[dict[str, Any]]]) -> None:
+    session = mt.open(contended[0])
+    whole, part = session.wtcp, session.between(100, 200).wtcp
+    assert part["flow"].tolist() == whole["flow"].tolist()
+    assert (part["delivered_bytes"] < 0.6 * whole["delivered_bytes"]).all()
+    assert part["host"].tolist() == ["fixed"] * 3
+    again = session.between(50, 200).between(100, None).wtcp
+    assert again["delivered_bytes"].tolist() == part["delivered_bytes"].tolist()
+
+
+def test_a_loose_capture_is_at_the_end_that_answers_at_once(tmp_path: Path) -> None:
+    """Frames of the helper are 1 ms apart: both ends answer at once."""
+    path = written(tmp_path / "a.pcap", [*CALL, data(2, 0), data(3, 880)])
+    (flow,) = wtcp_flows(open_recording(path))
+    assert (flow.name, flow.point) == ("10.0.0.1:1025 > 10.0.0.2:5001", str(path))
+    assert (flow.delivered_bytes, flow.delivered_packets, flow.repeated_packets) == (1320, 3, 1)
+    assert flow.begin_ns == START_NS
+
+
+def test_a_capture_far_from_both_ends_leaves_open_what_was_repeated(tmp_path: Path) -> None:
+    idle = [data(9, 0, identity=b"another!")] * 2  # other packets in between: 3 ms pass
+    path = written(tmp_path / "a.pcap", [syn(), *idle, syn_ack(), *idle, data(0, 0), data(1, 0), ack(440)])
+    (flow,) = wtcp_flows(open_recording(path))
+    assert (flow.point, flow.delivered_packets, flow.repeated_packets) == ("", None, None)
+    assert flow.delivered_bytes == 440
+
+
+def test_a_capture_without_flows_says_so(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.pcap", [syn(), syn_ack()])
+    curves, without = flow_curves(open_recording(path))
+    assert (curves, without) == ([], ["a.pcap: no packet of its captures carries data of TCP or WTCP"])
