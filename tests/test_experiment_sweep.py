@@ -33,7 +33,7 @@ def test_every_cell_is_there_whole_and_no_other() -> None:
 
 
 def test_a_cell_comes_out_as_it_is_bundled() -> None:
-    cell = Cell("request", "tcptoday", 0, BUSY_PERCENT[0], LOSS)
+    cell = Cell("request", "palm", 64, BUSY_PERCENT[0], LOSS)
     assert experiment_sweep.measured(cell) == [known()[cell, size] for size in SIZES]
 
 
