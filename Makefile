@@ -23,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp clean debian
+.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp replay clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -71,13 +71,16 @@ experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 tha
 	$(IN_VENV) docs.programs.experiments run
 	$(IN_VENV) docs.programs.experiments draw
 
-studies: debian $(VENV)/.developer  ## make the studies of paper 004 that docs/studies lacks, in virtual time (a quarter of an hour); pictures, tables
+studies: debian $(VENV)/.developer  ## make the studies of paper 004 that docs/studies lacks, in virtual time (some minutes); pictures, tables
 	$(IN_VENV) docs.programs.studies run
 	$(IN_VENV) docs.programs.studies draw
 
 wtcp: $(VENV)/.developer  ## make the figures of paper 001: runs of WTCP, NewReno and Vegas in virtual time (some minutes)
 	$(IN_VENV) docs.programs.wtcp
 	$(IN_VENV) docs.programs.wtcp_pictures
+
+replay: debian $(VENV)/.developer  ## make docs/replay.md: eight transports over two recordings, and the kernel beside virtual time (root, ten minutes)
+	$(IN_VENV) docs.programs.replay
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

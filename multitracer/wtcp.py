@@ -7,11 +7,16 @@ that repeats the identity in it, 64 random bits. Times are those of the capture.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from multitracer.tables import Column, Schema, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.endpoints import Endpoints
 
 WTCP_PACKETS = Schema(
@@ -79,3 +84,11 @@ class WtcpCapture:
     packets: Table = field(default_factory=lambda: Table.empty(WTCP_PACKETS))
     ends: list[Endpoints] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+
+    def apart(self) -> Iterator[Table]:
+        """Yield the packets of each connection, in the order of `ends`."""
+        connection = self.packets["flow"] >> 1
+        order = np.argsort(connection, kind="stable")
+        edges = np.searchsorted(connection[order], np.arange(len(self.ends) + 1))
+        for begin, end in pairwise(edges.tolist()):
+            yield self.packets.take(order[begin:end])

@@ -134,11 +134,21 @@ def _is_tsh(head: bytes) -> bool:
     )
 
 
+def _is_utf_16(head: bytes) -> bool:
+    """Return whether bytes are text of two bytes a character behind the mark of their order, as of Excel."""
+    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) or len(head) < _LEAST_UTF_16_BYTES:
+        return False
+    text = head[: len(head) // 2 * 2].decode("utf-16", "replace")
+    return all(character.isprintable() or character in "\t\r\n" for character in text)
+
+
+_LEAST_UTF_16_BYTES = 16  # fewer bytes may be anything; not measured
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (_is_mahimahi, "a link trace of Mahimahi", _REPLAY),
     (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "what tcpdump printed", "record again: tcpdump -w out.pcap"),
+    (_is_utf_16, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {path} > out.csv"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),
 )

@@ -16,6 +16,7 @@ from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.date_line import date_line
 from parsers._text.jumps import Jumps
+from parsers._text.legs import name_legs
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         lines.warn(sentence)
     if not len(log.rows):
         raise FormatError(path, "no output of mmcli, qmicli, uqmi, 3ginfo or gsmctl that reports a signal")
-    return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
+    radio = log.rows.table(lines.provenance(path, FORMAT.name))
+    name_legs(radio)
+    return {"radio": radio}
 
 
 FORMAT = Format(

@@ -18,7 +18,7 @@ from multitracer.simulator.run import VirtualRun
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from multitracer.scenario.model import Scenario
@@ -108,17 +108,26 @@ def run_missing(studies: Iterable[str]) -> None:
     )
     for study, arm, seed in wanted:
         if (study, arm, seed) not in done:
-            _append(study, made(study, arm, seed))
+            is_new = not path_of(study).exists()
+            _write(study, [made(study, arm, seed)], mode="w" if is_new else "a")
+    kept.cache_clear()
+    for study in studies:
+        _write(study, _sorted(study), mode="w")
     kept.cache_clear()
 
 
-def _append(study: str, row: Row) -> None:
-    is_new = not path_of(study).exists()
-    with path_of(study).open("a", encoding="utf-8", newline="") as stream:
+def _sorted(study: str) -> list[dict[str, str]]:
+    """Return the kept runs by seed and arm."""
+    order = {arm: place for place, arm in enumerate(STUDIES[study]())}
+    return sorted(kept(study), key=lambda row: (int(row["seed"]), order[row["arm"]]))
+
+
+def _write(study: str, rows: Iterable[Mapping[str, Any]], *, mode: str) -> None:
+    with path_of(study).open(mode, encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        if is_new:
+        if mode == "w":
             writer.writeheader()
-        writer.writerow(row)
+        writer.writerows(rows)
 
 
 def main(arguments: list[str]) -> None:

@@ -49,10 +49,11 @@ def sheet(runs: dict[str, Runs], panels: Sequence[Panel], places: Sequence[str],
     axis : str
         Its title.
     """
+    mode = "lines+markers" if axis else "markers"  # between names there is nothing
     figure = make_subplots(rows=1, cols=len(panels), subplot_titles=[panel.title for panel in panels])
     for column, panel in enumerate(panels, 1):
         for role, (name, arms) in enumerate(panel.lines.items()):
-            trace = _line(runs, panel.column, arms, places, role)
+            trace = _line(runs, panel.column, arms, places, role) | {"mode": mode}
             shown = column == 1 and len(panel.lines) > 1
             figure.add_trace(go.Scatter(**trace, name=name, showlegend=shown), row=1, col=column)
         figure.update_yaxes(type="log" if panel.log else "linear", row=1, col=column)
@@ -60,7 +61,7 @@ def sheet(runs: dict[str, Runs], panels: Sequence[Panel], places: Sequence[str],
             figure.update_yaxes(rangemode="tozero", row=1, col=column)
     base = template("light")
     axes = {"x": base.pop("xaxis"), "y": base.pop("yaxis")}
-    figure.update_layout(**base, height=_HEIGHT_PX, margin={"l": 50, "r": 20, "t": 50, "b": 90})
+    figure.update_layout(**base, height=_HEIGHT_PX, margin={"l": 50, "r": 50, "t": 50, "b": 90})
     figure.update_layout(legend={"orientation": "h", "y": -0.3})
     figure.update_xaxes(**axes["x"], title=axis, type="category")
     figure.update_yaxes(**axes["y"])
@@ -89,7 +90,6 @@ def _line(
             "width": 4,
             "color": colour,
         },
-        "mode": "lines+markers",
         "line": {"color": colour, "width": 1.5},
         "marker": {"color": colour, "symbol": _SYMBOLS[role], "size": 8},
     }

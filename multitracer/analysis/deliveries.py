@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.protocols.tcp.ranges import RangeSet
+from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.protocols.wtcp.packet import PacketType
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -44,15 +44,12 @@ def wtcp_data(packets: Table, flow: int) -> Mask:
 
 
 def _new(begin: Numbers, end: Numbers) -> Numbers:
-    """Return how many units of each range none before it held."""
-    there = RangeSet()
-    total, new = 0, np.zeros(len(begin), np.int64)
-    for i, (left, right) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-        if there.covers(left, right):
-            continue
-        there.add(left, right)
-        new[i], total = there.total - total, there.total
-    return new
+    """Return how many units of each range none before it held; no range is empty."""
+    edges = distinct(np.concatenate([begin, end]))
+    left, right = np.searchsorted(edges, begin), np.searchsorted(edges, end)
+    first = first_painters(left, right, max(len(edges) - 1, 0))
+    sums = np.bincount(first, np.diff(edges), minlength=len(begin) + 1)
+    return np.rint(sums[: len(begin)]).astype(np.int64)
 
 
 def acknowledged_bytes(packets: Table, flow: int) -> int | None:

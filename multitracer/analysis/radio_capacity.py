@@ -74,7 +74,7 @@ def parse_map(text: str, *, path: str) -> SinrMap:
         classes = [
             (_number(each, "least_sinr_db"), _number(each, "bits_per_s_per_hz")) for each in stated["classes"]
         ]
-        found = SinrMap(
+        stated_map = SinrMap(
             _number(stated, "bandwidth_hz"),
             _number(stated, "no_service_dbm"),
             tuple(sorted(classes, reverse=True)),
@@ -84,10 +84,10 @@ def parse_map(text: str, *, path: str) -> SinrMap:
             path,
             "no map from SINR: bandwidth_hz, no_service_dbm, classes of least_sinr_db, bits_per_s_per_hz",
         ) from error
-    highest = max((bits for _, bits in found.classes), default=0.0) * found.bandwidth_hz
-    if not found.classes or not 0 < highest <= _MOST_BITS_PER_S or min(b for _, b in found.classes) < 0:
+    rates = [bits * stated_map.bandwidth_hz for _, bits in stated_map.classes]
+    if not rates or min(rates) < 0 or not 0 < max(rates) <= _MOST_BITS_PER_S:
         raise FormatError(path, f"the map's rates are not above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s")
-    return found
+    return stated_map
 
 
 def _number(document: Document, key: str) -> float:

@@ -12,7 +12,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
-from parsers._packets.decode import WTCP_SYN
+from parsers._packets.decode import GSMTAP, WTCP_SYN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -207,6 +207,8 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     yield "link types", _counts(file.link_types)
     yield "protocols", _counts(file.protocols)
     yield "not decoded", _counts(file.not_decoded)
+    if GSMTAP in file.protocols:
+        yield "signalling", "in GSMTAP: `multitracer report` and `export tables` show it, if tshark is there"
     if file.first_ns is not None and file.last_ns is not None:
         yield "first packet", moment(file.first_ns)
         yield "last packet", f"{moment(file.last_ns)}, {duration(file.last_ns - file.first_ns)} later"

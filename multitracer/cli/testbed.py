@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
 @debug_option
 def command() -> None:
-    """Run TCP over a modelled GSM data call, CDPD or Bluetooth, and record it at every layer.
+    """Run TCP over a modelled wireless link, and record it at every layer.
 
     A scenario says what happens: the hosts' TCP, the link and its radio, the traffic, fades and resets.
     """

@@ -73,12 +73,13 @@ def power_figure(
     """
     seconds, drawn_dbm = _thinned(time_ns, power_dbm)
     below = "" if threshold_dbm is None else f"dashed: the threshold, {threshold_dbm:g} dBm"
-    axis = {"title": {"text": "seconds", "standoff": 6}, "range": [0, float(time_ns[-1]) / NS_PER_S]}
+    axis: Props = {"range": [0, float(time_ns[-1]) / NS_PER_S]}
+    lowest = axis | {"title": {"text": "seconds", "standoff": 6}}
     alone = transfer is None
     cell = Cell(
         f"{plain(name)}: received power",
         _TALL_PX if alone else _PANEL_PX,
-        axis,
+        lowest if alone else axis,
         {"title": {"text": "dBm"}},
         own_x=alone,
         more=below,
@@ -89,7 +90,7 @@ def power_figure(
         lines.append(_line(1, ends, np.full(2, threshold_dbm), LOOKS["rto"].colour(theme), dash="dash"))
     if transfer is None:
         return sheet([cell], lines, theme=theme)
-    cells, more = _panels(transfer, axis, theme)
+    cells, more = _panels(transfer, axis, lowest, theme)
     return sheet([cell, *cells], [*lines, *more], theme=theme)
 
 
@@ -103,7 +104,9 @@ def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
     return np.repeat(time_ns[edges] / NS_PER_S, 2), np.column_stack([low, high]).ravel()
 
 
-def _panels(transfer: Transfer, axis: Props, theme: ThemeName) -> tuple[list[Cell], list[Props]]:
+def _panels(
+    transfer: Transfer, axis: Props, lowest: Props, theme: ThemeName
+) -> tuple[list[Cell], list[Props]]:
     """Return the four panels below the power, and what is drawn in them."""
     arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
@@ -117,7 +120,7 @@ def _panels(transfer: Transfer, axis: Props, theme: ThemeName) -> tuple[list[Cel
             own_x=False,
         ),
         Cell("Sequence of what was sent", _PANEL_PX, axis, {"title": {"text": "bytes"}}, own_x=False),
-        Cell("Transmissions", _EVENTS_PX, axis, {"showticklabels": False, "range": [0, 1]}),
+        Cell("Transmissions", _EVENTS_PX, lowest, {"showticklabels": False, "range": [0, 1]}),
     ]
     sent_s = transfer.sent_ns / NS_PER_S
     bars_s = np.repeat(sent_s, 3)

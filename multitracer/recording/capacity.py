@@ -11,6 +11,7 @@ from multitracer.analysis.link_capacity import Delivered, delivered_to
 from multitracer.analysis.radio_capacity import Mapped, capacity_by_map, parse_map
 from multitracer.errors import InputError
 from multitracer.recording.views import view_of
+from multitracer.scenario.library import small_text
 from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _ADDRESS_BYTES = 16
 """Width of an address in FLOWS."""
-_MOST_MAP_BYTES = 16 << 20
-"""A map has some hundred bytes, the truth of a drive, which holds it, some MB (ours)."""
 
 
 def recorded_capacity(
@@ -74,12 +73,7 @@ def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) ->
     FormatError
         If it holds no map.
     """
-    try:
-        if path.stat().st_size > _MOST_MAP_BYTES:
-            raise InputError(f"{path}: longer than {_MOST_MAP_BYTES >> 20} MiB; this is no map")
-        by = parse_map(path.read_text("utf-8"), path=str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: no map can be read from it: {error}; name a JSON file") from error
+    by = parse_map(small_text(path), path=str(path))
     tables = [table for _, table in recording.tables("radio", "radio")]
     if not tables:
         raise InputError(f"{recording.name}: holds no log of the radio; name a drive with one")

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 _SAME_HOST_NS = NS_PER_MS
 """An answer within it was made where it was captured: as far as `views` says so of round trips."""
-_MOST_TCP_FLOWS = 30
-"""Connections with the most bytes of which the flows are returned: more curves cannot be told apart."""
+MOST_FLOWS = 30
+"""Connections of TCP with the most bytes of which the flows are returned: more curves look alike."""
 NO_RECEIVER = "no capture was made at its receiver"
 
 
@@ -97,7 +97,7 @@ class RecordedFlow:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A WTCP connection at one capture point; its packets are those of the window."""
+    """A WTCP connection at one capture point, with its own packets in the window."""
 
     point: str
     packets: Table
@@ -115,8 +115,8 @@ def wtcp_flows(recording: Recording) -> list[RecordedFlow]:
     seen: dict[tuple[Endpoints, int], list[_Seen]] = {}
     for part in recording.parts:
         capture, before = _wtcp_of(recording, part), Counter[object]()
-        for number, ends in enumerate(capture.ends):
-            here = _seen(recording, part.point.name, capture, number)
+        for number, (ends, packets) in enumerate(zip(capture.ends, capture.apart(), strict=True)):
+            here = _seen(recording, part.point.name, number, ends, packets)
             seen.setdefault((ends, before[ends]), []).append(here)
             before[ends] += 1
     flows = (_wtcp_flow(recording, ends, each, way) for (ends, _), each in seen.items() for way in (0, 1))
@@ -161,27 +161,27 @@ def _wtcp_of(recording: Recording, part: Part) -> WtcpCapture:
     return capture
 
 
-def _seen(recording: Recording, point: str, capture: WtcpCapture, number: int) -> _Seen:
-    ends = capture.ends[number]
+def _seen(recording: Recording, point: str, number: int, ends: Endpoints, packets: Table) -> _Seen:
     owners = [recording.hosts.owner(host) if recording.folder else None for host in (ends.src, ends.dst)]
-    near = _answers(capture.packets, number)
+    near = _answers(packets)
     at = [near[i] if owner is None else owner == point for i, owner in enumerate(owners)]
-    return _Seen(point, capture.packets.within(*recording.bounds_ns), number, *at)
+    return _Seen(point, packets.within(*recording.bounds_ns), number, *at)
 
 
-def _answers(packets: Table, number: int) -> tuple[bool, bool]:
+def _answers(packets: Table) -> tuple[bool, bool]:
     """Return whether initiator and responder answered at once, as this capture saw their hand-shake."""
-    rows = np.flatnonzero(packets["flow"] >> 1 == number)
-    by_responder = rows[packets["flow"][rows] & 1 == 1]
-    if not len(by_responder):
+    is_responder, time_ns = packets["flow"] & 1 == 1, packets["time_ns"]
+    if not is_responder.any():
         return False, False
-    answer = by_responder[0]
-    before, after = rows[rows < answer], rows[rows > answer]
-    after = after[packets["flow"][after] & 1 == 0]
-    time_ns = packets["time_ns"]
-    responder = len(before) > 0 and time_ns[answer] - time_ns[before[-1]] <= _SAME_HOST_NS
-    initiator = len(after) > 0 and time_ns[after[0]] - time_ns[answer] <= _SAME_HOST_NS
-    return bool(initiator), bool(responder)
+    answer = int(np.argmax(is_responder))
+    after = answer + np.flatnonzero(~is_responder[answer:])
+    responder = answer > 0 and _is_at_once(time_ns[answer - 1], time_ns[answer])
+    return len(after) > 0 and _is_at_once(time_ns[answer], time_ns[after[0]]), responder
+
+
+def _is_at_once(before_ns: int, after_ns: int) -> bool:
+    known = NOT_A_TIME not in (before_ns, after_ns)
+    return known and 0 <= int(after_ns) - int(before_ns) <= _SAME_HOST_NS
 
 
 def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: int) -> RecordedFlow | None:
@@ -194,7 +194,7 @@ def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: 
     if receiver is not None:
         packets, point = receiver.packets, receiver.point
         table, _ = wtcp_deliveries(packets, 2 * receiver.number + way)
-        begin_ns = _first_ns(packets["time_ns"][packets["flow"] >> 1 == receiver.number])
+        begin_ns = _first_ns(packets["time_ns"])
         delivered = int(table["new_bytes"].sum())
     else:
         known = [acknowledged_bytes(each.packets, 2 * each.number + way) for each in places]
@@ -234,7 +234,7 @@ def _name(recording: Recording, ends: Endpoints) -> str:
 def tcp_flows(recording: Recording) -> list[RecordedFlow]:
     """Return the flows of TCP with data, of the connections with the most bytes, in order of their begin."""
     flows: dict[tuple[int, int, bool], RecordedFlow] = {}
-    for part, number in recording.largest(_MOST_TCP_FLOWS):
+    for part, number in recording.largest(MOST_FLOWS):
         rows = part.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]
         for reverse in np.flatnonzero(rows).astype(bool).tolist():
             view = view_of(recording, part, number, reverse=reverse)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.mobility.serving import Serving
+from multitracer.analysis.mobility.serving import Serving, is_serving
 from multitracer.radio import RADIO
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME, Table
@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.tables import Array, Numbers, Times
+    from multitracer.tables import Array, Mask, Numbers, Times
 
 PAUSE_NS = 6 * 3600 * NS_PER_S
 """After so long without a reading another drive begins: a break at noon is shorter, a night longer."""
@@ -41,6 +41,8 @@ may name the cells of two layers; two of one format differ only where a change f
 Levels are compared within one format only: their scales and filters differ otherwise. Not measured."""
 Span = tuple[int, int]
 """The first and the last time of a log, ns since 1970."""
+_ANCHOR_NS = 6 * NS_PER_S
+"""Programs on phones read a cell every 5 s at least, as a rule. Not measured."""
 _CELLS = ("cell_id", "physical_cell_id")
 _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm")
 
@@ -73,7 +75,7 @@ def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
         for own in phones:
             name = PurePath(own[0].path).name
             label = "/".join(filter(None, (host, name))) if len(phones) > 1 and name != host else host
-            yield from ((label, drive) for drive in _drives(own))
+            yield from ((label, drive) for drive in _drives(_with_legs(own)))
 
 
 def span_of(time_ns: Times) -> Span:
@@ -168,6 +170,43 @@ def _nearest(known: Times, wanted: Times) -> Numbers:
     after = np.minimum(after, len(known) - 1)
     before = np.maximum(after - 1, 0)
     return np.where(np.abs(known[after] - wanted) < np.abs(known[before] - wanted), after, before)
+
+
+def _with_legs(logs: list[PhoneLog]) -> list[PhoneLog]:
+    """Return the logs of a phone, the NR cells of one that lie within LTE cells of another as secondary ones.
+
+    A program may write a file for each technology. A phone with both has its anchor in LTE (EN-DC: TS 37.340,
+    4.1.2), and two serving cells would be a change of the cell with each reading.
+    """
+    anchors = [_times_of(log.radio, "LTE") for log in logs]
+    if not any(map(len, anchors)):
+        return logs
+    legs = []
+    for place, log in enumerate(logs):
+        others = np.sort(np.concatenate([np.empty(0, np.int64), *anchors[:place], *anchors[place + 1 :]]))
+        leg = is_serving(log.radio) & (log.radio["rat"] == "NR") & _amid(others, log.radio["time_ns"])
+        role = np.where(leg, "secondary", log.radio["role"])
+        legs.append(
+            log._replace(radio=Table(RADIO, log.radio.columns | {"role": role}, log.radio.provenance))
+        )
+    return legs
+
+
+def _times_of(radio: Table, rat: str) -> Times:
+    """Return the times at which a cell of a technology served."""
+    rows = is_serving(radio) & (radio["rat"] == rat) & (radio["time_ns"] != NOT_A_TIME)
+    return np.asarray(radio["time_ns"][rows])
+
+
+def _amid(known: Times, time_ns: Times) -> Mask:
+    """Return which times have known ones soon before and soon after."""
+    if not len(known):
+        return np.zeros(len(time_ns), dtype=bool)
+    after = np.searchsorted(known, time_ns)
+    before = known[np.maximum(after - 1, 0)]
+    later = known[np.minimum(after, len(known) - 1)]
+    soon = (time_ns - before <= _ANCHOR_NS) & (later - time_ns <= _ANCHOR_NS)
+    return np.asarray((after > 0) & (after < len(known)) & soon)
 
 
 def _drives(logs: list[PhoneLog]) -> list[list[PhoneLog]]:

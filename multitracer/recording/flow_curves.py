@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.deliveries import in_time_order
 from multitracer.clock.moved_table import moved
-from multitracer.recording.deliveries import tcp_flows, wtcp_flows
+from multitracer.recording.deliveries import MOST_FLOWS, NO_RECEIVER, tcp_flows, wtcp_flows
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -53,8 +53,11 @@ class FlowCurve:
 def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
     """Return the curves of all flows with a capture at their receiver, and why others have none, in words."""
     flows = [*tcp_flows(recording), *wtcp_flows(recording)]
-    known = [flow for flow in flows if flow.point]
-    without = [f"{flow.name}: no capture was made at its receiver" for flow in flows if not flow.point]
+    known = sorted((flow for flow in flows if flow.point), key=lambda flow: -(flow.delivered_bytes or 0))
+    without = [f"{flow.name}: {NO_RECEIVER}" for flow in flows if not flow.point][:MOST_FLOWS]
+    if len(known) > MOST_FLOWS:
+        without.append(f"{recording.name}: {len(known) - MOST_FLOWS:,} flows with fewer bytes are not drawn")
+        known = known[:MOST_FLOWS]
     if not flows:
         without = [f"{recording.name}: no packet of its captures carries data of TCP or WTCP"]
     point = Counter(flow.point for flow in known).most_common(1)[0][0] if known else ""

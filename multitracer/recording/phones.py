@@ -22,7 +22,7 @@ from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, rad
 from multitracer.recording.radios import radios_of, rows_of
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.words import count, portable
+from multitracer.words import count, moment, portable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,6 +168,25 @@ def _meet(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
 def drives_beside(phones: Sequence[Phone]) -> int:
     """Return how many phones of a recording were read at another time than the first one only."""
     return sum(not _meet(phone.span_ns, phones[0].span_ns) for phone in phones[1:])
+
+
+def which_phone(phones: Sequence[Phone]) -> str:
+    """Return in a sentence which of several phones and drives is shown, and what else there is."""
+    drives = drives_beside(phones)
+    radios = len(phones) - 1 - drives
+    others = [count(radios, "other radio")] if radios else []
+    if drives:
+        others.append(f"{count(drives, 'other drive')} (a pause of over six hours, or a clock that jumped)")
+    span_ns = phones[0].span_ns
+    named = len({phone.host for phone in phones}) > 1
+    cards = radios_of(phones[0].radio, phones[0].signalling)
+    first = f"card {cards[0]} of the phone" if cards else "the first radio"
+    if named:
+        first = f"the radio of {portable(phones[0].host)}"
+    if not radios and span_ns is not None:
+        first = f"the drive from {moment(span_ns[0])} on"
+    held = " and ".join(others)
+    return f"what is shown is of {first}; the logs hold {held}, too (`export tables`)"
 
 
 def log_names(logs: Sequence[PhoneLog]) -> str:

@@ -275,7 +275,8 @@ class Recording:
         if number is not None:
             return self.numbered(number)
         if not (largest := self.largest(1)):
-            raise InputError(f"{self.name}: holds no TCP connection")
+            here = "; `multitracer report` shows its radio and its road" if self.surroundings() else ""
+            raise InputError(f"{self.name}: holds no TCP connection{here}")
         return largest[0]
 
 

@@ -18,7 +18,7 @@ from multitracer.analysis.series.surroundings import speed_series, travelled_ser
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
-from multitracer.recording.phones import phones_of
+from multitracer.recording.phones import phones_of, which_phone
 from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
@@ -91,6 +91,8 @@ class Surroundings:
     @cached_property
     def series(self) -> dict[str, Table]:
         """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded: of the first phone's drive."""
+        if len(self.phones) > 1:
+            self.recording.warn_once(f"{self.recording.name}: {which_phone(self.phones)}")
         series = dict(self.phones[0].series) if self.phones else {}
         series |= _fullest(self._tracks, speed_series)
         if self.drive is not None:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.capacity.config import CapacityConfig
 from multitracer.channel.cdpd.config import CdpdConfig
+from multitracer.channel.switched.config import SwitchedConfig
 
 if TYPE_CHECKING:
     from multitracer.channel.links import AnyLinkConfig
     from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
-_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", CapacityConfig: ""}
-"""A capacity trace does not tell of which technology it is."""
+_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", CapacityConfig: "", SwitchedConfig: ""}
+"""A capacity trace and a switched link do not tell of which technology they are."""
 
 
 def modem_profile(config: AnyLinkConfig) -> str:

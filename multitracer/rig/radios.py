@@ -107,6 +107,8 @@ def radio_of(name: str, *, direction: Direction, seconds: float) -> Radio:
 
 
 def _head(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: no radio: a device or a pipe; write the trace to a file")
     try:
         with path.open("rb") as stream:
             return stream.read(_HEAD_BYTES)

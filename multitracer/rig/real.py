@@ -93,7 +93,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
         If the folder is another session's, in use, or cannot be made; if the link has several mobiles; if
         there is no such transport, or none for this link.
     CollectorError
-        If the call was dropped, or a program ended before its time.
+        If the link was over for good, or a program ended before its time.
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """

@@ -12,6 +12,7 @@ from multitracer import __version__
 from multitracer.errors import CollectorError
 from multitracer.rig.real_host import READY
 from multitracer.testbed.children import PYTHON
+from multitracer.testbed.driver import why_dropped
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Course:
 
     def _reason(self, now_ns: int) -> str:
         if self._link.is_dropped:
-            self._problem = "the call was dropped; the same command continues in a new one"
+            self._problem = f"{why_dropped(self._link)}; the same command continues in a new run of the link"
         elif self._server.has_ended:
             self._problem = f"the server ended: {_last_words(self._server)}"
         elif self._client.has_ended:

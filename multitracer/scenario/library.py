@@ -56,7 +56,7 @@ def load_scenario(name: str) -> Scenario:
         raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
     path = Path(name)
     return parse_scenario(
-        _text(path),
+        small_text(path),
         name=path.stem,
         path=name,
         read_trace=lambda relative: read_error_trace(inside(path.parent, relative)),
@@ -78,7 +78,7 @@ def read_error_trace(path: Path) -> ErrorTrace:
     FormatError
         If it is no error trace.
     """
-    return parse_error_trace(_text(path), path=str(path))
+    return parse_error_trace(small_text(path), path=str(path))
 
 
 def read_capacity_trace(path: Path) -> CapacityTrace:
@@ -91,14 +91,23 @@ def read_capacity_trace(path: Path) -> CapacityTrace:
     FormatError
         If it is no capacity trace.
     """
-    return parse_capacity_trace(_text(path), path=str(path))
+    return parse_capacity_trace(small_text(path), path=str(path))
 
 
-def _text(path: Path) -> str:
+def small_text(path: Path) -> str:
+    """Return the text of a file that has no more than 16 MiB, a device or a pipe included.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is longer, or is not UTF-8.
+    """
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        with path.open("rb") as stream:
+            octets = stream.read(_MAX_BYTES + 1)  # a device has no size
+        if len(octets) > _MAX_BYTES:
             raise InputError(f"{path}: longer than {_MAX_BYTES >> 20} MiB; this is another kind of file")
-        return path.read_text("utf-8")
+        return octets.decode("utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

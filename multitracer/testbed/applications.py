@@ -9,6 +9,7 @@ from multitracer import __version__
 from multitracer.channel.shared.packet_link import FAR
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT
 from multitracer.testbed.children import PYTHON
+from multitracer.testbed.driver import why_dropped
 from multitracer.testbed.kernel_tcp import congestion_control
 from multitracer.testbed.traffic import READY, Plan, Transfer
 from multitracer.units import NS_PER_S
@@ -25,7 +26,7 @@ TRAFFIC = "traffic.jsonl"
 _QUIET_NS = 3 * NS_PER_S
 """Link time without data on the link after which a run whose applications have ended is over."""
 _AFTER_DROP_NS = 10 * NS_PER_S
-"""How long a run goes on after its call was dropped."""
+"""How long a run goes on after its link is over for good."""
 
 
 def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed: float) -> Plan:
@@ -130,7 +131,7 @@ class Course:
         if not self._link.is_quiet or not self._applications.have_ended:
             self._busy_ns = now_ns
         if self._dropped_ns is not None and now_ns > self._dropped_ns + _AFTER_DROP_NS:
-            return "the call was dropped"
+            return why_dropped(self._link)
         if now_ns >= self._limit_ns:
             return "limit_s was reached"
         return "all was sent and received" if now_ns > self._busy_ns + _QUIET_NS else ""

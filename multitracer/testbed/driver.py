@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.channel.gsm.link import SIDES
+from multitracer.channel.gsm.link import SIDES, GsmLink
 from multitracer.channel.shared.hosts import one_of_two
 from multitracer.testbed.privileges import take_real_time_priority
 from multitracer.units import NS_PER_S
@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from multitracer.channel.gsm.link import Delivery, GsmLink, Side
+    from multitracer.channel.gsm.link import Delivery, Side
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.protocols.link_events import LinkEvent
 
@@ -181,6 +181,11 @@ class PullingDriver(Driver):
         for side, end in self._call.ends.items():
             if end.wants_packet and not len(end.queue):
                 self._take_packet(side, now_ns)
+
+
+def why_dropped(link: PacketLink) -> str:
+    """Return why a link is over for good: a data call is dropped, a trace that is not repeated ends."""
+    return "the call was dropped" if isinstance(link, GsmLink) else "the link's trace is over"
 
 
 @contextmanager

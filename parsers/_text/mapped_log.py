@@ -15,10 +15,12 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError
+from multitracer.radio import RADIO
 from multitracer.words import count
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, Header, delimiter_of
 from parsers._text.jumps import Jumps
+from parsers._text.legs import name_legs
 from parsers._text.lines import ZONELESS, Lines
 from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
 from parsers._text.units import decimal_of, factor, plain, split_unit
@@ -206,7 +208,10 @@ class _Log:
             self._row(number, fields)
         self._check_times()
         provenance = self._lines.provenance(self._path, name, missing=self.impossible)
-        return {table: rows.table(provenance) for table, rows in self._tables.items()}
+        tables = {table: rows.table(provenance) for table, rows in self._tables.items()}
+        if RADIO.name in tables:
+            name_legs(tables[RADIO.name])
+        return tables
 
     def _choose_form(self, sample: list[Fields]) -> None:
         try:

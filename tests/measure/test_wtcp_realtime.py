@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import heapq
+import json
 import random
 import select
 import socket
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,11 +20,16 @@ from multitracer.measure.plan import Transaction
 from multitracer.measure.transports import Options, client
 from multitracer.measure.wtcp_server import WtcpServer
 from multitracer.protocols.wtcp import WtcpConfig
+from multitracer.scenario import load_scenario
+from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
-from tests.protocols.wtcp_path import Direction, Path
+from tests.cli.program import run
+from tests.protocols.wtcp_path import Direction
+from tests.protocols.wtcp_path import Path as Link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 BITS_PER_S = 50_000
 REPLY_BYTES = 60_000
@@ -108,7 +116,7 @@ def _linked() -> Iterator[_Link]:
 
 def _virtual_s() -> float:
     """Return from the request, after the hand-shake, until the whole reply is there."""
-    path = Path(*_ways())
+    path = Link(*_ways())
     talk = path.add(data=bytes(64), reply=bytes(REPLY_BYTES))
     path.run(100, until=lambda: len(talk.received["a"]) == REPLY_BYTES)
     return path.now_ns / NS_PER_S - HANDSHAKE_S
@@ -125,3 +133,22 @@ def test_real_time_takes_as_long_as_virtual_time() -> None:
     expected_s = _virtual_s()
     share_late = 2 * link.late_ns / NS_PER_S / expected_s
     assert outcome.rtt_ns / NS_PER_S == pytest.approx(expected_s, rel=WITHIN + share_late)
+
+
+@pytest.mark.root
+@pytest.mark.realtime
+def test_between_namespaces_it_takes_as_long_as_in_virtual_time(tmp_path: Path) -> None:
+    """50 kb/s without loss, 60,000 bytes down: from the SYN until the last of them is there."""
+    words = ("--protocol", "wtcp", "--over", "wtcp-fig4a", "--vary", "reply", "--sizes", str(REPLY_BYTES))
+    run("measure", "run", *words, "--sessions", "1", "-o", str(tmp_path / "run"))
+    with (tmp_path / "run" / "transactions.csv").open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert row["outcome"] == "ok"
+    (facts,) = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["variables"]["runs"]
+    scenario = load_scenario("wtcp-fig4a")
+    virtual = VirtualRun(replace(scenario, traffic=(replace(scenario.traffic[0], bytes=REPLY_BYTES),)))
+    (flow,) = virtual.run().flows
+    assert flow.rate_bps is not None
+    expected_s = REPLY_BYTES * 8 / flow.rate_bps
+    share_late = 2 * facts["latest_ms"] / 1000 / expected_s
+    assert float(row["connect_s"]) + float(row["rtt_s"]) == pytest.approx(expected_s, rel=WITHIN + share_late)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
+from multitracer.analysis.mobility.changes import changes_of
 from multitracer.errors import FormatError
 from parsers import drive_csv, track_csv
 from parsers._text import bundled
@@ -193,6 +194,19 @@ def test_names_that_no_map_has_are_claimed_by_none() -> None:
     assert drive_csv.sniff(b"time,rsrp,lat\n1,2,3\n") == track_csv.sniff(b"time,rsrp,lat\n1,2,3\n") == "no"
     with pytest.raises(FormatError, match="no bundled map fits"):
         drive_csv.parse(io.BytesIO(b"time,rsrp\n1,2\n"), path="x")
+
+
+def test_the_cell_of_nr_beside_one_of_lte_is_no_serving_cell(tmp_path: Path) -> None:
+    """Two serving cells in each line would be a change of the cell, and back, every tenth of a second."""
+    head, both, lte = XCAL.splitlines()
+    alone = both.replace(b",163,-83.46,", b",,,")
+    lines = [line.replace(b"14:32:11", b"14:32:%02d" % n) for n in range(20) for line in (both, lte)]
+    path = tmp_path / "drive.csv"
+    path.write_bytes(b"\n".join([head, *lines, alone.replace(b"14:32:11", b"14:32:20")]) + b"\n")
+    radio = tables_of(path)["radio"]
+    roles = [(rat, role) for rat, role in zip(radio["rat"].tolist(), radio["role"].tolist(), strict=True)]
+    assert roles == [("LTE", "serving"), ("NR", "secondary"), ("LTE", "serving")] * 20 + [("NR", "serving")]
+    assert len(changes_of(radio.take(slice(0, -1)))) == 0
 
 
 @given(data=st.sampled_from([TOWERS, SURVEY, XCAL]).flatmap(damaged))

@@ -101,6 +101,13 @@ def test_what_nobody_knows_is_told_by_its_looks(content: bytes, kind: str, tmp_p
     assert f"it looks like {kind}; installed formats: " in told
 
 
+def test_text_of_two_bytes_a_character_is_named_with_its_conversion(tmp_path: Path) -> None:
+    """As Excel and drive-test programs on Windows save it."""
+    for encoding in ("utf-16", "utf-16-be"):
+        content = ("\ufeff" * (encoding != "utf-16") + "Time;RSRP\nGrüße;-90\n").encode(encoding)
+        assert "text in UTF-16, which is not read; convert it: iconv -f UTF-16" in of(tmp_path, content)
+
+
 def test_noise_gets_no_name(tmp_path: Path) -> None:
     rng = random.Random(8)
     for _ in range(200):

@@ -86,6 +86,7 @@ def test_tool_run_once_has_a_value_and_no_time() -> None:
     assert (row["source"], row["rsrp_dbm"], row["time_ns"]) == ("mmcli", -95.0, None)
     lte, nr = rows(b'[{"type":"lte","rssi":-65,"rsrp":-95},{"type":"5gnr","rsrp":-90,"snr":-2.5}]\n')
     assert (lte["rsrp_dbm"], nr["rat"], nr["sinr_db"]) == (-95.0, "NR", -2.5)
+    assert (lte["role"], nr["role"]) == ("serving", "secondary"), "the leg of a dual connection"
 
 
 @given(data=damaged(b"2026-11-20T10:15:00Z\n" + MMCLI + QMICLI + UQMI))

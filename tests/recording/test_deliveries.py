@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import multitracer as mt
-from multitracer.recording.deliveries import RecordedFlow, tcp_flows, wtcp_flows
+from multitracer.analysis.deliveries import wtcp_deliveries
+from multitracer.endpoints import Endpoints
+from multitracer.recording.deliveries import RecordedFlow, _answers, tcp_flows, wtcp_flows
 from multitracer.recording.flow_curves import flow_curves
 from multitracer.recording.open import open_recording
 from multitracer.scenario import load_scenario
 from multitracer.simulator.record import record_virtual
+from multitracer.tables import NOT_A_TIME, Table
+from multitracer.wtcp import WTCP_PACKETS, WtcpCapture
+from parsers._wtcp import read_wtcp
 from tests.parsers.test_wtcp import CALL, START_NS, ack, data, syn, syn_ack, written
 
 if TYPE_CHECKING:
@@ -125,3 +131,46 @@ def test_a_capture_without_flows_says_so(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", [syn(), syn_ack()])
     curves, without = flow_curves(open_recording(path))
     assert (curves, without) == ([], ["a.pcap: no packet of its captures carries data of TCP or WTCP"])
+
+
+def test_what_is_new_in_each_range_is_what_none_before_it_held() -> None:
+    chance = np.random.default_rng(18)
+    for many in (0, 1, 7, 300):
+        place, length = chance.integers(0, 2000, many), chance.integers(1, 200, many)
+        columns = {
+            "time_ns": np.arange(many), "frame": np.arange(many), "flow": np.zeros(many, np.int64),
+            "kind": np.full(many, 4), "number": np.arange(many), "place": place, "payload_bytes": length,
+        }  # fmt: skip
+        there: set[int] = set()
+        new = []
+        for begin, size in zip(place.tolist(), length.tolist(), strict=True):
+            new.append(len(set(range(begin, begin + size)) - there))
+            there |= set(range(begin, begin + size))
+        table, repeated = wtcp_deliveries(Table(WTCP_PACKETS, columns), 0)
+        assert table["new_bytes"].tolist() == [each for each in new if each]
+        assert repeated == new.count(0)
+
+
+def test_many_connections_and_holes_of_a_hostile_capture_cost_little() -> None:
+    """100,000 packets of 20,000 connections, no two of them next to each other in the stream."""
+    many = 100_000
+    columns = {name: np.arange(many) for name in WTCP_PACKETS.names}
+    columns |= {"flow": 2 * (np.arange(many) % 20_000), "kind": np.full(many, 4)}
+    columns["place"] = 10 * np.arange(many)[::-1]
+    ends = [Endpoints("10.0.0.1", 1, "10.0.0.2", n) for n in range(20_000)]
+    capture = WtcpCapture(Table(WTCP_PACKETS, columns | {"payload_bytes": np.ones(many, np.int64)}), ends)
+    began_s = time.process_time()
+    assert [len(each) for each in capture.apart()] == [5] * 20_000
+    one = columns | {"flow": np.zeros(many, np.int64), "payload_bytes": np.ones(many, np.int64)}
+    assert wtcp_deliveries(Table(WTCP_PACKETS, one), 0)[0]["new_bytes"].sum() == many
+    assert time.process_time() - began_s < 10
+
+
+def test_a_capture_without_times_is_at_no_end(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.pcap", CALL)
+    capture = open_recording(path).parts[0].capture
+    wtcp = read_wtcp(capture.files)
+    for packets in wtcp.apart():
+        columns = packets.columns | {"time_ns": np.full(len(packets), NOT_A_TIME)}
+        assert _answers(Table(WTCP_PACKETS, columns)) == (False, False)
+        assert _answers(packets) == (True, True)

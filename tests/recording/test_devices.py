@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _HEAD = "Timestamp,Longitude,Latitude,Speed,Operatorname,CellID,NetworkMode,RSRP,SNR,DL_bitrate,UL_bitrate"
 _FORM = "%Y.%m.%d_%H.%M.%S"
+_EPOCH_NS = 1_777_777_777_000_000_000
 _START = datetime(2026, 5, 4, 9, 0)  # noqa: DTZ001  # such logs name no zone
 
 
@@ -42,9 +43,10 @@ def test_two_phones_of_one_folder_are_two(tmp_path: Path, cell: int, rsrp: int) 
     names = [name.rpartition("/")[2] for name in drive.handovers["host"].unique()]
     assert names == ["first.csv", "second.csv"]
     assert set(drive.series()["Radio_rsrp"]["value"]) == {-85.0}
+    assert "first.csv; the logs hold 1 other radio, too (`export tables`)" in " ".join(drive.warnings)
     write_report(open_recording(tmp_path), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
-    assert "first.csv, which has most readings; the logs hold 1 other radio, too" in html
+    assert "first.csv; the logs hold 1 other radio, too" in html
 
 
 def test_the_files_of_one_drive_are_one(tmp_path: Path) -> None:
@@ -62,6 +64,19 @@ def test_the_files_of_one_drive_are_one(tmp_path: Path) -> None:
     assert "2 more logs" in series["Radio_rsrp"].attrs["source"]
     columns = ["cell_id", "seconds", "distance_m", "throughput_median_bps", "handovers_in"]
     assert drive.cells[columns].values.tolist() == whole.cells[columns].values.tolist()
+
+
+def test_a_file_for_each_technology_is_one_dual_connection(tmp_path: Path) -> None:
+    """Network Survey writes LTE and NR apart; the NR cell beside LTE is the leg, and alone it serves."""
+    for rat, cells in (("LTE", range(0, 200, 5)), ("NR", range(100, 300, 5))):
+        rows = [f"{_EPOCH_NS + s * 10**9},survey,serving,{rat},-90,{len(rat)},1300" for s in cells]
+        head = "time_ns,source,role,rat,rsrp_dbm,physical_cell_id,channel"
+        (tmp_path / f"{rat}.csv").write_text("\n".join([head, *rows]) + "\n")
+    drive = mt.open(tmp_path)
+    (change,) = drive.handovers.to_dict("records")
+    assert (change["source_rat"], change["target_rat"]) == ("LTE", "NR")
+    assert (change["latest_ns"].value - _EPOCH_NS) // 10**9 in (195, 200)
+    assert drive.radio["role"].tolist() == ["serving"] * 80, "the table stays as it was logged"
 
 
 def test_two_exports_of_one_phone_are_one(tmp_path: Path) -> None:

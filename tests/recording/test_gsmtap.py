@@ -12,6 +12,7 @@ from multitracer.errors import PreflightError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.inputs import find_inputs, loose_inputs
 from multitracer.recording.open import read_recording
+from tests.cli.program import call
 from tests.parsers.frames import frame
 from tests.parsers.signalling_messages import START_NS, packet, version_2
 from tests.parsers.test_diag import log
@@ -46,6 +47,10 @@ def without_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows(recording: Recording, name: str) -> list[dict[str, object]]:
     return [row for _, table in recording.tables("radio", name) for row in table.rows()]
+
+
+def test_inspect_says_where_the_signalling_of_a_capture_is_shown(mixed: Path) -> None:
+    assert "in GSMTAP: `multitracer report` and `export tables` show it" in call("inspect", mixed).stdout
 
 
 @needs_tshark

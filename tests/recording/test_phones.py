@@ -61,4 +61,5 @@ def test_a_report_says_that_there_is_another_card(tmp_path: Path) -> None:
     write_report(recording, tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "has 1 other radio, too" in html
+    assert "What is shown is of card 0 of the phone; the logs hold 1 other radio, too" in html
     assert "1 serving cell" in html

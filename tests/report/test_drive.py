@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import multitracer as mt
+from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.recording.open import open_recording
+from multitracer.report.drive.cells_section import changes_section
 from multitracer.report.write import write_report
 from tests.cli.program import call
 from tests.cli.test_without_capture import CSV
 from tests.conftest import SAMPLES
+from tests.report.test_route_map import START_NS, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,11 +75,39 @@ def test_a_bad_radio_with_a_good_rate_is_not_bad(tmp_path: Path) -> None:
     assert "the rate rose" not in html
 
 
+def test_gaps_of_the_route_and_positions_left_out_are_named(tmp_path: Path) -> None:
+    """A leap of 300 km draws no line, and the map says so; a position at 0/0 is counted."""
+    log = drive(tmp_path / "drive.csv")
+    rows = log.read_text().splitlines()
+    rows[200:] = [row.replace("51.8955", "54.5935") for row in rows[200:]]
+    rows[20] = rows[20].replace("51.8955", "0.0000").replace("-8.492000", "0.000000")
+    log.write_text("\n".join(rows) + "\n")
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "The route has 1 gap, in which nothing is drawn: leap of 300.0 km in 1 s." in html
+    assert "Of 300 logged positions were left out: 1 (without coordinates that can be)." in html
+    assert 'data-kind="gap"' in html
+
+
 def test_the_level_of_a_cell_of_the_third_generation_is_named(tmp_path: Path) -> None:
     log = drive(tmp_path / "drive.csv")
     log.write_text(log.read_text().replace(",LTE,", ",HSPA,"))
     write_report(open_recording(log), tmp_path / "report.html")
     assert "RSCP -85 dBm (-85 to -85)" in (tmp_path / "report.html").read_text()
+
+
+def test_only_an_ordered_change_took_a_known_time() -> None:
+    """A reselection is seen when it is done."""
+    times = START_NS + np.array([0, 10]) * 1_000_000_000
+    changes = table(
+        JUDGED_HANDOVERS,
+        time_ns=times,
+        complete_ns=times + np.array([0, 40_000_000]),
+        kind=np.array(["reselection", "handover"]),
+    )
+    html = str(changes_section(changes, origin_ns=START_NS, speed=1))
+    assert "40 ms" in html
+    assert ">0 s<" not in html
 
 
 def test_a_good_drive_has_no_bad_stretch(tmp_path: Path) -> None:

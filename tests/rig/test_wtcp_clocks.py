@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 import multitracer as mt
+from multitracer.channel.links import LINK_KINDS
 from multitracer.errors import InputError
 from multitracer.measure.plan import ProtocolName
 from multitracer.rig import virtual
 from multitracer.rig.real import run_real
+from multitracer.scenario import load_scenario
 from multitracer.scenario.transports import WTCP_PACKET_BYTES
 from multitracer.simulator.world import VirtualWorld
 from tests.rig.real import measuring, transactions
@@ -21,18 +23,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from multitracer.scenario.model import Scenario
     from multitracer.simulator.host import Host
 
-KINDS = ("gsm", "cdpd", "bluetooth")
+KINDS = tuple(LINK_KINDS)
 CALL = '[tcp]\nmtu_bytes = 576\n[link]\nkind = "gsm"\n[[traffic]]\nbytes = 1\n'
 """A data call without errors."""
 SPEED = 5
 
 
-def of_kind(kind: str, *, mtu_bytes: int = 576) -> str:
-    """Return a scenario of one kind of link, which a data call has with a traffic only."""
-    traffic = "[[traffic]]\nbytes = 1\n" if kind == "gsm" else ""
-    return f'[tcp]\nmtu_bytes = {mtu_bytes}\n[link]\nkind = "{kind}"\n{traffic}'
+TRACE = "".join(f"{ms}\n" for ms in range(200, 10_001, 200))
+"""Five packets each second, for ten seconds, over and over: a capacity of 60 kbit/s."""
+
+
+def of_kind(kind: str, folder: Path) -> Scenario:
+    """Return a scenario of one kind of link."""
+    more = {"gsm": "[[traffic]]\nbytes = 1\n", "capacity": '[link.down]\ntrace = "down"\n'}
+    (folder / "down").write_text(TRACE)
+    (folder / "test.toml").write_text(
+        f'[tcp]\nmtu_bytes = 576\n[link]\nkind = "{kind}"\n{more.get(kind, "")}'
+    )
+    return load_scenario(str(folder / "test.toml"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +58,8 @@ def test_every_kind_of_link_carries_long_messages(
         return offer(self, host, data)
 
     monkeypatch.setattr(VirtualWorld, "transmit", noted)
-    found = run(plan("wtcp", (64, 100_000), 2, timeout_s=600.0), tmp_path, link(of_kind(kind)))
+    over = of_kind(kind, tmp_path)
+    found = run(plan("wtcp", (64, 100_000), 2, timeout_s=600.0), tmp_path / "run", over)
     assert [row["outcome"] for row in found] == ["ok"] * 4
     assert max(lengths) == WTCP_PACKET_BYTES
     for row in found:
@@ -66,8 +78,9 @@ def test_a_session_of_its_own_for_each_transaction_connects_each_time(tmp_path: 
 @pytest.mark.parametrize("runs", [virtual.run_virtual, run_real])
 def test_a_link_whose_packets_are_too_short_is_refused(runs: Callable[..., Any], tmp_path: Path) -> None:
     words = "test: transport wtcp sends packets of 500 bytes, .* mtu_bytes = 296 does not carry; choose 500"
+    short = link('[tcp]\nmtu_bytes = 296\n[link]\nkind = "cdpd"\n')
     with pytest.raises(InputError, match=words):
-        runs(plan("wtcp"), tmp_path / "new", link(of_kind("cdpd", mtu_bytes=296)), progress=print)
+        runs(plan("wtcp"), tmp_path / "new", short, progress=print)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from multitracer.scenario import Scenario, Traffic, load_scenario, read_error_tr
 from multitracer.scenario.radio import realism_of, under_errors
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLUETOOTH = BluetoothConfig(errors=BitErrorConfig(good_s=2, bad_s=1, good_ber=1e-6, bad_ber=1e-4))
 """At 1e-4 one header in two million is not decoded; a trace does not tell that from a payload that fails."""
@@ -88,6 +86,11 @@ def test_a_measurement_runs_under_recorded_errors(tmp_path: Path) -> None:
     errors = ("--errors", tmp_path / "radio.txt", "-o", tmp_path / "lone")
     lone = run("measure", "run", "--protocol", "tcp", "--server", "localhost:1", *errors, status=2)
     assert "--errors needs --over" in lone.stderr
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(InputError, match="/dev/zero: longer than 16 MiB"):
+        read_error_trace(Path("/dev/zero"))
 
 
 def test_a_link_without_frames_takes_no_error_trace() -> None:

@@ -10,10 +10,12 @@ import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.rig.real import run_real as measure_real
+from multitracer.scenario import load_scenario
 from multitracer.simulator.record import record_virtual
 from multitracer.simulator.run import VirtualRun
 from multitracer.testbed.run import run_real
 from tests.cli.program import run
+from tests.rig.real import measuring, transactions
 from tests.rig.virtual import link, plan
 from tests.testbed.running import document, finished, left_behind, outcome, started
 
@@ -37,15 +39,24 @@ direction = "down"
 bytes = {size}
 start_s = 1
 """
-SIZES = {"cdpd": 12_000, "bluetooth": 200_000}
+SIZES = {"cdpd": 12_000, "bluetooth": 200_000, "capacity": 200_000}
+
+
+def written(kind: str, size: int, folder: Path) -> Path:
+    """Write a scenario of one kind of link; a capacity trace of a packet each ms is beside it."""
+    (folder / "down").write_text("".join(f"{ms}\n" for ms in range(1, 1_001)))
+    text = TEXT.format(kind=kind, size=size)
+    (folder / "traffic.toml").write_text(
+        text + '[link.down]\ntrace = "down"\n' if kind == "capacity" else text
+    )
+    return folder / "traffic.toml"
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("kind", SIZES)
 def test_the_kernel_s_tcp_crosses_it_both_ways(kind: str, tmp_path: Path) -> None:
-    size, folder, scenario = SIZES[kind], tmp_path / "run", tmp_path / "traffic.toml"
-    scenario.write_text(TEXT.format(kind=kind, size=size))
-    with started(scenario, folder, speed=SPEED) as child:
+    size, folder = SIZES[kind], tmp_path / "run"
+    with started(written(kind, size, tmp_path), folder, speed=SPEED) as child:
         finished(child)
         assert left_behind(child.pid) == []
     assert outcome(folder) == "all was sent and received"
@@ -58,7 +69,22 @@ def test_the_kernel_s_tcp_crosses_it_both_ways(kind: str, tmp_path: Path) -> Non
     session = mt.open(folder)
     assert session.warnings == []
     assert len(session.connections) == 4, "two, each at both of its ends"
-    assert {row.host for row in session.link_events.itertuples()} == {"mobile", "fixed"}
+    assert set(session.link_events.host) == {"mobile", "fixed"}
+
+
+@pytest.mark.root
+def test_a_trace_that_is_not_repeated_ends_the_run(tmp_path: Path) -> None:
+    scenario = written("capacity", 5_000_000, tmp_path)
+    text = scenario.read_text().replace('kind = "capacity"\n', 'kind = "capacity"\nat_end = "stop"\n')
+    scenario.write_text(text)
+    with started(scenario, tmp_path / "run", speed=SPEED) as child:
+        finished(child)
+    assert outcome(tmp_path / "run") == "the link's trace is over"
+    with measuring(tmp_path / "plan", str(scenario), "--speed", "2", sizes="64", sessions=500) as child:
+        assert "the link's trace is over; the same command continues in a new run" in finished(
+            child, status=1
+        )
+    assert 0 < len(transactions(tmp_path / "plan")) < 500
 
 
 @pytest.mark.root
@@ -78,7 +104,8 @@ def test_goodput_over_bluetooth_is_that_of_virtual_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", SIZES)
 def test_virtual_time_writes_the_same_session(kind: str, tmp_path: Path) -> None:
-    summary = record_virtual(link(TEXT.format(kind=kind, size=3_000)), tmp_path / "run")
+    scenario = load_scenario(str(written(kind, 3_000, tmp_path)))
+    summary = record_virtual(scenario, tmp_path / "run")
     assert [flow.delivered_bytes for flow in summary.flows] == [3_000, 3_000]
     assert mt.open(tmp_path / "run").warnings == []
 

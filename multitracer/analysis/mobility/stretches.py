@@ -83,8 +83,8 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     -------
     Table
         STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
-        `typical_bps`, `poor_bps`, `good_bps`, and `judged_s`: seconds judged by rate, by radio alone, not at
-        all; and those with a bad radio, and nothing known of what was wanted, whose rate was good.
+        `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
+        all), and `by_logger_s`: seconds with a bad radio in which the phone's logger saw `good_bps` or more.
 
     Raises
     ------
@@ -122,8 +122,9 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
         "typical_bps": typical,
         "poor_bps": poor,
         "good_bps": good,
+        "by_logger_s": int(by_logger.sum()),
         "judged_s": {"by rate": int(judged.sum()), "by radio": int((~judged & known).sum()),
-                     "by logger": int(by_logger.sum()), "not": int((~judged & ~known).sum())},
+                     "not": int((~judged & ~known).sum())},
     }  # fmt: skip
     return _table(_Judged(drive, seconds, radio, shown, judged, typical), parts, facts)
 

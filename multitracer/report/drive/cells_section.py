@@ -128,6 +128,7 @@ def _cell(row: Row) -> Markup:
 def _change(row: Row, origin_ns: int, speed: float) -> Markup:
     at_s = (row["time_ns"] - origin_ns) * speed / NS_PER_S
     took = None if row["complete_ns"] is None else row["complete_ns"] - row["time_ns"]
+    took = took or None  # a reselection is seen when it is done: nobody knows how long it took
     ends = {"data_from": f"{at_s - _AROUND_S:.3f}", "data_to": f"{at_s + _AROUND_S:.3f}"}
     show = element("button", f"{at_s:.1f} s", type="button", data_show="0", **ends)
     return element(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ from multitracer.words import count, duration, moment, printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.road import Road
     from multitracer.figures.stacked import View
@@ -75,7 +77,7 @@ def route_map(
     if road.route is None:
         return None
     limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
-    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road)]
+    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road), *_gaps(road.route)]
     everything = {**road.surroundings.series, **series}
     return drawn_route(Drive(road.route, everything, limits, events, origin_ns, speed, base))
 
@@ -118,6 +120,12 @@ def _outages(road: Road) -> list[Event]:
         Event(begin, "outage", f"nothing came through for {duration(end - begin)}")
         for begin, end in zip(begins, ends, strict=True)
     ]
+
+
+def _gaps(route: Route) -> list[Event]:
+    """Return the gaps of a route, each at the last position before it."""
+    gaps = zip(route.gaps["begin_ns"].tolist(), route.gaps["reason"].tolist(), strict=True)
+    return [Event(begin_ns, "gap", reason) for begin_ns, reason in islice(gaps, _MOST_EVENTS)]
 
 
 def _handovers(road: Road) -> list[Event]:

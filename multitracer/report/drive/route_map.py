@@ -19,7 +19,7 @@ from multitracer.report.drive.picture import Coloured, picture
 from multitracer.report.markup import Markup, element
 from multitracer.report.pack import pack_columns
 from multitracer.units import NS_PER_MS, NS_PER_S
-from multitracer.words import printable
+from multitracer.words import count, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _UNIT_M = 0.1
 """Places are written in decimetres: finer than any receiver knows them."""
 _TICK_NS = NS_PER_MS
 _VALUE_UNIT = 1e-3
-KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the engineer"}
+KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the engineer", "gap": "Gaps"}
 
 
 class Event(NamedTuple):
@@ -113,6 +113,8 @@ class DrawnRoute(NamedTuple):
     """For `map.js`."""
     still: Markup
     """A picture for browsers that run no scripts."""
+    words: str = ""
+    """What of the positions is not in it, in sentences."""
 
 
 def map_document(drive: Drive) -> Document | None:
@@ -149,7 +151,39 @@ def drawn_route(drive: Drive) -> DrawnRoute | None:
         "missing": MISSING,
         "base": base,
     }
-    return DrawnRoute(document, picture(east, north, joined, _first_quantity(drive, time_ns)))
+    still = picture(east, north, joined, _first_quantity(drive, time_ns))
+    return DrawnRoute(document, still, left_out_words(drive.route))
+
+
+_WHY = {
+    "no time": "without a time",
+    "no position": "without coordinates that can be",
+    "no fix": "without a fix",
+    "0/0": "at 0/0",
+    "repeated": "old ones that the logger repeated while it moved",
+    "stray": "far from those before and after",
+}
+_MOST_NAMED = 3  # gaps in the sentence; all are on the map
+
+
+def left_out_words(route: Route) -> str:
+    """Return which gaps a route has, the longest first, and which positions were left out; or nothing."""
+    words = []
+    if len(route.gaps):
+        longest = np.argsort(-route.gaps["length_m"], kind="stable")
+        named = [str(reason) for reason in route.gaps["reason"][longest[:_MOST_NAMED]]]
+        more = f" and {len(longest) - _MOST_NAMED:,} shorter ones" if len(longest) > _MOST_NAMED else ""
+        gaps = count(len(longest), "gap")
+        words.append(f"The route has {gaps}, in which nothing is drawn: {'; '.join(named)}{more}.")
+    reasons = {
+        why: rows for why, rows in route.table.provenance.get("left_out", {}).items() if why != "out of order"
+    }
+    if reasons:
+        said = ", ".join(f"{rows:,} ({_WHY.get(why, why)})" for why, rows in reasons.items())
+        words.append(
+            f"Of {sum(reasons.values()) + len(route.table):,} logged positions were left out: {said}."
+        )
+    return " ".join(words)
 
 
 def _first_quantity(drive: Drive, time_ns: Times) -> Coloured:
@@ -180,6 +214,7 @@ def map_section(drawn: DrawnRoute) -> Markup:
         element("div", class_="classes key"),
         canvas,
         element("p", "Point at the route for its value.", class_="status", role="status"),
+        element("p", drawn.words, class_="said") if drawn.words else None,
         None if document["base"] is None else element("p", document["base"]["words"], class_="base"),
         element(
             "noscript",

@@ -8,11 +8,11 @@ import numpy as np
 
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.cells import cell_name
-from multitracer.recording.phones import drives_beside
+from multitracer.recording.phones import which_phone
 from multitracer.report.markup import Markup, element
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, moment, portable, printable, rate
+from multitracer.words import count, duration, printable, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.road import Road
@@ -95,20 +95,8 @@ def _lead(road: Road) -> str:
 
 def _other_drives(road: Road) -> str:
     """Return which phone and drive the answer is of, if the logs hold others."""
-    drives = drives_beside(road.phones)
-    radios = len(road.phones) - 1 - drives
-    if not drives and not radios:
-        return ""
-    others = [count(radios, "other radio")] if radios else []
-    if drives:
-        others.append(f"{count(drives, 'other drive')} (a pause of over six hours, or a clock that jumped)")
-    span_ns = road.phones[0].span_ns
-    named = len({phone.host for phone in road.phones}) > 1
-    first = f"the radio of {portable(road.phones[0].host)}" if named else "the radio"
-    if not radios and span_ns is not None:
-        first = f"the drive from {moment(span_ns[0])} on"
-    held = " and ".join(others)
-    return f"This is of {first}, which has most readings; the logs hold {held}, too (`export tables`)."
+    words = which_phone(road.phones) if len(road.phones) > 1 else ""
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _answer(road: Road) -> str:
@@ -144,9 +132,9 @@ def _how(facts: Document) -> str:
             "Judged by the radio alone, where nothing shows that data were wanted: "
             f"{count(judged['by radio'], 'second')}."
         )
-    if judged.get("by logger"):
+    if facts.get("by_logger_s"):
         words.append(
-            f"In {count(judged['by logger'], 'second')} with a bad radio the logger saw "
+            f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
             f"{rate(facts['good_bps'])} or more all the same: they were not bad."
         )
     if judged.get("not"):
