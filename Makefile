@@ -67,7 +67,7 @@ utilization: debian $(VENV)/.developer  ## make figure 6 of the paper: the runs 
 	$(IN_VENV) docs.programs.figure6 run $(dir $(wildcard sample_traces/*/scenario.toml))
 	$(IN_VENV) docs.programs.figure6 draw
 
-experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 that docs/experiments lacks, in virtual time; pictures, tables
+experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 that docs/experiments lacks, in virtual time (ten minutes); pictures, tables
 	$(IN_VENV) docs.programs.experiments run
 	$(IN_VENV) docs.programs.experiments draw
 

@@ -115,6 +115,7 @@ def cdpd_claims() -> str:
         ("the same, had the set-up taken the paper's 2 s", "", partial(_with_2_s, "cc")),
         ("TCP / CentaurusComm at 4096 bytes", "about 5", partial(_at, "tcp1999", 4096)),
         ("the same, TCP as Linux is today", "", partial(_at, "tcptoday", 4096)),
+        ("the same, TCP 1999, means in place of medians", "", partial(_of_means, "tcp1999", 4096)),
         ("TCP at 8192 bytes", "very few succeed", partial(_lost_at, "tcp1999", 8192)),
         ("sessions that CentaurusComm lost", "none", partial(_lost, "cc")),
         ("CentaurusComm's constant penalty", "about 2 s", _penalty),
@@ -169,6 +170,11 @@ def _again(transport: str, size: int, *, real: bool) -> str:
 
 def _at(first: str, size: int, *, real: bool) -> str:
     return interval(beside("cdpd", real, "reply", first, "cc")[size], "ratio")
+
+
+def _of_means(first: str, size: int, *, real: bool) -> str:
+    means = [statistics("cdpd", real, "reply", transport)[size]["mean_s"] for transport in (first, "cc")]
+    return factor(means[0] / means[1])
 
 
 def _lost_at(transport: str, size: int, *, real: bool) -> str:
@@ -256,13 +262,13 @@ def _between(made: str) -> Callable[[re.Match[str]], str]:
     return lambda match: match[1] + made + match[2]
 
 
-def filled(text: str) -> str:
-    """Return the page's text with every generated part as it is to be."""
-    for name, made in parts().items():
+def filled(text: str, made_of: dict[str, Callable[[], str]]) -> str:
+    """Return a page's text with every generated part as it is to be."""
+    for name, made in made_of.items():
         pattern = f"(<!-- {name} -->\n).*?(<!-- end -->)"
         text, found = re.subn(pattern, _between(made()), text, flags=re.S)
         if not found:
-            raise LookupError(f"{PAGE}: has no part {name}")
+            raise LookupError(f"the page has no part {name}")
     return text
 
 
@@ -280,18 +286,24 @@ def figures() -> dict[str, Callable[[], go.Figure]]:
     return found
 
 
-def draw(*, pictures: bool) -> None:
-    """Write the tables, and the pictures if they are asked for."""
+def write(page: Path, made_of: dict[str, Callable[[], str]]) -> None:
+    """Write the generated parts of a page."""
+    page.write_text(filled(page.read_text("utf-8"), made_of), "utf-8")
+
+
+def draw(drawn: dict[str, Callable[[], go.Figure]]) -> None:
+    """Write pictures."""
+    with tempfile.TemporaryDirectory() as folder, Browser(Path(folder) / "profile") as browser:
+        browser.prefer("light")
+        for name, made in drawn.items():
+            _picture(browser, Path(folder) / f"{name}.html", name, made())
+
+
+def check() -> None:
+    """End the program if a run is missing."""
     missing = [run.name for run in RUNS if not run.path.exists()]
     if missing:
         raise SystemExit(f"not there yet: {', '.join(missing)}")
-    PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
-    if not pictures:
-        return
-    with tempfile.TemporaryDirectory() as folder, Browser(Path(folder) / "profile") as browser:
-        browser.prefer("light")
-        for name, made in figures().items():
-            _picture(browser, Path(folder) / f"{name}.html", name, made())
 
 
 def _picture(browser: Browser, page: Path, name: str, figure: go.Figure) -> None:

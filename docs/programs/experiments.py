@@ -1,9 +1,10 @@
 """The experiments of paper 000 again, for docs/experiments.md.
 
-`python -m docs.programs.experiments run` makes those in virtual time that docs/experiments/ lacks, `take
+`python -m docs.programs.experiments run` makes those in virtual time that docs/experiments/ lacks, and what
+docs/experiments_sweep.md is about (its sweep takes half an hour, cell by cell; what is done stays); `take
 FOLDER` takes in what `measure run` recorded under the kernel's TCP in FOLDER/NAME (or FOLDER/NAME-1, -2, ...
 for a run in several parts), and `draw` makes the tables and pictures of the page (pictures with chromium;
-`tables` alone).
+`tables` alone; of both pages).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import parsers
+from docs.programs import experiment_bluetooth, experiment_segments, experiment_sweep
 from multitracer.analysis.transactions.arms import Arm, Source, arms_of
 from multitracer.cli._program import run as multitracer
 
@@ -159,15 +161,24 @@ def _short(cell: str) -> str:
     return repr(round(float(cell), 6)) if re.fullmatch(r"\d+\.\d{7,}(e[-+]?\d+)?", cell) else cell
 
 
+def run_studies() -> None:
+    """Make what docs/experiments_sweep.md lacks."""
+    experiment_sweep.run_missing()
+    for study in (experiment_segments, experiment_bluetooth):
+        if not study.FILE.exists():
+            study.make()
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["run"]:
             run_missing()
+            run_studies()
         case ["take", place]:
             take(Path(place))
         case ["draw" | "tables" as what]:
-            from docs.programs.experiment_page import draw
+            from docs.programs.experiment_pages import write_pages
 
-            draw(pictures=what == "draw")
+            write_pages(pictures=what == "draw")
         case _:
             raise SystemExit(__doc__)

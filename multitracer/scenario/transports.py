@@ -46,10 +46,10 @@ TCP_TRANSPORTS: Mapping[str, Callable[[TcpProfile], TcpProfile]] = MappingProxyT
         "linux": _linux,
     }
 )
-"""Name -> what a host's TCP becomes for that traffic. `tcp` is the host's own; `bsd` and `modern` are those
-profiles with the host's MTU; the others change only the congestion control and whether SACK is offered:
-Tahoe, Reno, NewReno and Vegas without it, as in paper 001. `linux` is CUBIC with SACK and what
-else Linux does in its own way (docs/simulator.md)."""
+"""Name -> what a host's TCP becomes for that traffic. `tcp` is the host's own; `bsd`, `modern`, `palm` and
+`linux22` are those profiles with the host's MTU; the others change only the congestion control and whether
+SACK is offered: Tahoe, Reno, NewReno and Vegas without it, as in paper 001. `linux` is CUBIC with SACK and
+what else Linux does in its own way (docs/simulator.md)."""
 TRANSPORTS = (*TCP_TRANSPORTS, WTCP)
 WTCP_PACKET_BYTES = 500
 """Longest IP packet of WTCP (paper 001, section IV)."""

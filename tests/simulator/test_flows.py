@@ -78,7 +78,7 @@ def test_a_traffic_has_the_transport_that_it_names(transport: str, tmp_path: Pat
     log = (tmp_path / "run" / "mobile" / "tcp_state.jsonl").read_text("utf-8").splitlines()
     controls = {line["congestion_control"] for line in map(json.loads, log) if line["kind"] == "reading"}
     named = {"tcp": "newreno", "modern": "newreno", "bsd": "reno", "sack": "newreno"}
-    named |= {"palm": "reno", "linux22": "newreno"}
+    named |= {"palm": "reno", "linux22": "newreno", "linux": "linux-cubic"}
     assert controls == {named.get(transport, transport)}
     assert summary.flows[0].transport == transport
     assert summary.flows[0].delivered_bytes == 3_000
