@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +12,14 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     import plotly.graph_objects as go
 
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.figures.surroundings.received_power import Transfer
     from multitracer.scenario.channel import ReceivedPower
+    from multitracer.tables import Array
 
 
 def channel_facts(received: ReceivedPower) -> Iterator[tuple[str, str]]:
@@ -92,12 +94,12 @@ def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
     return received._replace(name=manifest.name), _transfer(series, manifest.created_ns)
 
 
-def _transfer(series: dict[str, Any], origin_ns: int) -> Transfer:
+def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> Transfer:
     import numpy as np
 
     from multitracer.figures.surroundings.received_power import Transfer
 
-    def columns(label: str) -> tuple[Any, Any]:
+    def columns(label: str) -> tuple[Array, Array]:
         frame = series.get(label)
         if frame is None:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
