@@ -45,6 +45,8 @@ def __getattr__(name: str) -> object:
         return __getattr__(new)
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "channel":  # a room that may be called: `received_power` by its short name
+        return importlib.import_module("multitracer.channel")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

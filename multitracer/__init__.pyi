@@ -6,6 +6,7 @@ from multitracer.api.session import Session as Session
 from multitracer.api.session import open as open  # noqa: A004  # as in gzip.open
 from multitracer.errors import MultiTracerError as MultiTracerError
 
+channel = received_power  # also the room of link models: multitracer/channel/
 Notebook = Session  # deprecated: the name until 0.1
 
 __all__: list[str]

@@ -1,8 +1,10 @@
-"""`testbed channel`, `plot --figure channel`, `mt.received_power`: a radio's numbers, file and figures."""
+"""`testbed channel`, `plot --figure channel`, `mt.channel`: a radio's numbers, file and figures."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +118,7 @@ def test_a_wrong_file_is_one_sentence(text: str, says: str) -> None:
 
 
 def test_the_channel_of_a_notebook() -> None:
-    power = mt.received_power("ray-1")
+    power = mt.channel("ray-1")
     assert list(power.power.columns) == ["time_s", "power_dbm"]
     assert len(power.power) == 20_000
     assert power.fades == power_of("ray-1").fades
@@ -125,7 +127,13 @@ def test_the_channel_of_a_notebook() -> None:
     assert len(power.figure().data) == 2
     assert mt.received_power("ray-1", threshold_dbm=-74).fades != power.fades
     with pytest.raises(InputError, match="ray-traced"):
-        mt.received_power("fig5-typical")
+        mt.channel("fig5-typical")
+
+
+def test_the_room_of_channels_may_be_called_whoever_imported_it_first() -> None:
+    code = "import multitracer.channel.links, multitracer as mt; print(mt.channel('ray-1').fades.number)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"
 
 
 def test_the_rate_counts_what_came_for_the_first_time() -> None:
