@@ -1,12 +1,12 @@
-"""Our TCP against an independent judge: NewReno of ns-3 on the same lossy link.
+"""Our TCP against an independent judge: NewReno and Vegas of ns-3 on the same lossy link.
 
 `python -m tests.benchmarks.ns3_judge` installs the wheel `ns3` (500 MB) into an environment of its own under
 .bench/ and compares, for each case, the bytes delivered and the congestion window over time. It fails if they
 differ by more than the stated limits.
 
-One difference is known and taken out first: at the third duplicate ACK ns-3 counts what is in flight less one
-segment (it takes a duplicate ACK for a segment that has left), RFC 5681 counts all that is outstanding.
-`--as-is` compares without that.
+What is known to differ is taken out first. NewReno: at the third duplicate ACK ns-3 counts what is in flight
+less one segment (it takes a duplicate ACK for a segment that has left), RFC 5681 counts all that is
+outstanding. Vegas: see `VegasOfNs3`. `--as-is` compares without that.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ CASES = (
     Settings("Vegas: no loss", (), "vegas"),
     Settings("Vegas: one loss", (150,), "vegas"),
     Settings("Vegas: three losses of one window", (150, 152, 155), "vegas"),
-    Settings("Vegas: losses apart", (100, 300, 500, 700), "vegas"),
+    # After the third loss our window is one segment above ns-3's; two of its segments wait at 14, so it holds
+    # there, while ns-3 comes from 13 and rises to 16: Vegas is at home anywhere between.
+    Settings("Vegas: losses apart", (100, 300, 500, 700), "vegas", window_limit=0.06),
     Settings("Vegas: a window of 20 KB", (100, 400), "vegas", window_bytes=20_000),
 )
 
