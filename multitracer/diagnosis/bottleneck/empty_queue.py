@@ -16,6 +16,7 @@ from multitracer.analysis.verdicts import Necessity
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
 from multitracer.diagnosis.packets.losses import Losses
 from multitracer.diagnosis.packets.packet_delays import all_delays
+from multitracer.diagnosis.packets.packets_ahead import may_be_full
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -85,6 +86,7 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
         few |= _far(delays, waited, longest_ns)
         if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
             few |= _most_ns(case, delays, lost[first], lost[last - 1]) <= _NOT_FULL * longest_ns
+    few &= ~may_be_full(delays, lost[first], case.carried.sent_ns[lost[first]])
     least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.packets.packet_delays import data_delays, lost_places
+from multitracer.diagnosis.packets.packets_ahead import is_full
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Losses(NamedTuple):
 
     longest_ns: float
     """Delay beyond the least that next to no packet exceeded."""
+    is_held_full: bool = False
+    """Whether as many packets were ahead of most of them as ever, however long these took."""
 
     @property
     def waited_s(self) -> float:
@@ -93,12 +96,16 @@ class Losses(NamedTuple):
     @property
     def is_congestion(self) -> bool:
         """Whether a full queue lost them."""
-        if len(self.rank) < _LEAST_FULL:
+        if len(self.rank) < _LEAST_FULL or np.quantile(self.queue_ns, _QUARTILE) < _FULL_NS:
             return False
+        return self.waited_longest or self.is_held_full
+
+    @property
+    def waited_longest(self) -> bool:
+        """Whether the packets before most of them waited as long as next to no others."""
         rank, queue_ns = (np.quantile(each, _QUARTILE) for each in (self.rank, self.queue_ns))
         often = len(self.rank) >= _LEAST_OFTEN_FULL and rank >= _OFTEN_FULL_RANK
-        full = rank >= _FULL_RANK or (often and queue_ns >= _FULLEST * self.longest_ns)
-        return bool(full and queue_ns >= _FULL_NS)
+        return bool(rank >= _FULL_RANK or (often and queue_ns >= _FULLEST * self.longest_ns))
 
     @property
     def is_chance(self) -> bool:
@@ -120,7 +127,9 @@ def losses(of: Carried) -> Losses | None:
     runs = 1 + np.count_nonzero(np.diff(lost) > 1)
     if delays.is_one_way and 2 * len(queue_ns) < runs:
         return None  # nothing is known of most losses
-    return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)))
+    first = lost[np.append(True, np.diff(lost) > 1)]
+    held = delays.is_one_way and is_full(delays, first, of.sent_ns[first])
+    return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)), held)
 
 
 def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:

@@ -19,8 +19,8 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
     lost = losses_of(case)
     if lost is not None and lost.is_congestion:
-        sentence = (
-            "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: those before had "
-            f"waited {lost.waited_s:.3f} s, as long as any."
-        )
-        yield loss_finding(case, KIND, lost, sentence)
+        most = "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: "
+        why = f"those before had waited {lost.waited_s:.3f} s, as long as any."
+        if not lost.waited_longest:
+            why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."
+        yield loss_finding(case, KIND, lost, most + why)

@@ -1,0 +1,79 @@
+"""A queue of so many packets on a link whose rate changes is full at any wait: its losses are no chance."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.packets.packet_delays import Delays
+from multitracer.diagnosis.packets.packets_ahead import may_be_full, packets_ahead
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
+from multitracer.scenario.library import load_scenario
+from multitracer.simulator.record import record_virtual
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCENARIO = """
+limit_s = 60
+[tcp]
+profile = "modern"
+mtu_bytes = 1500
+congestion = "cubic"
+receive_buffer_bytes = 1_000_000
+send_buffer_bytes = 1_000_000
+[link]
+kind = "capacity"
+[link.down]
+trace = "radio.down"
+[link.queue]
+limit_packets = {queue}
+[[traffic]]
+direction = "down"
+bytes = 15_000_000
+"""
+
+
+def radio(seed: int) -> str:
+    """Return a capacity trace of 40 s whose rate is drawn anew within 1 to 30 Mbit/s each 0.2 to 1 s."""
+    luck = random.Random(seed)
+    stamps: list[int] = []
+    at_ms = 0.0
+    while at_ms < 40_000:
+        gap_ms = 12 / luck.uniform(1, 30)
+        for _ in range(int(luck.uniform(200, 1000) / gap_ms)):
+            at_ms += gap_ms
+            stamps.append(int(at_ms))
+    return "".join(f"{stamp}\n" for stamp in stamps)
+
+
+@pytest.mark.parametrize(("seed", "queue"), [(1, 40), (2, 100), (3, 200)])
+def test_a_full_queue_of_a_radio_is_never_taken_for_chance(tmp_path: Path, seed: int, queue: int) -> None:
+    (tmp_path / "radio.down").write_text(radio(seed))
+    scenario = tmp_path / "radio.toml"
+    scenario.write_text(SCENARIO.format(queue=queue))
+    record_virtual(load_scenario(str(scenario)), tmp_path / "run")
+    for log in (tmp_path / "run").glob("*/rlp*"):
+        log.unlink()  # the link tells its drops; here the packets alone must
+    found = diagnose(Transfer.of(open_recording(tmp_path / "run"))).findings
+    kinds = {each.kind for each in found}
+    assert "random-loss" not in kinds
+    assert "congestion-loss" in kinds
+
+
+def test_what_left_before_and_is_not_through_is_ahead() -> None:
+    """Three packets at once, one each 10 ms through the link, and one that comes late."""
+    sent_ns = np.array([0, 0, 0, 25]) * 1_000_000
+    wait_ns = np.array([0, 10, 20, 5]) * 1_000_000
+    nothing = np.empty(0, dtype=np.int64)
+    place = np.array([0, 1, 2, 4])
+    delays = Delays(place, place, sent_ns, wait_ns, 0, nothing, nothing, is_one_way=True)
+    assert packets_ahead(delays, place, sent_ns).tolist() == [0, 0, 1, 0]
+    lost = np.array([3])
+    assert packets_ahead(delays, lost, np.array([5_000_000])).tolist() == [2]
+    assert not may_be_full(delays, lost, np.array([5_000_000])).any(), "so few are no full queue"
