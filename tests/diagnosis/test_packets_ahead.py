@@ -39,13 +39,15 @@ bytes = 15_000_000
 """
 
 
-def radio(seed: int) -> str:
-    """Return a capacity trace of 40 s whose rate is drawn anew within 1 to 30 Mbit/s each 0.2 to 1 s."""
+def radio(seed: int, *, stalls: float = 0, mbps: tuple[float, float] = (1, 30)) -> str:
+    """Return a capacity trace of 40 s: each 0.2 to 1 s another rate, some after 0.4 to 1.3 s of none."""
     luck = random.Random(seed)
     stamps: list[int] = []
     at_ms = 0.0
     while at_ms < 40_000:
-        gap_ms = 12 / luck.uniform(1, 30)
+        if luck.random() < stalls:
+            at_ms += luck.uniform(400, 1300)
+        gap_ms = 12 / luck.uniform(*mbps)
         for _ in range(int(luck.uniform(200, 1000) / gap_ms)):
             at_ms += gap_ms
             stamps.append(int(at_ms))
@@ -64,6 +66,18 @@ def test_a_full_queue_of_a_radio_is_never_taken_for_chance(tmp_path: Path, seed:
     kinds = {each.kind for each in found}
     assert "random-loss" not in kinds
     assert "congestion-loss" in kinds
+
+
+@pytest.mark.parametrize("seed", [1, 4, 11])
+def test_data_that_a_stalled_radio_delays_are_no_lost_acks(tmp_path: Path, seed: int) -> None:
+    """The sender's timer repeats what still waits at the radio; at the phone both copies arrive."""
+    (tmp_path / "radio.down").write_text(radio(seed, stalls=0.25, mbps=(0.5, 12)))
+    scenario = tmp_path / "radio.toml"
+    scenario.write_text(SCENARIO.format(queue=40).replace("15_000_000", "8_000_000"))
+    record_virtual(load_scenario(str(scenario)), tmp_path / "run")
+    phone = tmp_path / "run" / "mobile" / "tcp-0.pcap"
+    kinds = {each.kind for each in diagnose(Transfer.of(open_recording(phone))).findings}
+    assert "ack-loss" not in kinds
 
 
 def test_what_left_before_and_is_not_through_is_ahead() -> None:

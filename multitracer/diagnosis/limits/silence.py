@@ -106,9 +106,12 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
 
 
 def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return the times in which only repetitions of what had arrived came: no ACK reached the sender."""
+    """Return the times in which only repetitions of what had arrived came: no ACK reached the sender.
+
+    What left before the first copy had arrived shows no more than that this was late.
+    """
     sends = seen.sends
-    known = sends.again & ~sends.needed
+    known = sends.again & ~sends.needed & (sends.end <= seen.acknowledged(sends.time_ns))
     apart = np.diff(sends.time_ns, prepend=sends.time_ns[:1]) > max(_SHORTEST_TIMEOUT_NS, seen.trip_ns)
     tries = np.flatnonzero(known & apart)
     holes = []
