@@ -74,8 +74,8 @@ CASES = (
     Settings("Vegas: no loss", (), "vegas"),
     Settings("Vegas: one loss", (150,), "vegas"),
     Settings("Vegas: three losses of one window", (150, 152, 155), "vegas"),
-    # After the third loss our window is one segment above ns-3's; two of its segments wait at 14, so it holds
-    # there, while ns-3 comes from 13 and rises to 16: Vegas is at home anywhere between.
+    # Both leave the third recovery at 13 segments, where the count in whole segments turns: 13 * 100 / 108.3
+    # is 12.0. Ours adds one two round trips later and holds at 14; ns-3's begins two later, and rises to 16.
     Settings("Vegas: losses apart", (100, 300, 500, 700), "vegas", window_limit=0.06),
     Settings("Vegas: a window of 20 KB", (100, 400), "vegas", window_bytes=20_000),
 )
