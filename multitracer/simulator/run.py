@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from multitracer.scenario.model import Scenario
     from multitracer.scenario.summary import Summary
+    from multitracer.simulator.flow import Flow
 
 _PATIENCE_NS = 10 * NS_PER_S
 """How long a run goes on after its call was dropped."""
 
-_FLOWS: Mapping[str, type[TcpFlow | WtcpFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
+_FLOWS: Mapping[str, type[Flow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
 """Transport -> what carries a traffic over it."""
 
 

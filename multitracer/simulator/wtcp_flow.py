@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.channel.shared.hosts import FIXED
 from multitracer.protocols.tcp import Endpoint
 from multitracer.protocols.wtcp import WtcpConfig, WtcpConnection, WtcpState
-from multitracer.scenario.session_folder import FIRST_PORT
 from multitracer.scenario.transports import WTCP_PACKET_BYTES
-from multitracer.simulator.tcp_flow import application
+from multitracer.simulator.flow import Flow
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -162,53 +160,35 @@ class WtcpEnd:
             self.pump()
 
 
-class WtcpFlow:
-    """One traffic; the fixed host listens from the beginning.
-
-    Parameters
-    ----------
-    number : int
-        Its place in the scenario, from 0.
-    scenario : Scenario
-    world : VirtualWorld
-    meters : Meters
-        Who measures it.
-    """
+class WtcpFlow(Flow):
+    """One traffic over WTCP."""
 
     def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
-        self._number = number
-        self._traffic = scenario.traffic[number]
-        self._world = world
-        self._meters = meters
-        self._host = world.hosts[scenario.mobile_of(self._traffic)]
-        running = application(self._traffic, sends=self._traffic.direction == "down")
-        self._fixed = WtcpEnd(world, world.hosts[FIXED], FIRST_PORT + number, running)
-        self._mobile: WtcpEnd | None = None
+        super().__init__(number, scenario, world, meters)
+        self._listening = WtcpEnd(world, self._fixed, self._port, self._application(at_mobile=False))
+        self._calling: WtcpEnd | None = None
 
     def begin(self) -> None:
         """Connect."""
-        local = Endpoint(self._host.address, self._host.free_port)
-        remote = Endpoint(self._world.hosts[FIXED].address, FIRST_PORT + self._number)
-        running = application(self._traffic, sends=self._traffic.direction == "up")
-        mobile = self._mobile = WtcpEnd(self._world, self._host, local.port, running, remote=remote)
-        receiver = self._fixed if self._traffic.direction == "up" else mobile
+        local, remote = self._endpoints()
+        running = self._application(at_mobile=True)
+        calling = self._calling = WtcpEnd(self._world, self._mobile, local.port, running, remote=remote)
+        receiver = self._listening if self._traffic.direction == "up" else calling
         receiver.meter = WtcpMeter(receiver.connection)
         receiver.meter.began_ns = self._world.now_ns
         self._meters.begin(self._number, local, remote, receiver.meter)
-        mobile.connection.open(self._world.now_ns)
-        mobile.pump()
-        if self._traffic.aborts_after_s:
-            give_up_ns = self._world.now_ns + int(self._traffic.aborts_after_s * NS_PER_S)
-            self._world.at(give_up_ns, self._give_up)
+        calling.connection.open(self._world.now_ns)
+        calling.pump()
+        self._give_up_later(self._give_up)
 
     def _give_up(self) -> None:
-        assert self._mobile is not None
-        self._mobile.connection.abort()
-        self._mobile.pump()
+        assert self._calling is not None
+        self._calling.connection.abort()
+        self._calling.pump()
 
     @property
     def is_done(self) -> bool:
         """Whether it began and both ends have nothing left to do; who was never reached has nothing."""
-        if self._mobile is None or not self._mobile.is_done:
+        if self._calling is None or not self._calling.is_done:
             return False
-        return self._fixed.is_done or self._fixed.connection.state is WtcpState.LISTEN
+        return self._listening.is_done or self._listening.connection.state is WtcpState.LISTEN
