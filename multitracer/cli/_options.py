@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
@@ -26,6 +28,17 @@ def named_page(text: str) -> str:
     if text.lower().endswith(_PICTURES):
         raise click.BadParameter("this writes a page; name it .html, and save a picture from there")
     return named(text)
+
+
+class FiniteRange(click.FloatRange):
+    """A number within a range; click's own takes "nan", which is neither below nor above any."""
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; refuse what is none, or endless."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number that can be used; give a finite one", param, ctx)
+        return number
 
 
 debug_option = click.option(

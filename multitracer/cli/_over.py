@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from multitracer.cli._options import FiniteRange
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -81,7 +83,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
             "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."
         ),
         click.option(
-            "--speed", type=click.FloatRange(1, 50), metavar="N",
+            "--speed", type=FiniteRange(1, 50), metavar="N",
             help="With --over: link seconds that pass in a second, 1 to 50. Default: 1.",
         ),
         click.option(

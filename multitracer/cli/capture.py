@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import FiniteRange, debug_option, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 @click.option("--role", type=click.Choice(["mobile", "fixed"]), help="Which end this is. Default: mobile.")
 @click.option("-i", "--interface", metavar="IFACE", help="Where packets are captured. Default: any.")
 @click.option("--filter", "expression", metavar="BPF", help="Which packets. Default: TCP, and the claps.")
-@click.option("--duration", type=click.FloatRange(min=0.1), metavar="S", help="End after this time.")
+@click.option("--duration", type=FiniteRange(min=0.1), metavar="S", help="End after this time.")
 @click.option(
     "--ready",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="S",
     help="Wait for the collectors, at most S. Default: 5.",
 )
 @click.option(
-    "--tail", type=click.FloatRange(min=0), metavar="S", help="Continue after COMMAND's end. Default: 1."
+    "--tail", type=FiniteRange(min=0), metavar="S", help="Continue after COMMAND's end. Default: 1."
 )
 @click.option(
     "--with", "wanted", multiple=True, metavar="NAME",
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     help="A Qualcomm phone's diagnostic port: its signalling is recorded only with this.",
 )  # fmt: skip
 @click.option("--clap", metavar="HOST:PORT", help="Where the clapperboard's probes go: the other end.")
-@click.option("--clap-every", type=click.FloatRange(min=0), metavar="S", help="Default: 30; 0 for none.")
+@click.option("--clap-every", type=FiniteRange(min=0), metavar="S", help="Default: 30; 0 for none.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Experiment variable; repeatable.")
 @click.option(
     "--session", "declared", metavar="FILE.toml",

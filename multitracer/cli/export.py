@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named, target
+from multitracer.cli._options import FiniteRange, debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
 
@@ -165,7 +165,7 @@ def errors(session: str, output: str | None) -> None:
 )
 @click.option(
     "--busy",
-    type=click.FloatRange(0, 100, max_open=True),
+    type=FiniteRange(0, 100, max_open=True),
     metavar="PERCENT",
     help="With --map: what others take of the cell, where the modem does not tell. Default: 0.",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import FiniteRange, debug_option, examples
 from multitracer.cli._over import Over, over_options
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     help="TCP, WTCP: a connection for each transaction, or one for all. CentaurusComm has none.",
 )  # fmt: skip
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.001, max=86_400), default=120.0, show_default=True, metavar="S",
+    "--timeout", type=FiniteRange(min=0.001, max=86_400), default=120.0, show_default=True, metavar="S",
     help="A transaction without its reply after this time is dropped.",
 )  # fmt: skip
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import FiniteRange, debug_option, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,10 @@ def doctor() -> None:
     "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of what is drawn. Default: scenario's."
 )
 @click.option(
-    "--threshold", type=float, metavar="DBM", help="Power below which the link is down. Default: scenario's."
+    "--threshold",
+    type=FiniteRange(-300, 300),
+    metavar="DBM",
+    help="Power below which the link is down. Default: scenario's.",
 )
 @debug_option
 def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
@@ -140,7 +143,7 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(1, 50),
+    type=FiniteRange(1, 50),
     metavar="N",
     help="Link seconds that pass in a second of a real run, 1 to 50. Default: 1.",
 )
@@ -246,7 +249,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(1, 3600),
+    type=FiniteRange(1, 3600),
     default=60,
     show_default=True,
     metavar="S",

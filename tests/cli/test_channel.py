@@ -60,7 +60,6 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     [
         (("cdpd",), "cdpd: its link has no ray-traced radio; choose a scenario with [link] kind"),
         (("ray-9",), "ray-9: no such scenario"),
-        (("ray-1", "--threshold", "nan"), "ray-1: threshold_dbm is nan; choose -300 to 300"),
         (("inside.toml",), "inside: the mobile node is inside a building at 0 s"),
         (("ray-1", "-o", "none/power.csv"), "its folder does not exist"),
     ],
