@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ FAULTS = {
     "path-mtu-black-hole",
 }
 """What nobody may be told of a path that is well."""
+_EQUAL_ENDS = re.compile(r"\b([\d.]+)( \w?bit/s)? to \1\b")
 views = pytest.mark.parametrize("both", [True, False], ids=["both", "sender"])
 
 
@@ -121,6 +123,14 @@ def test_a_path_that_dies_for_good_is_told_by_what_was_never_answered(tmp_path: 
     found = diagnosed(tmp_path, road, size=4_000_000, dead_from_ns=36 * NS_PER_S // 10)
     (dead,) = [each for each in found.findings if each.kind in {"outage", "blackout"}]
     assert "never came back" in dead.sentence
+    assert not _EQUAL_ENDS.search(dead.sentence), "all of it is certain"
+
+
+def test_a_rate_that_never_changes_is_one_value(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=200), size=8_000_000)
+    for sentence in (found.headline.sentence, of(found, "link-limited").sentence):
+        assert "at 3.86 Mbit/s" in sentence
+        assert not _EQUAL_ENDS.search(sentence)
 
 
 def test_a_path_that_is_never_full_has_no_faults(tmp_path: Path) -> None:
