@@ -53,6 +53,14 @@ def test_chance_loses_packets_that_did_not_wait(tmp_path: Path, both: bool) -> N
         assert "no queue was full" in lost.sentence
 
 
+@pytest.mark.parametrize("second", [range(94, 97), range(0)], ids=["two rows", "one row"])
+def test_two_rows_of_losses_with_nothing_ahead_are_chance(tmp_path: Path, second: range) -> None:
+    """The queue was seen to hold a dozen; of one row nobody knows whether the path was down for a moment."""
+    road = replace(ROAD, rate_bps=20_000_000, delay_ns=60 * NS_PER_MS, queue_packets=1000)
+    found = diagnosed(tmp_path, road, size=600_000, vanish=frozenset([*range(86, 91), *second]))
+    assert ("random-loss" in kinds(found)) == bool(second)
+
+
 def test_chance_is_told_beside_a_queue_that_overflows(tmp_path: Path) -> None:
     """Most losses are the queue's; some happen to packets that nothing was ahead of."""
     found = diagnosed(tmp_path, replace(ROAD, queue_packets=15, loss=0.001), size=8_000_000)
