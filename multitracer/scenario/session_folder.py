@@ -131,13 +131,25 @@ def write_summary(folder: Path, summary: Summary) -> None:
     (folder / "summary.json").write_text(text, encoding="utf-8")
 
 
-def write_radio(folder: Path, link: PacketLink, *, now_ns: int) -> None:
-    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that."""
+def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0) -> None:
+    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that.
+
+    Parameters
+    ----------
+    folder : Path
+    link : PacketLink
+    now_ns : int
+        Its time.
+    number : int
+        Of the run in its folder, from 0; later ones of a measurement have it in the file's name.
+    """
     if isinstance(link, CdpdLink | BluetoothLink):
         trace = link.radio(now_ns)
         if trace is not None:
             (folder / "truth").mkdir(exist_ok=True)
-            (folder / RADIO).write_text(trace.text(), encoding="utf-8")
+            path = folder / RADIO
+            path = path.with_stem(f"{path.stem}-{number}") if number else path
+            path.write_text(trace.text(), encoding="utf-8")
 
 
 def run_ns(folder: Path) -> int:
