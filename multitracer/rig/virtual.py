@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer import __version__
+from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import FIXED
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
@@ -96,6 +97,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     check_carried(plan.protocol, scenario)
     make_client = of_transport(_CLIENTS, plan.protocol)
     seed = scenario.seed if seed is None else seed
+    link_of(scenario.link, seed=seed, script=scenario.events)  # refuses what cannot be, before any folder
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
     if not nodelay:

@@ -18,6 +18,7 @@ from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.hosts import SIDES
 from multitracer.errors import InputError
+from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum, read_manifest
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def _role(scenario: Scenario, host: HostName) -> Role | None:
 
 def _variables(scenario: Scenario, seed: int) -> Variables:
     parameters = asdict(scenario)
-    del parameters["source"]
+    del parameters["source"], parameters["traces"]
+    if isinstance(scenario.link, SwitchedConfig) and scenario.link.power is not None:
+        parameters["link"]["power"] = scenario.link.power.facts()
     for direction in ("up", "down"):
         way = parameters["link"].get(direction)  # of Bluetooth a packet's name
         if isinstance(way, dict) and "replayed" in way:
