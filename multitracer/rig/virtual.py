@@ -30,7 +30,7 @@ from multitracer.rig.virtual_tcp import VirtualTcp
 from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
 from multitracer.rig.virtual_wtcp import VirtualWtcp
 from multitracer.rig.watchers import Recorder
-from multitracer.scenario.session_folder import log_files, write_radio
+from multitracer.scenario.session_folder import keep_scenario, log_files, write_radio
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
@@ -106,6 +106,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     with ExitStack() as files:
 
         def connect(_: int) -> Client:
+            keep_scenario(folder, scenario)
             recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
             world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)
