@@ -94,7 +94,7 @@ class AssignmentConfig:
     """Backlog from which on a supplemental channel is wanted (ours: 0.4 s of the fundamental one)."""
     delay_ns: int = 200 * NS_PER_MS
     """From the decision to the first frame: messages, and the time at which the burst starts (ours)."""
-    burst_frames: int = 32
+    burst_frames: int = 64
     """Length of a burst; it is never cut short (ours; C.S0005 knows these lengths)."""
     load_percent: float = 0.0
     """Power of the sector that other users hold (paper: nobody else, at night)."""

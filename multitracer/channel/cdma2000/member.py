@@ -73,7 +73,8 @@ class Way:
         self.assigned = Assigned()
         self.on_air: _OnAir | None = None
         self._pilot = pilot
-        self._steady, self._steady_octets = steady or (None, 0.0)
+        self._steady = None if steady is None else steady[0]
+        self._steady_octets = 0.0 if steady is None else steady[1]
         self._credit = 0.0
         self.reported: Rate | None = None
         """The rate that the log knows."""

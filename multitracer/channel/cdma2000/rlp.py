@@ -153,7 +153,8 @@ class RlpPath:
 
     def fill(self, octets: int, now_ns: int) -> list[Piece]:
         """Return what the next frame with room for so many octets carries: what is asked for comes first."""
-        sender, pieces = self._sender, []
+        sender = self._sender
+        pieces: list[Piece] = []
         while octets and sender.resend:
             begin, end, attempt = sender.resend[0]
             if any(begin < piece.end and piece.begin < end for piece in pieces):
