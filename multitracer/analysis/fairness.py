@@ -111,7 +111,8 @@ def shares(amounts: Array | Sequence[Sequence[float]]) -> Array:
     largest = np.fmax.reduce(amount, axis=0, initial=0.0)
     scaled = np.divide(amount, largest, out=np.full_like(amount, np.nan), where=largest > 0)
     whole = np.nansum(scaled, axis=0)
-    return np.divide(scaled, whole, out=np.full_like(amount, np.nan), where=whole > 0)
+    parts: Array = np.divide(scaled, whole, out=np.full_like(amount, np.nan), where=whole > 0)
+    return parts
 
 
 def _checked(values: object, *, dimensions: int) -> Array:

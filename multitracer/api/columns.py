@@ -20,6 +20,7 @@ from multitracer import (
     wtcp,
 )
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
+from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS, LIMITS, LINK_USE
 
@@ -64,6 +65,8 @@ _SCHEMAS = (
     FINDINGS,
     LIMITS,
     LINK_USE,
+    FAIRNESS,
+    SHARES,
 )
 
 
