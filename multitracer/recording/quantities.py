@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.common_grid import Kind, Quantity
-from multitracer.analysis.deliveries import tcp_deliveries
-from multitracer.analysis.kind import Kind as SegmentKind
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import (
     packet_series,
@@ -30,7 +28,6 @@ from multitracer.analysis.series.surroundings import (
     longest_joined_ns,
     most_of_one_source,
 )
-from multitracer.analysis.series.throughput import reported
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import host_of
 from multitracer.errors import InputError
@@ -38,8 +35,6 @@ from multitracer.recording.layers import Layers, data_hosts
 from multitracer.recording.quantity_names import (
     ALIAS,
     CLIMBING,
-    OF_SERIES,
-    SEGMENT_SERIES,
     TABLES,
     THROUGHPUT,
     column_of,
@@ -48,10 +43,10 @@ from multitracer.recording.quantity_names import (
     tables_with,
     unknown,
 )
+from multitracer.recording.quantity_series import counted, of_series
 from multitracer.recording.surroundings import Surroundings
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import Vantage
-from multitracer.units import BITS_PER_BYTE
 from multitracer.words import portable
 
 if TYPE_CHECKING:
@@ -217,25 +212,25 @@ class Quantities:
         prefix = _PREFIXES.get(layers.vantage, "Tcp")
         segments, reverse = layers.segments, layers.reverse
         host = self.home
-        yield from _counted(segments, prefix=prefix, reverse=reverse, host=host)
+        yield from counted(segments, prefix=prefix, reverse=reverse, host=host)
         series = packet_series(segments, reverse=reverse, at="Rcv" if prefix == "TcpRcv" else "Snd")
         if prefix != "TcpRcv":
             samples = layers.part.analysis.rtt_samples(layers.connection)
             series |= rtt_series(samples, reverse=reverse)
         for label, table in series.items():
-            yield _of_series(f"{prefix}_{label.partition('_')[2]}", table, host=host)
+            yield of_series(f"{prefix}_{label.partition('_')[2]}", table, host=host)
 
     def _state(self, layers: Layers) -> Iterator[Quantity]:
         for label, table in layers.state_series().items():
             polled = table.provenance["source"] != "tcp_probe"
             hold_ns = longest_joined_ns(table["time_ns"]) if polled else None
-            yield replace(_of_series(label, table, host=self.home), hold_ns=hold_ns)
+            yield replace(of_series(label, table, host=self.home), hold_ns=hold_ns)
 
     def _at_receiver(self, segments: Table, layers: Layers) -> Iterator[Quantity]:
-        yield from _counted(segments, prefix="TcpRcv", reverse=layers.reverse)
+        yield from counted(segments, prefix="TcpRcv", reverse=layers.reverse)
         shown = receiver_series(segments, sender=layers.segments, reverse=layers.reverse)
         for label, table in shown.items():
-            yield _of_series(label, table)
+            yield of_series(label, table)
 
     @cached_property
     def _link(self) -> dict[str, Quantity | Missing]:
@@ -253,7 +248,7 @@ class Quantities:
         """Return frames' bytes, or how many events there were: 0 while frames went without any."""
         prefix, _, end = label.partition("_")
         if end in CLIMBING:
-            return _of_series(label, table)
+            return of_series(label, table)
         frames = self.layers.link.get(f"{prefix}_data") if self.layers else None
         quiet = np.zeros(0, dtype=np.int64) if frames is None else frames["time_ns"]
         time_ns = np.concatenate([table["time_ns"], quiet])
@@ -279,7 +274,7 @@ class Quantities:
             radio = label in RADIO_SERIES
             host = self._phone_host if radio else self._track_host
             hold_ns = int(table.provenance["gap_ns"])
-            quantity = _of_series(label, table, kind=kind, host=host)
+            quantity = of_series(label, table, kind=kind, host=host)
             series[label] = self._placed(replace(quantity, hold_ns=hold_ns))
         return series
 
@@ -370,33 +365,3 @@ def _streams(table: Table) -> Array:
     for each in names[1:]:
         joined = np.char.add(np.char.add(joined, " "), each)
     return joined
-
-
-def _counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> Iterator[Quantity]:
-    """Yield goodput, throughput and retransmissions of one direction at one capture point."""
-    data = segments.take((segments["reverse"] == reverse) & (segments["payload_bytes"] > 0))
-    got = tcp_deliveries if prefix == "TcpRcv" else reported
-    through = got(segments, reverse=reverse)
-    again = (data["kind"] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
-    rows = {
-        "goodput": (through["time_ns"], through["new_bytes"] * BITS_PER_BYTE),
-        "throughput": (data["time_ns"], data["payload_bytes"].astype(np.int64) * BITS_PER_BYTE),
-        "rexmt": (data["time_ns"], again),
-    }
-    for end, (time_ns, value) in rows.items():
-        if len(time_ns):
-            kind, unit, doc = SEGMENT_SERIES[end]
-            yield Quantity(
-                f"{prefix}_{end}", kind, time_ns, value.astype(np.float64), unit, source=doc, host=host
-            )
-
-
-def _of_series(label: str, table: Table, *, kind: Kind | None = None, host: str = "") -> Quantity:
-    """Return a labelled series; positions in a stream as how far they climbed from row to row."""
-    end = label.partition("_")[2]
-    value, unit = table["value"], str(table.provenance["unit"])
-    if end in CLIMBING:
-        highest = np.maximum.accumulate(np.where(np.isfinite(value), value, -np.inf))
-        value = np.diff(highest, prepend=highest[:1]) if len(highest) else highest
-    source = str(table.provenance["source"])
-    return Quantity(label, kind or OF_SERIES[end], table["time_ns"], value, unit, source=source, host=host)
