@@ -3,7 +3,7 @@
 Two series on one regular grid come in; a value, its baseline and its significance for each lag come out. The
 value is estimated with bins that hold equally many points, or with nearest neighbours (Kraskov, Stögbauer and
 Grassberger 2004). The baseline moves one series against the other, so that each keeps its autocorrelation: a
-plain permutation destroys it, and takes chance for dependence. docs/analysis.md has the rules and sources.
+plain permutation destroys it, and takes chance for dependence. docs/statistics.md has the rules and sources.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
     choices.check(lags, step_s)
     grid = Grid.of(x, y, given, session)
     grid, n = (grid.differenced() if difference else grid).paired(lags)
-    reasons = tuple(_lag_reason(lag, count) for lag, count in zip(lags.tolist(), n.tolist(), strict=True))
+    reasons = _lag_reasons(lags, n)
     blank = replace(
         not_known(lags, step_s=step_s, reason="", estimator=estimator, normaliser=normaliser),
         n=n, reasons=reasons, baseline=baseline, is_differenced=difference,
@@ -181,8 +181,14 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
     return _measured(blank, grid, lags, usable, choices)
 
 
+def _lag_reasons(lags: Numbers, n: Numbers) -> tuple[str, ...]:
+    """Return why nothing can be said at each lag, empty where something can."""
+    if not n.any():
+        return ("the two series have no point in common",) * len(n)
+    return tuple(_lag_reason(lag, points) for lag, points in zip(lags.tolist(), n.tolist(), strict=True))
+
+
 def _lag_reason(lag: int, points: int) -> str:
-    """Return why nothing can be said at a lag, empty if something can."""
     if points >= LEAST_POINTS:
         return ""
     if not points and lag:
@@ -204,16 +210,16 @@ def _measured(blank: Dependence, grid: Grid, lags: Numbers, usable: Mask, choice
     if reason:
         return _without(blank, reason)
     at = np.flatnonzero(np.isfinite(grid.y))
-    if choices.estimator == "ksg":
-        measure, y = by_neighbours, grid.y[at]
-        partners = [moved(grid.x, -lag, grid.session, missing=np.nan)[at] for lag in used]
-    else:
-        measure, y, partners = bins.measure, bins.y, bins.partners
     orders = surrogate_orders(
         grid.session[at], choices.baseline, count=choices.permutations,
         block=block_length(grid.x, grid.y, grid.session), seed=choices.seed,
     )  # fmt: skip
-    return _filled(blank, usable, curve(measure, partners, y, orders), bins, choices)
+    if choices.estimator == "ksg":
+        partners = [moved(grid.x, -lag, grid.session, missing=np.nan)[at] for lag in used]
+        of = curve(by_neighbours, partners, grid.y[at], orders)
+    else:
+        of = curve(bins.measure, bins.partners, bins.y, orders)
+    return _filled(blank, usable, of, bins, choices)
 
 
 def _with_correlations(blank: Dependence, grid: Grid, used: list[int], usable: Mask) -> Dependence:

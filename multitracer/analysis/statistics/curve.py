@@ -100,7 +100,7 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
     orders : iterator of ndarray of int64, shape (some rows, n_points)
     """
     values = np.array([measure(x, y[None])[0] for x in partners])
-    permuted = np.concatenate([np.array([measure(x, y[rows]) for x in partners]) for rows in orders], axis=1)
+    permuted = np.concatenate([_at_lags(measure, partners, y[rows]) for rows in orders], axis=1)
     count = permuted.shape[1]
     usual = permuted.mean(axis=1)
     above, most = values - usual, (permuted - usual[:, None]).max(axis=0)
@@ -114,3 +114,8 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
         int(np.argmax(above)),
         count,
     )
+
+
+def _at_lags(measure: Measure, partners: list[Array], orders: Array) -> Array:
+    """Return the values of some surrogates, shape (n_lags, rows)."""
+    return np.array([measure(x, orders) for x in partners])

@@ -39,7 +39,7 @@ def is_random_walk(values: Array, session: Numbers) -> bool:
         Also True if no session is long enough to be tested.
     """
     each = [_statistic(values[session == one]) for one in np.unique(session)]
-    tested = [value for value in each if np.isfinite(value)]
+    tested = [value for value in each if not np.isnan(value)]
     if not tested:
         return True
     return float(np.mean(tested)) > _MEAN - _QUANTILE * _DEVIATION / np.sqrt(len(tested))
@@ -52,7 +52,7 @@ def _statistic(values: Array) -> float:
         return float("nan")
     order = int(4 * (len(held) / 100) ** 0.25)  # Schwert (1989), l4
     slope_t = _slope_t(held, order)
-    return slope_t if np.isfinite(slope_t) else _slope_t(held, 0)
+    return _slope_t(held, 0) if np.isnan(slope_t) else slope_t
 
 
 def _slope_t(held: Array, order: int) -> float:
