@@ -42,7 +42,7 @@ def names(text: str) -> list[str]:
     "correlate",
     epilog=examples(
         "multitracer correlate sample_traces/rehearsed-drive",
-        "multitracer correlate drive/ --of throughput --with ecio_db,rsrp_dbm --lags -10:10",
+        "multitracer correlate drive/ --of throughput --with ecio_db,rsrp_dbm --lags=-10:10",
         "multitracer correlate --of TcpSnd_rtt --with sinr_db --given speed_mps --json drive/",
         "multitracer correlate --difference --baseline block -o drives.html monday/ tuesday/",
     ),

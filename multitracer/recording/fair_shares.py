@@ -195,7 +195,7 @@ def _way(largest: list[tuple[Part, int]]) -> bool:
 
 def _flow(recording: Recording, sender: Place, at: Place, point: str) -> tuple[_Flow | None, str]:
     """Return what a flow carried, or why it cannot be compared."""
-    name = " > ".join(_ends(at))
+    name = " > ".join(_endpoints(at))
     arrives = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
     segments = at.part.analysis.tcp_segments(at.connection)
     table = (tcp_deliveries if arrives else reported)(segments, reverse=at.reverse)
@@ -212,7 +212,7 @@ def _flow(recording: Recording, sender: Place, at: Place, point: str) -> tuple[_
     return _Flow(name, time_ns, new_bytes), ""
 
 
-def _ends(at: Place) -> tuple[str, str]:
+def _endpoints(at: Place) -> tuple[str, str]:
     """Return HOST:PORT of the data's sender and of its receiver."""
     ends = at.part.analysis.ends(at.connection)
     return (ends.destination, ends.source) if at.reverse else (ends.source, ends.destination)
