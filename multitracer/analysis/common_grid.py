@@ -5,7 +5,7 @@ A bin without a value is NaN and stays so: nothing is filled in. What a bin hold
 ==========  ==========================================================================================
 kind        a bin holds
 ==========  ==========================================================================================
-reading     the mean of the readings in it; without one the last reading before, if that still holds
+reading     the mean of the readings in it; of bins narrower than their interval the last one that holds
 steps       the mean over time of a value that holds until the next row; at least half of it is known
 samples     the mean of the samples in it
 amounts     their sum, per second; 0 if none came between the first and the last of them
@@ -221,8 +221,16 @@ def _samples(quantity: Quantity, grid: Grid) -> Array:
 
 
 def _readings(quantity: Quantity, grid: Grid) -> Array:
-    """Return the means of the readings, elsewhere the last one that still holds when the bin begins."""
+    """Return the means of the readings; of bins narrower than their interval the last one that holds.
+
+    Wider bins that no reading lies in stay empty. With the last value they would stand still, as would those
+    of all other quantities of the same log: its gaps alone would make them dependent (a drive of the UCC set,
+    changes of SINR and throughput: NMI 0.09 at a rank correlation of 0.03).
+    """
     time, value = quantity.known
+    mean = _means(time, value, grid)
+    if grid.step_ns >= _LATE * quantity.usual_ns:
+        return mean
     begin = grid.edges_ns[:-1]
     before = np.searchsorted(time, begin, side="right") - 1
     last = np.maximum(before, 0)
@@ -231,7 +239,6 @@ def _readings(quantity: Quantity, grid: Grid) -> Array:
         holds &= begin - time[last] <= quantity.hold_ns
     else:
         holds &= begin <= time[-1]
-    mean = _means(time, value, grid)
     return np.where(np.isnan(mean) & holds, value[last], mean)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.analysis.common_grid import Kind, Quantity
+from multitracer.analysis.common_grid import Quantity
 from multitracer.analysis.correlation import Pair, Settings, Together, correlated
 from multitracer.errors import InputError
 from multitracer.recording.quantity_names import ALIAS, THROUGHPUT
-from multitracer.words import count, duration, portable
+from multitracer.words import count, portable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,11 +124,8 @@ def _compared(quantities: Sequence[_Resolved]) -> list[str]:
         if not present:
             continue
         first = present[0]
-        hold = ""
-        if first.kind is Kind.READING and first.hold_ns is not None:
-            hold = f"; without one the last reading, for at most {duration(first.hold_ns)}"
         unit = f"{first.unit}/s" if first.kind.is_rate else first.unit
-        sentences.append(f"{resolved.name}{f' ({unit})' if unit else ''}: {first.kind.words}{hold}")
+        sentences.append(f"{resolved.name}{f' ({unit})' if unit else ''}: {first.kind.words}")
     return list(dict.fromkeys(sentences))
 
 

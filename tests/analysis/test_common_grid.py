@@ -34,11 +34,15 @@ def bins(of: Quantity, count: int, *, step_s: float = 1.0, begin_s: float = 0.0)
     return on_grid(of, grid).tolist()
 
 
-def test_reading_holds_until_its_time_is_over() -> None:
-    radio = quantity(Kind.READING, [(0.2, -90), (0.7, -92), (1.5, -80), (9.5, -70)], hold_s=3)
-    assert bins(radio, 11) == pytest.approx(
-        [-91, -80, -80, -80, -80, NAN, NAN, NAN, NAN, -70, -70], nan_ok=True
-    )
+def test_reading_holds_in_bins_narrower_than_its_interval_until_its_time_is_over() -> None:
+    radio = quantity(Kind.READING, [(0.2, -90), (2.2, -92), (4.2, -80), (13.5, -70)], hold_s=3)
+    held = [-90, -90, -92, -92, -80, -80, -80, -80, NAN, NAN, NAN, NAN, NAN, -70]
+    assert bins(radio, 14) == pytest.approx(held, nan_ok=True)
+
+
+def test_gap_between_readings_stays_empty() -> None:
+    radio = quantity(Kind.READING, [(0.2, -90), (0.7, -92), (1.5, -80), (4.5, -70)], hold_s=3)
+    assert bins(radio, 6) == pytest.approx([-91, -80, NAN, NAN, -70, NAN], nan_ok=True)
 
 
 def test_step_is_averaged_over_time() -> None:
