@@ -1,4 +1,5 @@
 from multitracer.api.columns import columns as columns
+from multitracer.api.correlate import correlate as correlate
 from multitracer.api.events import epochs as epochs
 from multitracer.api.events import join_nearest as join_nearest
 from multitracer.api.received_power import received_power as received_power
