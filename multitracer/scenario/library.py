@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
 
 _SUFFIX = ".toml"
-_LINKS = ("bluetooth", "cdpd")
+_LINKS = ("bluetooth", "cdma2000", "cdpd")
 _MAX_BYTES = 16 << 20
 
 
