@@ -10,13 +10,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from distributed import LocalCluster
 
 from multitracer.campaign import cluster as clusters
 from multitracer.campaign.analysed import Task
 from multitracer.campaign.cluster import ALONE_BYTES, BATCH, OnCluster, batches
 from multitracer.campaign.discovery import Candidate
 from multitracer.campaign.run import run
-from multitracer.campaign.store import ATTEMPTS
+from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import make_sessions, rows_of
 
@@ -93,3 +94,19 @@ def test_an_address_where_nobody_answers_is_an_error_of_one_sentence(
     monkeypatch.setitem(clusters._SETTINGS, "distributed.comm.timeouts.connect", "1s")
     with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:9: no answer for"):
         run([str(drives)], tmp_path / "campaign", workers=OnCluster(address="tcp://127.0.0.1:9"))
+
+
+@pytest.mark.realtime
+@pytest.mark.timeout(600)
+def test_a_cluster_of_another_version_is_refused(
+    drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"n_workers": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as cluster:
+        workers = OnCluster(address=cluster.scheduler_address)
+        monkeypatch.setattr(
+            clusters, "__version__", "0.0.1"
+        )  # of this process, which is the scheduler's, too
+        with pytest.raises(InputError, match=r"has multitracer .*, this program 0\.0\.1; install the same"):
+            run([str(drives)], tmp_path / "campaign", workers=workers)
+    assert not Store(tmp_path / "campaign").list(SPOOLS)
