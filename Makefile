@@ -109,5 +109,5 @@ $(VENV)/.user: pyproject.toml $(VENV)/.made
 
 $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@echo "Installing the test tools into $(VENV)..." >&2
-	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling]' >&2
+	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling,campaign]' >&2
 	@touch $@
