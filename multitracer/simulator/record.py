@@ -10,6 +10,7 @@ from multitracer import __version__
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import host_address
 from multitracer.manifest import CollectorRun, write_manifest
+from multitracer.protocols.link_events import PacketDropped
 from multitracer.scenario.pilot_log import PILOT_HEADER, PILOT_LOG, has_pilot, pilot_line
 from multitracer.scenario.session_folder import (
     CAPTURE,
@@ -124,7 +125,8 @@ class SessionRecorder(Observer):
     def link_event(self, host: HostName, event: LinkEvent) -> None:
         """Write an event into the log of the host's end of the link."""
         self._hosts[host].link_event(event)
-        self._segments.writelines(self._truth.noted(host, event))
+        if isinstance(event, PacketDropped):
+            self._segments.writelines(self._truth.noted(host, event))
 
     def on_air(self, frame: OnAir) -> None:
         """Write whether a frame was lost."""

@@ -92,8 +92,9 @@ class VirtualRun:
     def _is_over(self) -> bool:
         if self._dropped_ns is not None:
             return self.world.now_ns > self._dropped_ns + _PATIENCE_NS
-        if not all(flow.is_done for flow in self._flows):
-            return False
+        for flow in self._flows:  # asked before every event: no generator
+            if not flow.is_done:
+                return False
         sockets = (socket for host in self.world.hosts.values() for socket in host.sockets)
         return all(socket.is_done for socket in sockets) and self.world.link.is_quiet
 

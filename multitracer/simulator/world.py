@@ -145,13 +145,15 @@ class VirtualWorld:
 
     def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
         """Report a packet at a host's interface to the observers."""
+        now_ns = self._loop.now_ns
         for observer in self._observers:
-            observer.packet(host.name, packet, data, now_ns=self.now_ns, outgoing=outgoing)
+            observer.packet(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
 
     def saw_state(self, host: Host, socket: Socket) -> None:
         """Report to the observers that a socket may have changed."""
+        now_ns = self._loop.now_ns
         for observer in self._observers:
-            observer.state(host.name, socket, now_ns=self.now_ns)
+            observer.state(host.name, socket, now_ns=now_ns)
 
     # --- the link ---
 
