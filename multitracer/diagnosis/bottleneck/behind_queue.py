@@ -51,6 +51,17 @@ class _Runs(NamedTuple):
     after: Array
     """... and after them."""
 
+    @property
+    def many(self) -> Array:
+        """How many were lost in each: int64, shape (n_runs,)."""
+        return np.asarray(self.last - self.first)
+
+    @property
+    def each(self) -> Array:
+        """Indexes in what was lost of all in any run: int64."""
+        begin = np.cumsum(self.many) - self.many
+        return np.asarray(np.arange(self.many.sum()) + np.repeat(self.first - begin, self.many))
+
 
 def lost_behind_queue(case: Case) -> Losses | None:
     """Return the losses that the link had served; None if chance explains them, or only one end was captured.
@@ -68,6 +79,8 @@ def lost_behind_queue(case: Case) -> Losses | None:
     if not _is_ours_alone(waits) or not len(lost):
         return None
     runs = _runs(case, delays, lost)
+    if not len(runs.first):
+        return None
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_told, is_served = _served(case, delays, own_ns, lost, runs)
     is_told &= delays.queue_ns[runs.before] <= _NOT_FULL * longest_ns
@@ -75,10 +88,9 @@ def lost_behind_queue(case: Case) -> Losses | None:
     around = _beyond_around(case, delays, waits, lost, runs)
     if around is None or _bound(is_served.sum(), is_told.sum(), max(_BY_CHANCE, around)) > _IMPROBABLE:
         return None
-    chosen = np.repeat(is_served, runs.last - runs.first)
-    of_runs = np.concatenate([np.arange(a, b) for a, b in zip(runs.first, runs.last, strict=True)])
+    chosen = runs.each[np.repeat(is_served, runs.many)]
     waited_ns = delays.queue_ns[runs.before[is_served]]
-    return Losses(lost[of_runs[chosen]], waited_ns, place_among(delays, waited_ns), longest_ns)
+    return Losses(lost[chosen], waited_ns, place_among(delays, waited_ns), longest_ns)
 
 
 def _is_ours_alone(waits: Waits) -> bool:
@@ -104,10 +116,11 @@ def _served(case: Case, delays: Delays, own_ns: float, lost: Array, runs: _Runs)
     left_ns, waited_ns = delays.time_ns[runs.after], delays.queue_ns[runs.after]
     begun_ns = delays.queue_ns[runs.before] - (left_ns - delays.time_ns[runs.before])
     dropped_ns = np.maximum(0, begun_ns + own_ns)
-    served_ns = np.maximum(dropped_ns, begun_ns + own_ns * (runs.last - runs.first + 1))
-    for i, (a, b) in enumerate(zip(runs.first, runs.last, strict=True)):
-        ahead_ns = own_ns * np.arange(b - a, 0, -1) - (left_ns[i] - case.carried.sent_ns[lost[a:b]])
-        served_ns[i] = max(served_ns[i], ahead_ns.max())  # the link may have been idle before it
+    each, many = runs.each, runs.many
+    gone_ns = np.repeat(left_ns, many) - case.carried.sent_ns[lost[each]]
+    from_each_ns = own_ns * (np.repeat(runs.last, many) - each) - gone_ns  # where the link was idle
+    served_ns = np.maximum(dropped_ns, begun_ns + own_ns * (many + 1))
+    served_ns = np.maximum(served_ns, np.maximum.reduceat(from_each_ns, np.cumsum(many) - many))
     is_told = served_ns - dropped_ns >= _LARGE * own_ns
     return is_told, is_told & (np.abs(waited_ns - served_ns) <= _GRAIN * own_ns)
 
