@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.gsm.link import GsmLink
 from multitracer.scenario.meters import Meters, TcpCounts
+from multitracer.scenario.pilot_log import has_pilot
 from multitracer.scenario.transports import TCP_TRANSPORTS, WTCP
 from multitracer.simulator.observer import Observer
 from multitracer.simulator.tcp_flow import TcpFlow
@@ -70,6 +71,8 @@ class VirtualRun:
 
     def run(self) -> Summary:
         """Run to the end; return the summary."""
+        if has_pilot(self.scenario):
+            self.world.read_radio_each_second(len(self.scenario.hosts) - 1)
         self.world.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
         if isinstance(self.world.link, GsmLink):
             self.world.link.count_idle()
