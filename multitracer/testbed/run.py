@@ -29,6 +29,7 @@ from multitracer.testbed.privileges import required
 from multitracer.testbed.record import Recorder
 from multitracer.testbed.stale import remove_stale
 from multitracer.testbed.world import RealWorld, Workload, check_link
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,12 +127,14 @@ class RealTraffic(Workload):
     """When the run is over."""
     _recorder: Recorder
     _course: Course
+    _link: PacketLink
 
     def __init__(self, world: RealWorld, progress: ProgressReport) -> None:
         self.clock_errors = {"mobile": ClockError(), "fixed": ClockError.from_now(world.scenario.clock)}
         self._world = world
         self._progress = progress
         self._before: dict[Side, dict[str, int]] = {}
+        self._reading_due_ns = 0
 
     # --- before the first event ---
 
@@ -151,6 +154,7 @@ class RealTraffic(Workload):
     def start(self, link: PacketLink, undo: ExitStack) -> None:
         """Count, and start collectors and applications."""
         del undo
+        self._link = link
         world, scenario = self._world, self._world.scenario
         self._before = {side: self._count(side, "nstat_before.json") for side in SIDES}
         largest = max(scenario.profile(side).mtu_bytes for side in SIDES)  # tcpdump's buffer is small
@@ -186,6 +190,9 @@ class RealTraffic(Workload):
     def reason(self, now_ns: int) -> str:
         """Return why the run is over."""
         self._progress(self._recorder.meters.flows[0].arrived_bytes)
+        if now_ns >= self._reading_due_ns:
+            self._reading_due_ns = now_ns - now_ns % NS_PER_S + NS_PER_S
+            self._recorder.reading(self._link.reading(now_ns), now_ns=now_ns)
         return self._course.reason(now_ns)
 
     def conclude(self, link: PacketLink) -> None:
