@@ -92,9 +92,13 @@ def test_a_third_series_that_explains_both_leaves_nothing() -> None:
     x, y = (cause + 0.5 * chance.standard_normal(2000) for _ in range(2))
     of = _dependence(x, y, given=cause, lags=np.array([0]))
     assert of.conditional is not None
+    assert of.conditional_p95 is not None
     assert of.conditional[0] < 0.3 * of.nmi[0]
+    assert of.conditional[0] < 1.5 * of.conditional_p95[0]
     unrelated = _dependence(x, y, given=chance.standard_normal(2000), lags=np.array([0]))
     assert unrelated.conditional is not None
+    assert unrelated.conditional_p95 is not None
+    assert unrelated.conditional[0] > 10 * unrelated.conditional_p95[0]
     assert unrelated.conditional[0] > 0.9 * of.nmi[0]
     assert _dependence(x, y, lags=np.array([0])).conditional is None
 
