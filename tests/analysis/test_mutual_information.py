@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -188,6 +191,7 @@ def test_the_table_has_a_row_for_each_lag_and_one_hypothesis_for_each_pair() -> 
         ({"baseline": "none"}, "baseline: 'none' is not known"),
         ({"lags": np.array([0.5])}, "lags: no list of whole steps"),
         ({"lags": np.array([], int)}, "lags: no list of whole steps"),
+        ({"seed": -1}, "seed: -1 is below 0"),
         ({"permutations": 0}, "permutations: 0 is not 1 to "),
         ({"permutations": 10**9}, "permutations: 1000000000 is not 1 to "),
         ({"session": np.tile([1, 2], 150)}, "session: its points are apart"),
@@ -198,6 +202,15 @@ def test_options_that_cannot_be_used_are_refused(options: dict[str, object], mes
     x, y = _pair()
     with pytest.raises(InputError, match=message):
         _dependence(x, y, **options)
+
+
+def test_a_missing_extra_is_named_with_what_installs_it() -> None:
+    program = "import sys; sys.modules['scipy'] = None; import multitracer.analysis.mutual_information"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(
+        "InputError: statistics: scipy is not installed; pip install 'multitracer[statistics]'"
+    )
 
 
 def test_large_numbers_and_nothing_but_gaps_do_no_harm() -> None:
