@@ -135,3 +135,16 @@ NMI = Schema(
     ),
 )
 """One row for each pair and lag."""
+
+SESSIONS_NMI = Schema(
+    "nmi",
+    (
+        *(column for column in NMI if column.name != "reason"),
+        Column("lag_low_s", "float64", "least lag it may be: half a bin and the clocks' error below", "s"),
+        Column("lag_high_s", "float64", "largest lag it may be", "s"),
+        Column("step_s", "float64", "width of the bins of time", "s"),
+        Column("sessions", "int64", "sessions that were pooled"),
+        Column("reason", "U400", "why the cells are NA; empty where they are not"),
+    ),
+)
+"""How much one quantity tells of another: one row for each pair and lag; a pair that cannot be is one row."""
