@@ -20,6 +20,7 @@ _LAZY = {
     "epochs": "multitracer.api.events",
     "join_nearest": "multitracer.api.events",
     "open": "multitracer.api.session",
+    "open_campaign": "multitracer.api.campaign",
     "received_power": "multitracer.api.received_power",
 }
 """Public names and where they live; what they need is imported when the first of them is asked for."""
@@ -36,6 +37,7 @@ __all__ = [
     "epochs",
     "join_nearest",
     "open",
+    "open_campaign",
     "received_power",
 ]
 

@@ -1,3 +1,4 @@
+from multitracer.api.campaign import open_campaign as open_campaign
 from multitracer.api.columns import columns as columns
 from multitracer.api.correlate import correlate as correlate
 from multitracer.api.events import epochs as epochs

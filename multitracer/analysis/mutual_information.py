@@ -27,7 +27,11 @@ try:
     from multitracer.analysis.statistics.grid import Grid
     from multitracer.analysis.statistics.pairs import moved
     from multitracer.analysis.statistics.stationarity import is_random_walk
-    from multitracer.analysis.statistics.surrogates import Baseline, block_length, surrogate_orders
+    from multitracer.analysis.statistics.surrogates import (
+        Baseline,
+        block_length,
+        surrogate_orders,
+    )
 except ImportError as error:
     missing = str(error.name).partition(".")[0]
     raise InputError(

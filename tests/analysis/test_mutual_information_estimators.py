@@ -127,7 +127,7 @@ def test_estimates_of_a_known_information_are_within_their_published_bias() -> N
     for _ in range(60):
         x, noise = chance.standard_normal((2, points))
         y = R * x + np.sqrt(1 - R**2) * noise
-        counts = joint_counts(equal_count_codes(x, bins), equal_count_codes(y, bins)[None], bins, bins)
+        (counts,) = joint_counts([equal_count_codes(x, bins)], equal_count_codes(y, bins)[None], bins, bins)
         plain.append(float(entropies(counts).information[0]))
         corrected.append(float(entropies(counts, corrected=True).information[0]))
     published = (bins - 1) ** 2 / (2 * points)  # Miller (1955): 0.0405 nats

@@ -61,7 +61,7 @@ def binned(grid: Grid, lags: list[int], choices: Choices, *, points: int) -> Bin
     )
     partners = [moved(x, -lag, grid.session, missing=MISSING)[at] for lag in lags]
     sizes = int(x.max()) + 1, int(y.max()) + 1
-    counts = np.concatenate([joint_counts(each, y[at][None], *sizes) for each in partners])
+    counts = np.concatenate(list(joint_counts(partners, y[at][None], *sizes)))
     return Binned(
         *sizes,
         y[at],
@@ -84,7 +84,7 @@ def _conditional(grid: Grid, lags: list[int], normaliser: Normaliser) -> Array |
     for lag in lags:
         partner = moved(y, lag, grid.session, missing=MISSING)
         held = (both != MISSING) & (partner != MISSING)
-        counts = joint_counts(both[held], partner[held][None], bins * bins, bins)
+        (counts,) = joint_counts([both[held]], partner[held][None], bins * bins, bins)
         values.append(_value(counts.reshape(bins, bins, bins), normaliser))
     return np.array(values)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from multitracer.analysis.statistics.entropy import Normaliser
     from multitracer.tables import Array, Numbers
 
-    Measure = Callable[[Array, Array], Array]
-    """From x, shape (n_points,), and orders of y, shape (rows, n_points), to a value for each row."""
+    Measure = Callable[[list[Array], Array], Array]
+    """From x at each lag, (n_points,) each, and orders of y, (rows, n_points), to values, (n_lags, rows)."""
 
 _TIE = 1e-12
 """Values that differ by less are equal: the same counts, summed in another order (float64)."""
@@ -28,41 +28,47 @@ def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) 
     Points of x that are missing (code -1) are left out; y has none.
     """
 
-    def measure(x: Numbers, orders: Numbers) -> Array:
-        counts = joint_counts(x, orders, bins, bins_y)
-        return normalised(entropies(counts, corrected=corrected), normaliser)
+    def measure(partners: list[Numbers], orders: Numbers) -> Array:
+        counts = joint_counts(partners, orders, bins, bins_y)
+        return np.array([normalised(entropies(each, corrected=corrected), normaliser) for each in counts])
 
     return measure
 
 
-def joint_counts(x: Numbers, orders: Numbers, bins: int, bins_y: int) -> Numbers:
-    """Return how often each pair of bins occurs, for each row of codes of y.
+def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: int) -> Iterator[Numbers]:
+    """Yield, for each lag, how often each pair of bins occurs in each row of codes of y.
 
     Parameters
     ----------
-    x : ndarray of int64, shape (n_points,)
-        Codes; -1 where missing.
+    partners : list of ndarray of int64, each of shape (n_points,)
+        Codes of x for each lag; -1 where missing.
     orders : ndarray of int64, shape (rows, n_points)
         Codes of y.
 
-    Returns
-    -------
+    Yields
+    ------
     ndarray of int64, shape (rows, bins, bins_y)
     """
     rows, cells = len(orders), (bins + 1) * bins_y  # the missing points of x have cells of their own
-    place = orders + (x + 1) * bins_y
-    place += (np.arange(rows) * cells)[:, None]
-    counts = np.bincount(place.ravel(), minlength=rows * cells)
-    return counts.reshape(rows, bins + 1, bins_y)[:, 1:]
+    place = orders + (np.arange(rows) * cells + bins_y)[:, None]
+    for x in partners:
+        counts = np.bincount((place + x * bins_y).ravel(), minlength=rows * cells)
+        yield counts.reshape(rows, bins + 1, bins_y)[:, 1:]
 
 
-def by_neighbours(x: Array, orders: Array) -> Array:
+def by_neighbours(partners: list[Array], orders: Array) -> Array:
     """Return Linfoot's correlation of values, from the information of nearest neighbours."""
     # scikit-learn takes a second to import, and bins do without it
     from multitracer.analysis.statistics.neighbours import information_of_neighbours, linfoot  # noqa: PLC0415
 
-    there = np.isfinite(x)
-    return linfoot(np.array([information_of_neighbours(x[there], row[there]) for row in orders]))
+    return linfoot(
+        np.array(
+            [
+                [information_of_neighbours(x[there], row[there]) for row in orders]
+                for x, there in ((x, np.isfinite(x)) for x in partners)
+            ]
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +105,8 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
     y : ndarray, shape (n_points,)
     orders : iterator of ndarray of int64, shape (some rows, n_points)
     """
-    values = np.array([measure(x, y[None])[0] for x in partners])
-    permuted = np.concatenate([_at_lags(measure, partners, y[rows]) for rows in orders], axis=1)
+    values = measure(partners, y[None])[:, 0]
+    permuted = np.concatenate([measure(partners, y[rows]) for rows in orders], axis=1)
     count = permuted.shape[1]
     usual = permuted.mean(axis=1)
     above, most = values - usual, (permuted - usual[:, None]).max(axis=0)
@@ -114,8 +120,3 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
         int(np.argmax(above)),
         count,
     )
-
-
-def _at_lags(measure: Measure, partners: list[Array], orders: Array) -> Array:
-    """Return the values of some surrogates, shape (n_lags, rows)."""
-    return np.array([measure(x, orders) for x in partners])

@@ -22,10 +22,10 @@ def information_of_neighbours(x: Array, y: Array) -> float:
     x, y : ndarray of float64, shape (n_points,)
         Without gaps. Equal values are pulled apart by noise of 1e-10 of their size, whose seed is fixed.
     """
-    found = mutual_info_regression(
+    information = mutual_info_regression(
         x[:, None], y, discrete_features=False, n_neighbors=_NEIGHBOURS, random_state=0
     )
-    return float(found[0])
+    return float(information[0])
 
 
 def linfoot(information: Array) -> Array:
@@ -33,4 +33,5 @@ def linfoot(information: Array) -> Array:
 
     Linfoot (1957), Information and Control 1. Of two normal series it is the size of their correlation.
     """
-    return np.sqrt(-np.expm1(-2 * np.asarray(information)))
+    value: Array = np.sqrt(-np.expm1(-2 * np.asarray(information)))
+    return value
